@@ -1,0 +1,39 @@
+"""The ASGI application: routes made from operations, errors as problem documents."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.auth import Authenticator
+from rota.api.openapi import document
+from rota.api.problems import HttpError, response_of
+from rota.api.routes import OPERATIONS
+from rota.api.services import Services
+
+
+def build_app(services: Services, authenticator: Authenticator, version: str) -> Starlette:
+    """The application; `services.run()` must be running beside it."""
+    description = msgspec.json.encode(document(OPERATIONS, version))
+
+    async def openapi(_request: Request) -> Response:
+        return Response(description, media_type="application/json")
+
+    routes = [operation.route(services, authenticator) for operation in OPERATIONS]
+    routes.append(Route("/openapi.json", openapi, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _as_problem})
+
+
+async def _as_problem(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "Not found", 405: "Method not allowed"}
+    details = {
+        404: f"there is nothing at {request.url.path}",
+        405: f"{request.method} is not possible here",
+    }
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    return response_of(HttpError(status, words.get(status, "Error"), details.get(status, str(error)), headers))

@@ -1,0 +1,244 @@
+"""From what the API takes to what the domain knows: checks that JSON types can't express."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rota.api.schemas import JobIn, JobPatch, Retry, Submitted
+from rota.app import RESERVED_TASKS
+from rota.domain.ids import new_id, shard_of, show_job, show_run
+from rota.domain.job import (
+    LATE_SUBMISSION_SECONDS,
+    Definition,
+    OneShot,
+    Options,
+    Priority,
+    Recurring,
+    Submission,
+    Timetable,
+    check_script_name,
+    decode_options,
+    encode_options,
+)
+from rota.domain.retry import RetryPolicy
+from rota.domain.schedule import load_zone, parse_cron, parse_every
+from rota.errors import BadInputError
+
+SCRIPT = "script"
+FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+_FIELDS_OF = {
+    "immediate": (),
+    "future": ("schedule_time",),
+    "cron": ("cron_expression",),
+    "interval": ("every_seconds",),
+}
+_TIMING = ("schedule_time", "cron_expression", "every_seconds")
+_CAMEL = {
+    "schedule_time": "scheduleTime",
+    "cron_expression": "cronExpression",
+    "every_seconds": "everySeconds",
+}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """On whose behalf a request is made."""
+
+    namespace: str
+    owner: str
+
+
+class Preparer:
+    """Makes submissions out of requests."""
+
+    def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
+        self._shards = shards
+        self._payload_limit = payload_limit_bytes
+        self._now = now
+
+    def prepare(self, wanted: JobIn, caller: Caller) -> tuple[Submission, Submitted]:
+        """The submission and the answer it will get; raises BadInputError naming the field."""
+        now = self._now()
+        _check_timing_fields(wanted)
+        definition = self.definition(wanted, caller)
+        if wanted.schedule_type in ("immediate", "future"):
+            return self._one_shot(wanted, definition, caller, now)
+        return self._recurring(wanted, definition, caller, now)
+
+    def definition(self, wanted: JobIn, caller: Caller) -> Definition:
+        """What to run."""
+        payload = self.payload(wanted.payload)
+        return Definition(
+            owner=caller.owner,
+            name=wanted.name,
+            task=check_task(wanted.task, payload),
+            pool=wanted.pool,
+            priority=Priority[wanted.priority],
+            tags=tuple(wanted.tags),
+            payload=payload,
+            options=encode_options(Options(wanted.max_retries, _policy(wanted.retry))),
+        )
+
+    def payload(self, raw: Any) -> str | None:
+        """The payload as it is stored: the JSON text of an object."""
+        if raw is UNSET:
+            return None
+        data = bytes(raw)
+        if data == b"null":
+            return None
+        if not data.startswith(b"{"):
+            raise BadInputError("must be an object", field="payload")
+        if len(data) > self._payload_limit:
+            raise BadInputError(f"is {len(data)} bytes; at most {self._payload_limit} are taken", field="payload")
+        try:
+            msgspec.json.decode(data)
+            return data.decode()
+        except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
+            raise BadInputError("is not valid JSON", field="payload") from None
+
+    def patched(self, before: Definition, patch: JobPatch) -> Definition:
+        """A definition with some fields changed."""
+        options = decode_options(before.options)
+        if patch.max_retries is not UNSET:
+            options = msgspec.structs.replace(options, max_retries=patch.max_retries)
+        if patch.retry is not UNSET:
+            options = msgspec.structs.replace(options, retry=_policy(patch.retry))
+        payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
+        return Definition(
+            owner=before.owner,
+            name=before.name if patch.name is UNSET else patch.name,
+            task=check_task(before.task if patch.task is UNSET else patch.task, payload),
+            pool=before.pool if patch.pool is UNSET else patch.pool,
+            priority=before.priority if patch.priority is UNSET else Priority[patch.priority],
+            tags=before.tags if patch.tags is UNSET else tuple(patch.tags),
+            payload=payload,
+            options=encode_options(options),
+        )
+
+    def patched_timetable(self, before: Timetable, patch: JobPatch) -> Timetable:
+        """A timetable with some fields changed; raises BadInputError when the result is no schedule."""
+        _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
+        if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
+            raise BadInputError("give this or cronExpression, not both", field="everySeconds")
+        cron, every = before.cron_expression, before.every_seconds
+        if patch.cron_expression is not UNSET:
+            cron, every = patch.cron_expression, None
+        if patch.every_seconds is not UNSET:
+            cron, every = None, patch.every_seconds
+        timezone = before.timezone if patch.timezone is UNSET else patch.timezone
+        now = self._now()
+        same_interval = every == before.every_seconds
+        return _timetable(cron, every, timezone, before.anchor_at if cron or same_interval else now, now)
+
+    def patched_time(self, before: datetime, patch: JobPatch) -> datetime:
+        """A one-shot's new time."""
+        _refuse(
+            patch,
+            ("cron_expression", "every_seconds", "timezone"),
+            "is for recurring jobs; this one runs once",
+        )
+        if patch.schedule_time is UNSET:
+            return before
+        return _check_time(patch.schedule_time, self._now())
+
+    def _one_shot(
+        self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
+    ) -> tuple[OneShot, Submitted]:
+        run_at = None
+        if wanted.schedule_type == "future":
+            run_at = _check_time(wanted.schedule_time, now)
+        run_id = new_id(max(run_at or now, now).timestamp())
+        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at)
+        status = "queued" if run_at is None or run_at <= now else "scheduled"
+        return item, Submitted(job_id=show_job(run_id), status=status, run_id=show_run(run_id))
+
+    def _recurring(
+        self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
+    ) -> tuple[Recurring, Submitted]:
+        timetable = _timetable(wanted.cron_expression, wanted.every_seconds, wanted.timezone, now, now)
+        first = timetable.schedule().next_after(now)
+        if first is None:
+            raise BadInputError("never fires", field="cronExpression")
+        job_id = new_id(now.timestamp())
+        item = Recurring(caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first)
+        return item, Submitted(job_id=show_job(job_id), status="scheduled")
+
+
+def check_task(task: str | None, payload: str | None) -> str:
+    """The task's name; a payload with a script and no task means a script."""
+    fields = msgspec.json.decode(payload) if payload and (task in (None, SCRIPT)) else {}
+    if task is None:
+        if SCRIPT not in fields:
+            raise BadInputError("required, but missing (or give payload.script)", field="task")
+        task = SCRIPT
+    if task == SCRIPT:
+        check_script_name(fields.get(SCRIPT))
+    elif task in RESERVED_TASKS:
+        raise BadInputError(f"{task!r} jobs are not available in this release", field="task")
+    return task
+
+
+def definition_of(row: Any) -> Definition:
+    """The definition in a row of jobs or runs; a large payload must have been fetched along."""
+    payload = row["payload"] if row["payload"] is not None else row.get("large_payload")
+    return Definition(
+        row["owner"],
+        row["name"],
+        row["task"],
+        row["pool"],
+        row["priority"],
+        tuple(row["tags"]),
+        payload,
+        row["options"],
+    )
+
+
+def _policy(retry: Retry | None) -> RetryPolicy:
+    if retry is None:
+        return RetryPolicy()
+    return RetryPolicy(retry.strategy, retry.base_seconds, retry.max_seconds, retry.jitter)
+
+
+def _timetable(cron: str | None, every: float | None, timezone: str, anchor: datetime, now: datetime) -> Timetable:
+    load_zone(timezone)
+    if cron is not None:
+        parse_cron(cron, timezone, now)
+        return Timetable("cron", cron, None, timezone, anchor)
+    if every is None or not math.isfinite(every):
+        raise BadInputError("required, but missing", field="everySeconds")
+    parse_every(every, anchor)
+    return Timetable("interval", None, every, timezone, anchor)
+
+
+def _check_timing_fields(wanted: JobIn) -> None:
+    needed = _FIELDS_OF[wanted.schedule_type]
+    for field in _TIMING:
+        given = getattr(wanted, field) is not None
+        if field in needed and not given:
+            raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+        if given and field not in needed:
+            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+
+
+def _check_time(moment: datetime | None, now: datetime) -> datetime:
+    if moment is None:
+        raise BadInputError("required, but missing", field="scheduleTime")
+    if moment < now - timedelta(seconds=LATE_SUBMISSION_SECONDS):
+        raise BadInputError(
+            f"is in the past by more than {LATE_SUBMISSION_SECONDS:g} seconds: {moment.isoformat()}",
+            field="scheduleTime",
+        )
+    if moment > FAR_FUTURE:
+        raise BadInputError("is too far in the future", field="scheduleTime")
+    return moment
+
+
+def _refuse(patch: JobPatch, fields: tuple[str, ...], why: str) -> None:
+    for field in fields:
+        if getattr(patch, field) is not UNSET:
+            raise BadInputError(why, field=_CAMEL.get(field, field))

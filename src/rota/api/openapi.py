@@ -1,0 +1,96 @@
+"""The OpenAPI 3.1 document, made from the operations and their types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rota.api.operations import Operation
+from rota.api.schemas import Problem
+
+_REF = "#/components/schemas/{name}"
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_ERRORS = {
+    400: "Bad input: the fields that are wrong are named",
+    401: "No token, or not a valid one",
+    404: "There is no such object",
+    409: "The object's state does not allow this",
+    412: "The version in If-Match is not the current one",
+    413: "The body is too large",
+    422: "The idempotency key was used with another body",
+    503: "Overloaded, or the database is away; see Retry-After",
+}
+
+
+def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
+    """The whole document."""
+    types = {kind for operation in operations for kind in (operation.answer, operation.body) if kind}
+    ordered = sorted(types, key=str)
+    _, components = msgspec.json.schema_components([*ordered, Problem], ref_template=_REF)
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Rota",
+            "version": version,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}],
+    }
+
+
+def _describe(operation: Operation) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.handler.__name__,
+        "summary": operation.summary,
+        "parameters": _parameters(operation),
+        "responses": _responses(operation),
+    }
+    if operation.body:
+        described["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _ref(operation.body)}},
+        }
+    if operation.public:
+        described["security"] = []
+    return described
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    found = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PARAMETER.findall(operation.path)
+    ]
+    for place, parameters in (("query", operation.query), ("header", operation.headers)):
+        for name, description in parameters.items():
+            kind = {"type": "integer", "minimum": 1, "maximum": 500} if name == "limit" else {"type": "string"}
+            found.append({"name": name, "in": place, "required": False, "schema": kind, "description": description})
+    return found
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    content = {"application/json": {"schema": _ref(operation.answer)}}
+    responses: dict[str, Any] = {str(operation.status): {"description": operation.summary, "content": content}}
+    statuses = set(operation.errors) | {400}
+    if not operation.public:
+        statuses |= {401, 503}
+    problem = {"application/problem+json": {"schema": _ref(Problem)}}
+    for status in sorted(statuses):
+        responses[str(status)] = {"description": _ERRORS[status], "content": problem}
+    return responses
+
+
+def _ref(kind: Any) -> dict[str, Any]:
+    (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REF)
+    found: dict[str, Any] = schema
+    return found

@@ -1,0 +1,119 @@
+"""An operation: method, path, types, and the function behind it. The routes and the OpenAPI document come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rota.api.auth import Authenticator
+from rota.api.definitions import Caller
+from rota.api.problems import HttpError, bad_json, response_of
+from rota.errors import BadInputError, RotaError
+from rota.telemetry import get_logger
+
+BODY_LIMIT_BYTES = 1024 * 1024
+_encoder = msgspec.json.Encoder()
+_log = get_logger("api")
+
+
+class Call:
+    """One request, read and checked."""
+
+    def __init__(self, request: Request, caller: Caller, body: bytes) -> None:
+        self.request = request
+        self.caller = caller
+        self.body = body
+
+    @property
+    def path(self) -> dict[str, str]:
+        """Parameters in the path."""
+        return dict(self.request.path_params)
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Parameters behind the question mark."""
+        return dict(self.request.query_params)
+
+
+Handler = Callable[[Any, Call], Awaitable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One line of the API's contract."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answer: type
+    status: int = 200
+    body: type | None = None
+    query: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    public: bool = False
+    body_limit: int = BODY_LIMIT_BYTES
+    errors: tuple[int, ...] = ()
+
+    def route(self, services: Any, authenticator: Authenticator) -> Route:
+        """A Starlette route that authenticates, reads, calls and answers."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                caller = Caller("", "") if self.public else authenticator.authenticate(request)
+                self._check_query(request)
+                body = await _read_body(request, self.body_limit) if self.body else b""
+                answer = await self.handler(services, Call(request, caller, body))
+            except RotaError as error:
+                response = response_of(error)
+                if response.status_code == 500:  # noqa: PLR2004
+                    _log.exception("an operation failed", operation=f"{self.method} {self.path}")
+                return response
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except Exception:  # noqa: BLE001 - the last line of defence; logged whole
+                _log.exception("an operation failed", operation=f"{self.method} {self.path}")
+                return response_of(RotaError("internal error"))
+            return answer if isinstance(answer, Response) else json_response(answer, self.status)
+
+        return Route(self.path, endpoint, methods=[self.method])
+
+    def _check_query(self, request: Request) -> None:
+        for name in request.query_params:
+            if name not in self.query:
+                raise BadInputError("unknown parameter", field=name)
+
+
+def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response of a struct."""
+    return Response(_encoder.encode(answer), status, headers, "application/json")
+
+
+def decode(body: bytes, kind: type) -> Any:
+    """The body as this type; raises BadInputError naming the field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise bad_json(error) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise BadInputError("the body is not valid JSON") from None
+
+
+async def _read_body(request: Request, limit: int) -> bytes:
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > limit:
+        raise HttpError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise HttpError(413, "Too large", f"the body has more than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,115 @@
+"""Query parameters of lists: limit, cursor, time range, filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, get_args
+from uuid import UUID
+
+import msgspec
+
+from rota.api.schemas import JobStatusName, RunStatusName
+from rota.domain.ids import floor_id
+from rota.errors import BadInputError
+from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
+
+DEFAULT_LIMIT = 50
+MOST = 500
+DEFAULT_RANGE = timedelta(hours=24)
+_CURSOR = re.compile("[0-9a-f]{32}")
+
+PAGE_PARAMETERS = {
+    "limit": f"how many at most (1 to {MOST}, {DEFAULT_LIMIT} if not given)",
+    "cursor": "nextCursor of the page before",
+}
+FILTER_PARAMETERS = {
+    "owner": "only of this owner",
+    "status": "only in this status; several separated by commas",
+    "name": "only with this name",
+    "tag": "only with this tag",
+    "task": "only of this task",
+    "startTime": "planned at or after this time (RFC 3339)",
+    "endTime": "planned before this time (RFC 3339)",
+}
+
+
+def read_limit(query: Mapping[str, str]) -> int:
+    """The page's size."""
+    text = query.get("limit", str(DEFAULT_LIMIT))
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
+        raise BadInputError(f"must be a whole number from 1 to {MOST}", field="limit")
+    return int(text)
+
+
+def read_cursor(query: Mapping[str, str]) -> UUID:
+    """Where the page begins: below this id."""
+    text = query.get("cursor")
+    if text is None:
+        return LAST_ID
+    if not _CURSOR.fullmatch(text):
+        raise BadInputError("is not a cursor that a list gave", field="cursor")
+    return UUID(hex=text)
+
+
+def read_filter(
+    query: Mapping[str, str], *, statuses: Any, since: datetime | None, until: datetime | None
+) -> RunFilter:
+    """The filter of a list; `since` and `until` bound it where the caller gave no time."""
+    start = read_moment(query, "startTime") or since
+    end = read_moment(query, "endTime") or until
+    first = floor_id(start) if start else FIRST_ID
+    before = floor_id(end) if end else LAST_ID
+    return RunFilter(
+        first=first,
+        before=min(before, read_cursor(query)),
+        owner=query.get("owner"),
+        statuses=_read_statuses(query, get_args(statuses)),
+        name=query.get("name"),
+        tag=query.get("tag"),
+        task=query.get("task"),
+    )
+
+
+def run_filter(query: Mapping[str, str], now: datetime) -> RunFilter:
+    """Runs of the last 24 hours up to now; with an endTime or a status, the future as well."""
+    future = "endTime" in query or "status" in query
+    until = None if future else now + timedelta(seconds=1)
+    return read_filter(query, statuses=RunStatusName, since=now - DEFAULT_RANGE, until=until)
+
+
+def job_filter(query: Mapping[str, str], *, since: datetime | None) -> RunFilter:
+    """Jobs; one-shots planned before `since` are history and want a startTime."""
+    return read_filter(query, statuses=JobStatusName, since=since, until=None)
+
+
+def read_moment(query: Mapping[str, str], name: str) -> datetime | None:
+    """A time parameter."""
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        # A plus in a query string that was not encoded arrives as a blank.
+        moment = msgspec.convert(text.replace(" ", "+"), datetime)
+    except msgspec.ValidationError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadInputError("must be a time with an offset, such as 2030-01-31T09:30:00Z", field=name)
+    return moment
+
+
+def next_cursor(ids: list[UUID], limit: int) -> str | None:
+    """The cursor behind a page that may have a successor."""
+    return ids[-1].hex if len(ids) == limit else None
+
+
+def _read_statuses(query: Mapping[str, str], known: tuple[str, ...]) -> list[str] | None:
+    text = query.get("status")
+    if text is None:
+        return None
+    wanted = text.split(",")
+    for status in wanted:
+        if status not in known:
+            raise BadInputError(f"must be one of {', '.join(known)}", field="status")
+    return wanted

@@ -1,0 +1,13 @@
+"""All operations of the API, one module per kind of object."""
+
+from __future__ import annotations
+
+from rota.api.operations import Operation
+from rota.api.routes import dead_letters, fleet, jobs, runs
+
+OPERATIONS: tuple[Operation, ...] = (
+    *jobs.OPERATIONS,
+    *runs.OPERATIONS,
+    *dead_letters.OPERATIONS,
+    *fleet.OPERATIONS,
+)

@@ -1,0 +1,112 @@
+"""Dead letters: list, redrive, discard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from rota.api.operations import Call, Operation, decode
+from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit
+from rota.api.schemas import CountOut, DeadLetterList, DeadLetterSelection
+from rota.api.services import Services
+from rota.api.views import show_dead_letter
+from rota.domain.ids import parse_job, parse_run
+from rota.errors import BadInputError
+from rota.store.runs import DeadLetterFilter
+
+PAGE = 500
+
+
+async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
+    """Failed runs that wait for a decision, latest first."""
+    query, limit = call.query, read_limit(call.query)
+    wanted = DeadLetterFilter(
+        before=read_cursor(query),
+        task=query.get("task"),
+        job_id=parse_job(query["jobId"]) if "jobId" in query else None,
+        name=query.get("name"),
+    )
+    rows = await services.runs.dead_letters(call.caller.namespace, wanted, limit)
+    return DeadLetterList(
+        items=[show_dead_letter(row) for row in rows],
+        next_cursor=next_cursor([row["run_id"] for row in rows], limit),
+    )
+
+
+async def redrive(services: Services, call: Call) -> CountOut:
+    """Runs dead letters again, with the same idempotency keys."""
+    pools: set[str] = set()
+
+    async def redrive_page(run_ids: Sequence[UUID]) -> int:
+        made = await services.runs.rerun(call.caller.namespace, run_ids, "redrive", services.now)
+        for run_id in made:
+            pools.add((await services.runs.get(call.caller.namespace, run_id))["pool"])
+        return len(made)
+
+    count = await _each_page(services, call, redrive_page)
+    services.tell_pools(pools)
+    return CountOut(count=count)
+
+
+async def discard(services: Services, call: Call) -> CountOut:
+    """Forgets dead letters; the failed runs stay in history."""
+
+    async def discard_page(run_ids: Sequence[UUID]) -> int:
+        return await services.runs.discard(call.caller.namespace, run_ids)
+
+    return CountOut(count=await _each_page(services, call, discard_page))
+
+
+async def _each_page(services: Services, call: Call, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
+    """Acts on the selected dead letters, page by page."""
+    chosen: DeadLetterSelection = decode(call.body, DeadLetterSelection)
+    filtered = chosen.task or chosen.job_id or chosen.name
+    if chosen.run_ids is not None:
+        if filtered or chosen.all:
+            raise BadInputError("give runIds or a filter, not both", field="runIds")
+        return await act([parse_run(text) for text in chosen.run_ids])
+    if not filtered and not chosen.all:
+        raise BadInputError("give runIds, a filter (task, jobId, name), or all: true")
+    wanted = DeadLetterFilter(
+        task=chosen.task, job_id=parse_job(chosen.job_id) if chosen.job_id else None, name=chosen.name
+    )
+    count = 0
+    while rows := await services.runs.dead_letters(call.caller.namespace, wanted, PAGE):
+        count += await act([row["run_id"] for row in rows])
+        wanted = DeadLetterFilter(before=rows[-1]["run_id"], task=wanted.task, job_id=wanted.job_id, name=wanted.name)
+    return count
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/dead-letters",
+        handler=list_dead_letters,
+        summary="List dead letters",
+        answer=DeadLetterList,
+        query={
+            "task": "only of this task",
+            "jobId": "only of this job",
+            "name": "only with this name",
+            **PAGE_PARAMETERS,
+        },
+    ),
+    Operation(
+        method="POST",
+        path="/v1/dead-letters/redrive",
+        handler=redrive,
+        summary="Run dead letters again",
+        body=DeadLetterSelection,
+        answer=CountOut,
+        errors=(413,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/dead-letters/discard",
+        handler=discard,
+        summary="Forget dead letters",
+        body=DeadLetterSelection,
+        answer=CountOut,
+        errors=(413,),
+    ),
+)

@@ -1,0 +1,462 @@
+"""Jobs: submit, read, change, cancel, pause, resume, run now."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from rota.api.definitions import definition_of
+from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.paging import (
+    DEFAULT_RANGE,
+    FILTER_PARAMETERS,
+    PAGE_PARAMETERS,
+    job_filter,
+    next_cursor,
+    read_cursor,
+    read_limit,
+)
+from rota.api.problems import problem_of
+from rota.api.schemas import (
+    BatchJobIn,
+    BatchOut,
+    BatchResult,
+    JobCancelled,
+    JobIn,
+    JobList,
+    JobOut,
+    JobPatch,
+    JobStatusOut,
+    Key,
+    RunList,
+    RunStarted,
+    Submitted,
+)
+from rota.api.services import Services
+from rota.api.views import show_one_shot, show_recurring, show_run_row, show_status
+from rota.domain.ids import new_id, parse_job, show_job, show_run
+from rota.domain.job import Definition, Submission, SubmissionKey
+from rota.errors import (
+    BadInputError,
+    ConflictError,
+    KeyReusedError,
+    NotFoundError,
+    RotaError,
+    VersionMismatchError,
+)
+from rota.store.jobs import JobChange
+from rota.store.schedules import timetable_of
+from rota.store.submissions import KnownKey
+
+MOST_PER_BATCH = 10_000
+BATCH_LIMIT_BYTES = 64 * 1024 * 1024
+_ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
+_encoder = msgspec.json.Encoder()
+
+
+async def submit(services: Services, call: Call) -> Any:
+    """One job. With an Idempotency-Key, a repeat gets the first answer."""
+    wanted = decode(call.body, JobIn)
+    key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
+    request_hash = _hash(call.body) if key else b""
+    if key:
+        known = (await services.submissions.find_keys([(call.caller.namespace, key)])).values()
+        for before in known:
+            return _answer_again(before, request_hash)
+    item, answer = services.preparer.prepare(wanted, call.caller)
+    if key:
+        item = msgspec.structs.replace(item, key=_key(key, request_hash, answer))
+    (fate,) = await services.committer.submit([item])
+    if isinstance(fate, KnownKey):
+        return _answer_again(fate, request_hash)
+    if isinstance(fate, RotaError):
+        raise fate
+    return json_response(answer, 201, {"Location": f"/v1/jobs/{answer.job_id}"})
+
+
+async def submit_batch(services: Services, call: Call) -> BatchOut:
+    """Up to 10,000 jobs, each with its own result, in order."""
+    raw_items = _split_batch(call)
+    results: list[BatchResult | None] = [None] * len(raw_items)
+    wanted: dict[int, BatchJobIn] = {}
+    for index, raw in enumerate(raw_items):
+        try:
+            wanted[index] = decode(bytes(raw), BatchJobIn)
+        except RotaError as error:
+            results[index] = BatchResult(error=problem_of(error))
+    hashes = {index: _hash(bytes(raw_items[index])) for index, item in wanted.items() if item.idempotency_key}
+    await _answer_known(services, call, wanted, hashes, results)
+    items: dict[int, Submission] = {}
+    answers: dict[int, Submitted] = {}
+    for index, job in wanted.items():
+        if results[index] is None:
+            try:
+                item, answers[index] = services.preparer.prepare(job, call.caller)
+            except RotaError as error:
+                results[index] = BatchResult(error=problem_of(error))
+                continue
+            if job.idempotency_key:
+                key = _key(job.idempotency_key, hashes[index], answers[index])
+                item = msgspec.structs.replace(item, key=key)
+            items[index] = item
+    if items:
+        fates = await services.committer.submit(list(items.values()))
+        for index, fate in zip(items, fates, strict=True):
+            results[index] = _batch_result(fate, answers[index], hashes.get(index, b""))
+    return BatchOut(results=[result for result in results if result is not None])
+
+
+async def list_jobs(services: Services, call: Call) -> JobList:
+    """Recurring jobs and one-shots together, latest first."""
+    limit, now = read_limit(call.query), services.now
+    namespace = call.caller.namespace
+    recurring = await services.jobs.find(namespace, job_filter(call.query, since=None), limit)
+    since = now - DEFAULT_RANGE
+    one_shots = await services.jobs.find_one_shots(namespace, job_filter(call.query, since=since), limit)
+    shown = [(row["id"], show_recurring(row, now, whole=False)) for row in recurring]
+    shown += [(row["id"], show_one_shot(row, whole=False)) for row in one_shots]
+    page = sorted(shown, key=lambda pair: pair[0], reverse=True)[:limit]
+    return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
+
+
+async def get_job(services: Services, call: Call) -> Any:
+    """A job's definition with its next fire times."""
+    job_id = parse_job(call.path["jobId"])
+    return await _show(services, call.caller.namespace, job_id)
+
+
+async def get_status(services: Services, call: Call) -> JobStatusOut:
+    """A job's latest run in short."""
+    job_id = parse_job(call.path["jobId"])
+    run = await services.jobs.latest_run(call.caller.namespace, job_id)
+    job = None
+    if run is None or run["job_id"] != run["id"]:
+        job = await services.jobs.get(call.caller.namespace, job_id)
+    if run is None and job is None:
+        raise NotFoundError("there is no such job")
+    return show_status(job_id, run, job["state"] if job else None)
+
+
+async def list_runs_of_job(services: Services, call: Call) -> RunList:
+    """A job's runs, latest first."""
+    job_id = parse_job(call.path["jobId"])
+    limit = read_limit(call.query)
+    rows = await services.runs.list_of_job(call.caller.namespace, job_id, read_cursor(call.query), limit)
+    if not rows and await services.jobs.get(call.caller.namespace, job_id) is None:
+        raise NotFoundError("there is no such job")
+    return RunList(
+        items=[show_run_row(row, whole=False) for row in rows],
+        next_cursor=next_cursor([row["id"] for row in rows], limit),
+    )
+
+
+async def change_job(services: Services, call: Call) -> Any:
+    """Changes fields; binds every run that has not been started."""
+    job_id = parse_job(call.path["jobId"])
+    patch: JobPatch = decode(call.body, JobPatch)
+    expected = _read_if_match(call)
+    row = await services.jobs.get(call.caller.namespace, job_id)
+    if row is None:
+        await _change_one_shot(services, call, job_id, patch, expected)
+    else:
+        await _change_recurring(services, row, patch, expected)
+    return await _show(services, call.caller.namespace, job_id)
+
+
+async def cancel_job(services: Services, call: Call) -> JobCancelled:
+    """Cancels a job with everything of it that waits or runs."""
+    job_id = parse_job(call.path["jobId"])
+    namespace = call.caller.namespace
+    if await services.jobs.get(namespace, job_id) is None:
+        run = await services.jobs.latest_run(namespace, job_id)
+        if run is None:
+            raise NotFoundError("there is no such job")
+        if run["place"] == "finished" and run["status"] != "cancelled":
+            raise ConflictError(f"the job has already ended: {run['status']}")
+    changed = await services.jobs.cancel(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
+    services.tell_workers(changed.workers)
+    return JobCancelled(job_id=show_job(job_id), status="cancelled")
+
+
+async def run_job(services: Services, call: Call) -> RunStarted:
+    """Runs a job now, besides its schedule."""
+    job_id = parse_job(call.path["jobId"])
+    namespace, now = call.caller.namespace, services.now
+    run_id = new_id(now.timestamp())
+    pool = await services.jobs.run_now(namespace, job_id, run_id)
+    if pool is None:
+        latest = await services.jobs.latest_run(namespace, job_id)
+        if latest is None:
+            raise NotFoundError("there is no such job")
+        made = await services.runs.rerun(namespace, [latest["id"]], "manual", now)
+        if not made:
+            raise ConflictError("the job moved while it was looked at; try again")
+        run_id, pool = next(iter(made)), latest["pool"]
+    services.tell_pools({pool})
+    return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
+
+
+async def pause_job(services: Services, call: Call) -> Any:
+    """Holds a job: a schedule makes no more runs, what waits is held."""
+    job_id = parse_job(call.path["jobId"])
+    namespace = call.caller.namespace
+    if await services.jobs.get(namespace, job_id) is None:
+        await services.jobs.pause_one_shot(namespace, job_id)
+    else:
+        changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
+        services.tell_workers(changed.workers)
+    return await _show(services, namespace, job_id)
+
+
+async def resume_job(services: Services, call: Call) -> Any:
+    """Lets a held job go on; what was due meanwhile by its schedule is not made up for."""
+    job_id = parse_job(call.path["jobId"])
+    namespace = call.caller.namespace
+    if await services.jobs.get(namespace, job_id) is None:
+        pool = await services.jobs.resume_one_shot(namespace, job_id)
+        services.tell_pools({pool} if pool else set())
+    else:
+        changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
+        services.tell_pools(changed.pools)
+        services.tell_schedulers()
+    return await _show(services, namespace, job_id)
+
+
+async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
+    row = await services.jobs.get(namespace, job_id)
+    if row is not None:
+        shown = show_recurring(row, services.now, whole=True)
+    else:
+        run = await services.jobs.latest_run(namespace, job_id)
+        if run is None:
+            raise NotFoundError("there is no such job")
+        shown = show_one_shot(run, whole=True)
+    return json_response(shown, 200, {"ETag": f'"{shown.version}"'})
+
+
+def _as_it_is(row: Any, *, state: str) -> JobChange:
+    """The job with another state; one that is cancelled or completed stays so."""
+    if row["state"] in ("cancelled", "completed") and state != row["state"]:
+        raise ConflictError(f"the job is {row['state']}")
+    return JobChange(definition_of(row), row["payload_id"], timetable_of(row), state, reschedule=False)
+
+
+async def _change_recurring(services: Services, job: Any, patch: JobPatch, expected: int | None) -> None:
+    large_payload = job["large_payload"]
+
+    def decide(row: Any) -> JobChange:
+        if row["state"] in ("cancelled", "completed"):
+            raise ConflictError(f"the job is {row['state']}")
+        before = definition_of({**row, "large_payload": large_payload})
+        after, payload_id = _patched(services, before, row["payload_id"], patch)
+        old = timetable_of(row)
+        new = services.preparer.patched_timetable(old, patch)
+        return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
+
+    changed = await services.jobs.change(job["namespace"], job["id"], decide, expected)
+    services.tell_workers(changed.workers)
+    services.tell_pools(changed.pools)
+    services.tell_schedulers()
+
+
+async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
+    run = await services.jobs.latest_run(call.caller.namespace, job_id)
+    if run is None:
+        raise NotFoundError("there is no such job")
+    if run["id"] != job_id:
+        raise ConflictError("the job has been started or has ended; its present run is a retry")
+    if expected is not None and run["job_version"] != expected:
+        raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
+    definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch)
+    run_at = services.preparer.patched_time(run["run_at"], patch)
+    pool = await services.jobs.change_one_shot(
+        call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
+    )
+    services.tell_pools({pool})
+
+
+def _patched(
+    services: Services, before: Definition, payload_id: UUID | None, patch: JobPatch
+) -> tuple[Definition, UUID | None]:
+    """The changed definition, and the id of its payload if it is stored apart (a new one for a new payload)."""
+    after = services.preparer.patched(before, patch)
+    if patch.payload is UNSET and payload_id is not None:
+        return msgspec.structs.replace(after, payload=None), payload_id
+    return after, new_id(services.now.timestamp())
+
+
+def _read_key(text: str | None, field: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(text, Key)
+    except msgspec.ValidationError:
+        raise BadInputError("must have 1 to 255 printable characters", field=field) from None
+
+
+def _read_if_match(call: Call) -> int | None:
+    text = call.request.headers.get("if-match")
+    if text is None or text == "*":
+        return None
+    match = _ETAG.fullmatch(text)
+    if match is None:
+        raise BadInputError('must be the job\'s version, such as "3"', field="If-Match")
+    return int(match[1])
+
+
+def _key(key: str, request_hash: bytes, answer: Submitted) -> SubmissionKey:
+    return SubmissionKey(key, request_hash, _encoder.encode(answer).decode())
+
+
+def _hash(body: bytes) -> bytes:
+    """The same for the same JSON, however it is spaced and ordered."""
+    return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
+
+
+def _answer_again(known: KnownKey, request_hash: bytes) -> Any:
+    return json_response(_first_answer(known, request_hash), 201, {"Idempotent-Replay": "true"})
+
+
+def _first_answer(known: KnownKey, request_hash: bytes) -> Submitted:
+    if known.request_hash != request_hash:
+        raise KeyReusedError("this idempotency key was used with another request within the last 24 hours")
+    return msgspec.json.decode(known.answer, type=Submitted)
+
+
+def _split_batch(call: Call) -> list[msgspec.Raw]:
+    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind in ("application/x-ndjson", "application/ndjson", "application/jsonl"):
+        items = [msgspec.Raw(line) for line in call.body.splitlines() if line.strip()]
+    else:
+        items = decode(call.body, list[msgspec.Raw])
+    if len(items) > MOST_PER_BATCH:
+        raise BadInputError(f"a batch has at most {MOST_PER_BATCH} jobs, not {len(items)}")
+    return items
+
+
+async def _answer_known(
+    services: Services,
+    call: Call,
+    wanted: dict[int, BatchJobIn],
+    hashes: dict[int, bytes],
+    results: list[BatchResult | None],
+) -> None:
+    """Answers items whose key is known before anything that depends on time is looked at."""
+    pairs = {index: (call.caller.namespace, wanted[index].idempotency_key or "") for index in hashes}
+    known = await services.submissions.find_keys(list(pairs.values())) if pairs else {}
+    for index, pair in pairs.items():
+        if pair in known:
+            results[index] = _batch_result(known[pair], None, hashes[index])
+
+
+def _batch_result(fate: Any, answer: Submitted | None, request_hash: bytes) -> BatchResult:
+    try:
+        if isinstance(fate, KnownKey):
+            answer = _first_answer(fate, request_hash)
+    except KeyReusedError as error:
+        fate = error
+    if isinstance(fate, RotaError) or answer is None:
+        return BatchResult(error=problem_of(fate))
+    return BatchResult(job_id=answer.job_id, status=answer.status, run_id=answer.run_id)
+
+
+_JOB_LIST = {**FILTER_PARAMETERS, **PAGE_PARAMETERS}
+_IF_MATCH = {"If-Match": "the version that must still be the job's"}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/jobs",
+        handler=submit,
+        summary="Submit a job",
+        body=JobIn,
+        answer=Submitted,
+        status=201,
+        headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
+        errors=(413, 422),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/batch",
+        handler=submit_batch,
+        summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
+        body=list[BatchJobIn],
+        answer=BatchOut,
+        body_limit=BATCH_LIMIT_BYTES,
+        errors=(413,),
+    ),
+    Operation(method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs", answer=JobList, query=_JOB_LIST),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{jobId}",
+        handler=get_job,
+        summary="Read a job",
+        answer=JobOut,
+        errors=(404,),
+    ),
+    Operation(
+        method="PUT",
+        path="/v1/jobs/{jobId}",
+        handler=change_job,
+        summary="Change a job",
+        body=JobPatch,
+        answer=JobOut,
+        headers=_IF_MATCH,
+        errors=(404, 409, 412, 413),
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/jobs/{jobId}",
+        handler=cancel_job,
+        summary="Cancel a job with everything of it that waits or runs",
+        answer=JobCancelled,
+        errors=(404, 409),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{jobId}/status",
+        handler=get_status,
+        summary="The status of a job's latest run",
+        answer=JobStatusOut,
+        errors=(404,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{jobId}/runs",
+        handler=list_runs_of_job,
+        summary="A job's runs",
+        answer=RunList,
+        query=PAGE_PARAMETERS,
+        errors=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{jobId}/run",
+        handler=run_job,
+        summary="Run a job now, besides its schedule",
+        answer=RunStarted,
+        status=202,
+        errors=(404, 409),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{jobId}/pause",
+        handler=pause_job,
+        summary="Pause a job",
+        answer=JobOut,
+        errors=(404, 409),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/{jobId}/resume",
+        handler=resume_job,
+        summary="Resume a job",
+        answer=JobOut,
+        errors=(404, 409),
+    ),
+)

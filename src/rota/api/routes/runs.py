@@ -1,0 +1,192 @@
+"""Runs: read, cancel, retry."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rota.api.operations import Call, Operation, decode
+from rota.api.paging import (
+    DEFAULT_RANGE,
+    FILTER_PARAMETERS,
+    PAGE_PARAMETERS,
+    next_cursor,
+    read_limit,
+    run_filter,
+)
+from rota.api.schemas import CountOut, RunCancelled, RunList, RunOut, RunSelection, RunStarted
+from rota.api.services import Services
+from rota.api.views import show_attempt_row, show_run_row
+from rota.domain.ids import floor_id, parse_run, show_job, show_run
+from rota.errors import BadInputError, ConflictError
+from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
+
+OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
+PAGE = 500
+RERUN_TRIES = 3
+
+
+async def list_runs(services: Services, call: Call) -> RunList:
+    """Runs, latest planned first."""
+    limit = read_limit(call.query)
+    rows = await services.runs.find(call.caller.namespace, run_filter(call.query, services.now), limit)
+    return RunList(
+        items=[show_run_row(row, whole=False) for row in rows],
+        next_cursor=next_cursor([row["id"] for row in rows], limit),
+    )
+
+
+async def get_run(services: Services, call: Call) -> RunOut:
+    """A run with its attempts, and why it is not running if it waits."""
+    run_id = parse_run(call.path["runId"])
+    row = await services.runs.get(call.caller.namespace, run_id)
+    out = show_run_row(row, whole=True)
+    attempts = await services.runs.attempts(call.caller.namespace, run_id)
+    out.attempts = [show_attempt_row(attempt) for attempt in attempts]
+    if waiting_for := await explain(services, row):
+        out.waiting_for = waiting_for
+    return out
+
+
+async def cancel_run(services: Services, call: Call) -> RunCancelled:
+    """Ends a run that waits; asks the worker of one that runs to stop it."""
+    run_id = parse_run(call.path["runId"])
+    state, workers = await services.runs.cancel(call.caller.namespace, run_id)
+    services.tell_workers(workers)
+    status = "cancelled" if state == "cancelled" else "running"
+    return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
+
+
+async def cancel_runs(services: Services, call: Call) -> CountOut:
+    """Cancels every run that matches and has not ended."""
+    wanted = _selection(decode(call.body, RunSelection), services.now)
+    count = 0
+    while rows := await services.runs.find(call.caller.namespace, wanted, PAGE):
+        for row in rows:
+            try:
+                _, workers = await services.runs.cancel(call.caller.namespace, row["id"])
+            except ConflictError:
+                continue  # it ended by itself meanwhile
+            services.tell_workers(workers)
+            count += 1
+        wanted = RunFilter(
+            wanted.first, rows[-1]["id"], wanted.owner, wanted.statuses, wanted.name, wanted.tag, wanted.task
+        )
+    return CountOut(count=count)
+
+
+async def retry_run(services: Services, call: Call) -> RunStarted:
+    """A new run of one that has ended, with the same idempotency key."""
+    run_id = parse_run(call.path["runId"])
+    row = await services.runs.get(call.caller.namespace, run_id)
+    if row["place"] != "finished":
+        raise ConflictError(f"the run has not ended yet: it is {row['status']}")
+    made = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
+    services.tell_pools({row["pool"]})
+    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(next(iter(made))), status="queued")
+
+
+async def explain(services: Services, row: Any) -> str | None:
+    """Why a run that waits is not running."""
+    match row["status"]:
+        case "scheduled" | "retrying":
+            return f"not due until {_show_time(row['run_at'])}"
+        case "blocked":
+            return "its job is paused" if row["gate"] == "pause" else "its job changed; the scheduler is looking at it"
+        case "queued":
+            return await _explain_queued(services, row)
+        case _:
+            return None
+
+
+async def _explain_queued(services: Services, row: Any) -> str:
+    if row["run_at"] > row["database_time"]:
+        return f"not due until {_show_time(row['run_at'])}"
+    fleet = await services.workers.waiting_for(row["namespace"], row["pool"], row["task"])
+    if not fleet["knowing_task"]:
+        return f"no live worker knows task {row['task']}"
+    if not fleet["serving_pool"]:
+        return f"no live worker serves pool {row['pool']}"
+    if not fleet["able"]:
+        return f"no live worker both serves pool {row['pool']} and knows task {row['task']}"
+    if not fleet["free"]:
+        return f"all slots of pool {row['pool']} are busy"
+    return "a worker takes it in a moment"
+
+
+def _show_time(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def _selection(wanted: RunSelection, now: datetime) -> RunFilter:
+    given = (
+        wanted.status,
+        wanted.owner,
+        wanted.name,
+        wanted.tag,
+        wanted.task,
+        wanted.start_time,
+        wanted.end_time,
+    )
+    if not any(given):
+        raise BadInputError("give at least one field to select runs by")
+    if wanted.status is not None and wanted.status not in OPEN_STATUSES:
+        raise BadInputError(f"must be one of {', '.join(OPEN_STATUSES)}", field="status")
+    start = wanted.start_time or now - DEFAULT_RANGE
+    return RunFilter(
+        first=floor_id(start) if wanted.start_time or wanted.end_time else FIRST_ID,
+        before=floor_id(wanted.end_time) if wanted.end_time else LAST_ID,
+        owner=wanted.owner,
+        statuses=[wanted.status] if wanted.status else list(OPEN_STATUSES),
+        name=wanted.name,
+        tag=wanted.tag,
+        task=wanted.task,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/runs",
+        handler=list_runs,
+        summary="List runs: the last 24 hours up to now, unless a time or status is given",
+        answer=RunList,
+        query={**FILTER_PARAMETERS, **PAGE_PARAMETERS},
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/cancel",
+        handler=cancel_runs,
+        summary="Cancel every run that matches and has not ended",
+        body=RunSelection,
+        answer=CountOut,
+        status=202,
+        errors=(413,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/runs/{runId}",
+        handler=get_run,
+        summary="Read a run",
+        answer=RunOut,
+        errors=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{runId}/cancel",
+        handler=cancel_run,
+        summary="Cancel a run",
+        answer=RunCancelled,
+        status=202,
+        errors=(404, 409),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs/{runId}/retry",
+        handler=retry_run,
+        summary="Run again what has ended",
+        answer=RunStarted,
+        status=202,
+        errors=(404, 409),
+    ),
+)

@@ -1,0 +1,364 @@
+"""What the API takes and gives: camelCase, unknown fields refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from rota.domain.job import ScheduleType
+
+PriorityName = Literal["critical", "high", "normal", "low"]
+RunStatusName = Literal[
+    "scheduled", "blocked", "queued", "running", "retrying", "success", "failed", "cancelled", "skipped"
+]
+JobStatusName = Literal[
+    "scheduled",
+    "blocked",
+    "queued",
+    "running",
+    "retrying",
+    "success",
+    "failed",
+    "cancelled",
+    "skipped",
+    "paused",
+    "completed",
+]
+
+_PLAIN = r"^[^\x00-\x1f\x7f]*$"
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$"
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
+TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
+PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
+Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+$")]
+Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
+Moment = Annotated[datetime, Meta(tz=True)]
+Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
+JobId = Annotated[str, Meta(pattern="^job_[0-9a-f]{32}$")]
+RunId = Annotated[str, Meta(pattern="^run_[0-9a-f]{32}$")]
+
+
+class _In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    pass
+
+
+class _Out(msgspec.Struct, rename="camel", omit_defaults=True):
+    pass
+
+
+class Retry(_In, kw_only=True):
+    """How long to wait between attempts."""
+
+    strategy: Literal["exponential", "linear", "fibonacci", "fixed"] = "exponential"
+    base_seconds: Positive = 5.0
+    max_seconds: Positive = 3600.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
+class JobIn(_In, kw_only=True):
+    """A job to submit."""
+
+    name: Name
+    schedule_type: ScheduleType
+    schedule_time: Moment | None = None
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str = "UTC"
+    task: TaskName | None = None
+    payload: Payload | UnsetType = UNSET
+    max_retries: Retries = 3
+    retry: Retry | None = None
+    priority: PriorityName = "normal"
+    pool: PoolName = "default"
+    tags: Annotated[list[Tag], Meta(max_length=50)] = []
+
+
+class BatchJobIn(JobIn, kw_only=True):
+    """A job in a batch, with an idempotency key of its own."""
+
+    idempotency_key: Key | None = None
+
+
+class JobPatch(_In, kw_only=True):
+    """Fields of a job to change; what is not there stays as it is."""
+
+    name: Name | UnsetType = UNSET
+    schedule_time: Moment | UnsetType = UNSET
+    cron_expression: str | UnsetType = UNSET
+    every_seconds: float | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    task: TaskName | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
+    max_retries: Retries | UnsetType = UNSET
+    retry: Retry | UnsetType = UNSET
+    priority: PriorityName | UnsetType = UNSET
+    pool: PoolName | UnsetType = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+
+
+class Submitted(_Out, kw_only=True):
+    """The answer to a submission."""
+
+    job_id: str
+    status: str
+    run_id: str | UnsetType = UNSET
+
+
+class FieldProblem(_Out, kw_only=True):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(_Out, kw_only=True):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] | UnsetType = UNSET
+
+
+class BatchResult(_Out, kw_only=True):
+    """One item of a batch: what it became, or why it was refused."""
+
+    job_id: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    run_id: str | UnsetType = UNSET
+    error: Problem | UnsetType = UNSET
+
+
+class BatchOut(_Out, kw_only=True):
+    """Results in the order of the items."""
+
+    results: list[BatchResult]
+
+
+class JobOut(_Out, kw_only=True):
+    """A job: what, when, and how it stands."""
+
+    job_id: str
+    name: str
+    owner: str
+    status: JobStatusName
+    schedule_type: ScheduleType
+    schedule_time: datetime | UnsetType = UNSET
+    cron_expression: str | UnsetType = UNSET
+    every_seconds: float | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    task: str
+    payload: msgspec.Raw | UnsetType = UNSET
+    max_retries: int
+    retry: Retry
+    priority: PriorityName
+    pool: str
+    tags: list[str]
+    version: int
+    created_time: datetime
+    updated_time: datetime | UnsetType = UNSET
+    next_fire_times: list[datetime] | UnsetType = UNSET
+    run_id: str | UnsetType = UNSET
+
+
+class JobStatusOut(_Out, kw_only=True):
+    """The latest run of a job, in short."""
+
+    job_id: str
+    run_id: str | None
+    status: JobStatusName
+    start_time: datetime | None
+    end_time: datetime | None
+    progress: str | None
+    executor_id: str | None
+    attempt: int | None
+    error: str | None
+
+
+class AttemptOut(_Out, kw_only=True):
+    """An attempt that did not succeed."""
+
+    attempt: int
+    outcome: str
+    start_time: datetime | None
+    end_time: datetime
+    executor_id: str | None
+    error: str | None
+    traceback: str | UnsetType = UNSET
+
+
+class RunOut(_Out, kw_only=True):
+    """A run. `attempts`, `traceback` and `waitingFor` are given for a single run only."""
+
+    run_id: str
+    job_id: str
+    name: str
+    owner: str
+    status: RunStatusName
+    task: str
+    cause: str
+    pool: str
+    priority: PriorityName
+    tags: list[str]
+    payload: msgspec.Raw | UnsetType = UNSET
+    nominal_time: datetime
+    scheduled_time: datetime
+    created_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    attempt: int
+    max_retries: int
+    progress: str | None
+    progress_message: str | UnsetType = UNSET
+    executor_id: str | None
+    cancel_requested: bool
+    retry_of: str | UnsetType = UNSET
+    idempotency_key: str
+    error: str | None
+    reason: str | UnsetType = UNSET
+    result: msgspec.Raw | UnsetType = UNSET
+    traceback: str | UnsetType = UNSET
+    attempts: list[AttemptOut] | UnsetType = UNSET
+    waiting_for: str | UnsetType = UNSET
+
+
+class JobList(_Out, kw_only=True):
+    """A page of jobs."""
+
+    items: list[JobOut]
+    next_cursor: str | None
+
+
+class RunList(_Out, kw_only=True):
+    """A page of runs."""
+
+    items: list[RunOut]
+    next_cursor: str | None
+
+
+class RunSelection(_In, kw_only=True):
+    """Which runs: all given must match."""
+
+    status: RunStatusName | None = None
+    owner: str | None = None
+    name: str | None = None
+    tag: str | None = None
+    task: str | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+
+
+class CountOut(_Out, kw_only=True):
+    """How many were touched."""
+
+    count: int
+
+
+class RunStarted(_Out, kw_only=True):
+    """A run that was made on request."""
+
+    job_id: str
+    run_id: str
+    status: str
+
+
+class RunCancelled(_Out, kw_only=True):
+    """What became of a request to cancel: `cancelled`, or `running` until its worker has stopped it."""
+
+    run_id: str
+    status: str
+    cancel_requested: bool
+
+
+class JobCancelled(_Out, kw_only=True):
+    """A job that was cancelled."""
+
+    job_id: str
+    status: str
+
+
+class DeadLetterOut(_Out, kw_only=True):
+    """A failed run that waits for somebody to decide."""
+
+    run_id: str
+    job_id: str
+    name: str
+    task: str
+    owner: str | None
+    attempts: int | None
+    error: str | None
+    traceback: str | None
+    nominal_time: datetime | None
+    buried_time: datetime
+    payload: msgspec.Raw | UnsetType = UNSET
+
+
+class DeadLetterList(_Out, kw_only=True):
+    """A page of dead letters."""
+
+    items: list[DeadLetterOut]
+    next_cursor: str | None
+
+
+class DeadLetterSelection(_In, kw_only=True):
+    """Which dead letters: by ids, or all that match the filter. One of the two must be given."""
+
+    run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
+    task: str | None = None
+    job_id: JobId | None = None
+    name: str | None = None
+    all: bool = False
+
+
+class WorkerOut(_Out, kw_only=True):
+    """A worker of the fleet."""
+
+    worker_id: str
+    host: str
+    pid: int
+    pools: list[str]
+    tasks: list[str]
+    slots: int
+    busy: int
+    fenced_reports: int
+    status: str
+    start_time: datetime
+    last_beat: datetime
+    gone_time: datetime | None
+    gone_reason: str | None
+
+
+class WorkerList(_Out, kw_only=True):
+    """The fleet."""
+
+    items: list[WorkerOut]
+
+
+class ShardOut(_Out, kw_only=True):
+    """A shard and who looks after it."""
+
+    shard: int
+    epoch: int
+    scheduler_id: str | None
+    host: str | None
+    pid: int | None
+    last_beat: datetime | None
+
+
+class ShardList(_Out, kw_only=True):
+    """All shards."""
+
+    items: list[ShardOut]
+
+
+class Health(_Out, kw_only=True):
+    """Whether the server is there."""
+
+    status: str
+    detail: Any = UNSET

@@ -1,0 +1,1 @@
+"""The seam between scheduler and workers: a worker knows this protocol and nothing else."""

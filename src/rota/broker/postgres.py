@@ -1,0 +1,175 @@
+"""The broker that works directly on live_runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+from rota.broker.protocol import Answer, ClaimKey, Note, Profile, Report, Signal, SignalKind
+from rota.domain.run import Claim, Disposition, Outcome, Verdict, judge
+from rota.errors import DatabaseUnavailableError
+from rota.store.database import Database
+from rota.store.listening import READY, SCHEDULE, WORKER, Listener
+from rota.store.notifying import Notifier
+from rota.store.submissions import LOOKAHEAD
+from rota.store.workers import Ended, Registration, Workers
+from rota.store.workers import Note as StoredNote
+from rota.telemetry import get_logger
+
+# How often a worker looks by itself. With LISTEN a look only catches hints that were lost.
+LOOK_LISTENING_SECONDS = 1.0
+LOOK_BLIND_SECONDS = 0.2
+# A beat must come back well within a lease, or be tried again on another connection.
+BEAT_TIMEOUT_SHARE = 0.3
+_log = get_logger("broker")
+
+
+class PostgresBroker:
+    """Implements `Broker` for one worker."""
+
+    def __init__(self, *, database: Database, notifier: Notifier, listen_url: str | None, lease_seconds: float) -> None:
+        self.lease_seconds = lease_seconds
+        self._workers = Workers(database)
+        self._notifier = notifier
+        self._listen_url = listen_url
+        self._id = uuid4()
+        self._lanes: list[int] = []
+        self._pools: frozenset[str] = frozenset()
+        self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
+
+    async def join(self, profile: Profile) -> UUID:
+        """Registers under a new id; an id is never used for two starts."""
+        self._id = uuid4()
+        self._pools = frozenset(profile.pools)
+        self._lanes = await self._workers.register(
+            Registration(
+                self._id,
+                profile.host,
+                profile.pid,
+                profile.namespaces,
+                profile.pools,
+                profile.tasks,
+                profile.slots,
+                timedelta(seconds=self.lease_seconds),
+            )
+        )
+        return self._id
+
+    async def claim(self, room: int) -> list[Claim]:
+        """One statement over the worker's lanes."""
+        return await self._workers.claim(self._id, self._lanes, room, LOOKAHEAD)
+
+    async def report(self, reports: Sequence[Report]) -> Answer:
+        """Judges each report by the domain's rules and writes all of them in at most two statements."""
+        settled = await self._workers.settle([_ended(report) for report in reports])
+        for pool in settled.ready_pools:
+            self._notifier.hint(READY, pool)
+        if settled.held:
+            self._notifier.hint(SCHEDULE)
+        return Answer(frozenset(settled.fenced), {key: str(error) for key, error in settled.rejected.items()})
+
+    async def beat(self, *, busy: int, fenced: int, draining: bool) -> datetime | None:
+        """One row, one update."""
+        timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
+        return await self._workers.beat(self._id, busy=busy, fenced=fenced, draining=draining, timeout=timeout)
+
+    async def update(self, notes: Sequence[Note]) -> None:
+        """Starts and progress, fenced by claim."""
+        await self._workers.note(
+            [
+                StoredNote(
+                    note.claim.namespace,
+                    note.claim.run_id,
+                    note.claim.number,
+                    note.started,
+                    note.progress,
+                    note.message,
+                )
+                for note in notes
+            ]
+        )
+
+    async def reconcile(self, held: frozenset[ClaimKey]) -> int:
+        """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
+        claimed = await self._workers.claims_of(self._id, timedelta(0))
+        strays = [row for row in claimed if row[1:] not in held]
+        if strays:
+            now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
+            verdict = Verdict(Disposition.release)
+            settled = await self._workers.settle(
+                [
+                    Ended(namespace, run_id, claim, Outcome.released, verdict, None, now)
+                    for namespace, run_id, claim in strays
+                ]
+            )
+            for pool in settled.ready_pools:
+                self._notifier.hint(READY, pool)
+            _log.info("gave back claims whose answer was lost", runs=len(strays))
+        return len(strays)
+
+    async def signals(self) -> AsyncIterator[Signal]:
+        """Hints by LISTEN where it can be had, and a look at bounded intervals in any case."""
+        listener = Listener(self._listen_url, (READY, WORKER), self._heard) if self._listen_url else None
+        listening = asyncio.create_task(listener.run(), name="listener") if listener else None
+        try:
+            while True:
+                pause = LOOK_LISTENING_SECONDS if listener and listener.connected else LOOK_BLIND_SECONDS
+                hint = await self._hint(pause)
+                if hint is not SignalKind.work:
+                    for signal in await self._asked():
+                        yield signal
+                if hint is not SignalKind.cancel:
+                    yield Signal(SignalKind.work)
+        finally:
+            if listening:
+                listening.cancel()
+
+    async def leave(self) -> None:
+        """Marks the worker as stopped."""
+        await self._workers.leave(self._id)
+
+    def _heard(self, channel: str, payload: str) -> None:
+        if channel == READY and (not payload or payload in self._pools):
+            hint = SignalKind.work
+        elif channel == WORKER and (not payload or payload == str(self._id)):
+            hint = SignalKind.cancel
+        else:
+            return
+        if not self._hints.full():
+            self._hints.put_nowait(hint)
+
+    async def _hint(self, pause: float) -> SignalKind | None:
+        """The next hint, or None when it is time to look by ourselves."""
+        try:
+            return await asyncio.wait_for(self._hints.get(), pause)
+        except TimeoutError:
+            return None
+
+    async def _asked(self) -> list[Signal]:
+        try:
+            asked = await self._workers.signals(self._id)
+        except DatabaseUnavailableError:
+            return []
+        return [
+            Signal(SignalKind.cancel if cancel else SignalKind.recall, (run_id, claim))
+            for run_id, claim, cancel in asked
+        ]
+
+
+def _ended(report: Report) -> Ended:
+    claim = report.claim
+    verdict = judge(report.outcome, options=claim.options, attempt=claim.attempt, losses=claim.losses)
+    return Ended(
+        claim.namespace,
+        claim.run_id,
+        claim.number,
+        report.outcome,
+        verdict,
+        report.started,
+        report.ended,
+        report.result,
+        report.error,
+        report.traceback,
+    )

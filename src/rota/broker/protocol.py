@@ -1,0 +1,118 @@
+"""What a worker may ask of a broker, and what it may be told.
+
+A claim is a right to one attempt under a number that never repeats. Every report names the claim it is for; a report
+for a claim that is no longer current changes nothing. A broker decides with the rules of `rota.domain.run` where a
+run goes next, so that all brokers agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.run import Claim, Outcome
+
+ClaimKey = tuple[UUID, int]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """What a worker offers."""
+
+    host: str
+    pid: int
+    namespaces: tuple[str, ...]
+    pools: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """How an attempt ended. Times are seconds since the epoch on the broker's clock."""
+
+    claim: Claim
+    outcome: Outcome
+    started: float | None
+    ended: float
+    result: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+    @property
+    def key(self) -> ClaimKey:
+        """What tells this report from another."""
+        return (self.claim.run_id, self.claim.number)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What became of reports: written or recorded before need nothing more; fenced ones changed nothing; rejected
+    ones could not be stored as they are, and say why."""
+
+    fenced: frozenset[ClaimKey] = frozenset()
+    rejected: dict[ClaimKey, str] = msgspec.field(default_factory=dict)
+
+
+class Note(msgspec.Struct, frozen=True):
+    """The start or progress of a run that goes on."""
+
+    claim: Claim
+    started: float
+    progress: float | None
+    message: str | None
+
+
+class SignalKind(StrEnum):
+    """What a broker may tell a worker at any time."""
+
+    work = "work"  # runs are waiting in one of its pools, or may be
+    cancel = "cancel"  # stop this run
+    recall = "recall"  # give this run back if it has not started
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """One signal; may come more than once."""
+
+    kind: SignalKind
+    key: ClaimKey | None = None
+
+
+class Broker(Protocol):
+    """The protocol. Every call may raise DatabaseUnavailableError: nothing is known of what it did then."""
+
+    lease_seconds: float
+
+    async def join(self, profile: Profile) -> UUID:
+        """Makes the worker known under a new random id."""
+        ...
+
+    async def claim(self, room: int) -> list[Claim]:
+        """Up to `room` runs: due ones first, then those due within the lookahead."""
+        ...
+
+    async def report(self, reports: Sequence[Report]) -> Answer:
+        """Records how attempts ended; safe to repeat until it answers."""
+        ...
+
+    async def beat(self, *, busy: int, fenced: int, draining: bool) -> datetime | None:
+        """Keeps the lease; the broker's time, or None when the worker was given up and its claims with it."""
+        ...
+
+    async def update(self, notes: Sequence[Note]) -> None:
+        """Start and progress of runs that go on."""
+        ...
+
+    async def reconcile(self, held: frozenset[ClaimKey]) -> int:
+        """Gives back, uncharged, what is claimed in the worker's name but not in `held`; returns how many."""
+        ...
+
+    def signals(self) -> AsyncIterator[Signal]:
+        """The stream of signals; ends never."""
+        ...
+
+    async def leave(self) -> None:
+        """The worker has stopped in good order."""
+        ...

@@ -1,0 +1,44 @@
+"""The entry point: all commands in one place."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import typer
+
+from rota.cli import jobs, roles, runs
+
+app = typer.Typer(
+    name="rota",
+    help="A distributed job scheduler: cron, delayed and immediate jobs, started on the dot, never lost.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rota {version('rota')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Options that go before any command."""
+
+
+for group in (roles, jobs, runs):
+    group.add_to(app)
+
+
+def main() -> None:
+    """Runs the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

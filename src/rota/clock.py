@@ -1,0 +1,50 @@
+"""The database's time, known without asking it.
+
+The database clock is the authority on what is due. A process learns the distance between that clock and
+its own monotonic one from answers that carry `clock_timestamp()`. The database read its clock somewhere
+between our sending and our receiving, so the true distance lies within that interval; we keep its lower
+end. Our idea of the database's time is therefore never ahead of it, and nothing starts early.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+# An old measurement is replaced after this long even by one with a slower answer, so that a clock that
+# jumped is followed.
+KEEP_SECONDS = 5.0
+
+
+class DatabaseClock:
+    """Database time as seconds since the epoch, derived from the local monotonic clock."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._offset = time.time() - monotonic()
+        self._uncertainty = float("inf")
+        self._measured_at = float("-inf")
+
+    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:
+        """Takes one measurement (both ends on the monotonic clock); returns how far the clock jumped."""
+        uncertainty = received - sent
+        offset = database_time.timestamp() - received
+        known = self._measured_at > float("-inf")
+        jump = offset - self._offset if known and abs(offset - self._offset) > uncertainty + 1.0 else 0.0
+        stale = received - self._measured_at > KEEP_SECONDS
+        if stale or jump or uncertainty <= self._uncertainty:
+            self._offset, self._uncertainty, self._measured_at = offset, uncertainty, received
+        return jump
+
+    def now(self) -> float:
+        """Seconds since the epoch on the database's clock, never ahead of it."""
+        return self._monotonic() + self._offset
+
+    def now_datetime(self) -> datetime:
+        """The same as an aware datetime."""
+        return datetime.fromtimestamp(self.now(), UTC)
+
+    def until(self, moment: float) -> float:
+        """Seconds from now to `moment`; negative when it is past."""
+        return moment - self.now()

@@ -1,0 +1,151 @@
+"""The composition root: chooses the concrete classes and wires them for each role."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rota.app import App
+from rota.broker.postgres import PostgresBroker
+from rota.broker.protocol import Profile
+from rota.errors import DatabaseUnavailableError, SetupError
+from rota.scheduler.scheduler import Scheduler
+from rota.settings import Settings
+from rota.store.database import Database
+from rota.store.embedded import EmbeddedPostgres
+from rota.store.migrating import check_schema
+from rota.store.notifying import Notifier
+from rota.worker.examples import EXAMPLES
+from rota.worker.runners import Runner
+from rota.worker.runners.function import FunctionRunner
+from rota.worker.runners.script import TASK as SCRIPT
+from rota.worker.runners.script import ScriptRunner
+from rota.worker.worker import Worker
+
+SUPERVISED = "ROTA_SUPERVISED"
+SCHEDULER_CONNECTIONS = 4
+WORKER_CONNECTIONS = 4
+
+
+def database_url(settings: Settings) -> str:
+    """The given server, or the embedded one of this home."""
+    return settings.database_url or EmbeddedPostgres(settings.home).url()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings, *, size: int, name: str, check: bool = True) -> AsyncIterator[Database]:
+    """A pool on the right server; raises SetupError with what to do when it can't be had."""
+    try:
+        database = await Database.connect(database_url(settings), size=size, name=name)
+    except DatabaseUnavailableError as error:
+        if settings.database_url:
+            raise SetupError(f"PostgreSQL at ROTA_DATABASE_URL does not answer: {error}") from error
+        raise SetupError(
+            f"The embedded PostgreSQL of {settings.home} is not running: start `rota up` first, "
+            "or set ROTA_DATABASE_URL to use a server of your own."
+        ) from error
+    try:
+        if check:
+            await check_schema(database)
+        yield database
+    finally:
+        await database.close()
+
+
+def listen_url(settings: Settings, database: Database) -> str | None:
+    """Where to LISTEN; None means polling: switched off, or a pooler is in between and no direct URL was given."""
+    if not settings.notify:
+        return None
+    if settings.listen_url:
+        return settings.listen_url
+    return None if database.pooled else database_url(settings)
+
+
+def build_scheduler(settings: Settings, database: Database) -> Scheduler:
+    """A scheduler on this database."""
+    return Scheduler(
+        database=database,
+        notifier=Notifier(database, enabled=settings.notify),
+        listen_url=listen_url(settings, database),
+        lease_seconds=settings.scheduler_lease_seconds,
+    )
+
+
+def build_worker(settings: Settings, database: Database, app: App | None) -> Worker:
+    """A worker on this database, with the app's tasks, the examples and scripts."""
+    functions = FunctionRunner(EXAMPLES | (app.tasks if app else {}), threads=settings.threads)
+    runners: dict[str, Runner] = dict.fromkeys(functions.tasks, functions)
+    runners[SCRIPT] = ScriptRunner(settings.scripts)
+    broker = PostgresBroker(
+        database=database,
+        notifier=Notifier(database, enabled=settings.notify),
+        listen_url=listen_url(settings, database),
+        lease_seconds=settings.worker_lease_seconds,
+    )
+    profile = Profile(
+        socket.gethostname(),
+        os.getpid(),
+        settings.namespaces,
+        settings.pools,
+        tuple(runners),
+        settings.slots,
+    )
+    return Worker(broker=broker, runners=runners, profile=profile, drain_seconds=settings.drain_seconds)
+
+
+async def run_scheduler(settings: Settings) -> None:
+    """Runs a scheduler until told to stop."""
+    async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
+        await until_stopped(build_scheduler(settings, database).run())
+
+
+async def run_worker(settings: Settings, app: App | None) -> None:
+    """Runs a worker until told to stop, then drains it."""
+    async with open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker") as database:
+        worker = build_worker(settings, database, app)
+        await until_stopped(worker.run(), on_stop=worker.drain)
+
+
+async def until_stopped(
+    work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
+) -> None:
+    """Runs `work` until it ends or the process is told to stop (SIGTERM, SIGINT, or its supervisor dies).
+
+    Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
+    """
+    stop = asyncio.Event()
+    _watch_signals(stop)
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        if on_stop:
+            await on_stop()
+        else:
+            working.cancel()
+    try:
+        await working
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+
+
+def _watch_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if os.environ.get(SUPERVISED):
+        # The supervisor holds the other end of our standard input; when it dies, however, the pipe closes.
+        def hear() -> None:
+            if not os.read(sys.stdin.fileno(), 1024):
+                loop.remove_reader(sys.stdin.fileno())
+                stop.set()
+
+        loop.add_reader(sys.stdin.fileno(), hear)

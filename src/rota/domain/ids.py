@@ -1,0 +1,78 @@
+"""Ids: UUIDv7 whose time part is the moment a run is planned for, shown as `job_…` and `run_…`.
+
+The planned moment, not the moment of creation, is in the id, so that history is partitioned, pruned and
+listed by when things ran: a job submitted today for next year belongs to next year's partition.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+from hashlib import sha256
+from uuid import UUID
+
+from rota.errors import BadInputError
+
+_VERSION_AND_VARIANT = (0x7 << 76) | (0b10 << 62)
+_RANDOM_MASK = (0xFFF << 64) | ((1 << 62) - 1)
+_random = random.SystemRandom()
+_fast_random = random.Random(_random.getrandbits(256))  # noqa: S311 - ids are names, not secrets
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_ID_LENGTH = 32
+
+
+def new_id(planned: float) -> UUID:
+    """A new id for something planned for this moment (seconds since the epoch)."""
+    return _compose(planned, _fast_random.getrandbits(76))
+
+
+def fire_id(job_id: UUID, nominal: datetime) -> UUID:
+    """The id of a schedule's run: a function of (job, nominal time), so no time can have two runs."""
+    moment = nominal.timestamp()
+    digest = sha256(job_id.bytes + round(moment * 1_000_000).to_bytes(8, "big", signed=True)).digest()
+    return _compose(moment, int.from_bytes(digest[:10], "big"))
+
+
+def floor_id(moment: datetime) -> UUID:
+    """The smallest id of this moment: time filters become ranges of ids."""
+    return UUID(int=_milliseconds(moment.timestamp()) << 80)
+
+
+def shard_of(job_id: UUID, shards: int) -> int:
+    """The shard whose owner looks after this job and its runs."""
+    return (job_id.int & ((1 << 62) - 1)) % shards
+
+
+def show_job(job_id: UUID) -> str:
+    """The id as people and programs see it."""
+    return f"job_{job_id.hex}"
+
+
+def show_run(run_id: UUID) -> str:
+    """The id as people and programs see it."""
+    return f"run_{run_id.hex}"
+
+
+def parse_job(text: str) -> UUID:
+    """The id behind `job_…`; raises BadInputError for anything else."""
+    return _parse(text, "job_", "jobId")
+
+
+def parse_run(text: str) -> UUID:
+    """The id behind `run_…`; raises BadInputError for anything else."""
+    return _parse(text, "run_", "runId")
+
+
+def _compose(planned: float, noise: int) -> UUID:
+    return UUID(int=(_milliseconds(planned) << 80) | (noise & _RANDOM_MASK) | _VERSION_AND_VARIANT)
+
+
+def _milliseconds(moment: float) -> int:
+    return max(0, int(moment * 1000))
+
+
+def _parse(text: str, prefix: str, field: str) -> UUID:
+    digits = text.removeprefix(prefix)
+    if not text.startswith(prefix) or len(digits) != _ID_LENGTH or not _HEX_DIGITS.issuperset(digits):
+        raise BadInputError(f"not an id of the form {prefix} and {_ID_LENGTH} hex digits: {text[:80]!r}", field=field)
+    return UUID(hex=digits)

@@ -1,0 +1,129 @@
+"""What a job is: what to run (the definition) and when (the schedule)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import IntEnum
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.retry import RetryPolicy
+from rota.domain.schedule import Cron, Every, Schedule
+from rota.errors import BadInputError
+
+ScheduleType = Literal["immediate", "future", "cron", "interval"]
+JobState = Literal["scheduled", "paused", "cancelled", "completed"]
+
+# What a one-shot may be late at its submission and still run: clocks differ and requests take time.
+LATE_SUBMISSION_SECONDS = 60.0
+# A payload up to this size travels in the run's row; a larger one has a row of its own, which no move of
+# the run rewrites.
+INLINE_PAYLOAD_BYTES = 2048
+MAX_SCRIPT_NAME = 255
+
+
+class Priority(IntEnum):
+    """Levels of priority. Waiting five minutes is worth one level (see live_runs.ready_at)."""
+
+    low = -1
+    normal = 0
+    high = 1
+    critical = 2
+
+
+def check_script_name(name: object) -> str:
+    """The name of a script, refused when it is none or tries to leave the scripts directory."""
+    if not isinstance(name, str) or not name or len(name) > MAX_SCRIPT_NAME:
+        raise BadInputError("must be the name of a script in the scripts directory", field="payload.script")
+    parts = name.split("/")
+    if name.startswith("/") or "\\" in name or "\x00" in name or any(part in ("", ".", "..") for part in parts):
+        raise BadInputError("must be a plain path below the scripts directory", field="payload.script")
+    return name
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What of a definition only workers and the reaper read; kept as JSON in one column."""
+
+    max_retries: int = 3
+    retry: RetryPolicy = RetryPolicy()
+
+
+_options_decoder = msgspec.json.Decoder(Options)
+_options_encoder = msgspec.json.Encoder()
+_DEFAULT_OPTIONS = Options()
+
+
+def decode_options(text: str) -> Options:
+    """Options from their column."""
+    return _DEFAULT_OPTIONS if text == "{}" else _options_decoder.decode(text)
+
+
+def encode_options(options: Options) -> str:
+    """Options for their column; defaults leave no trace."""
+    return _options_encoder.encode(options).decode()
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """What to run: travels with every run of the job."""
+
+    owner: str
+    name: str
+    task: str
+    pool: str
+    priority: int
+    tags: tuple[str, ...]
+    payload: str | None
+    options: str
+
+
+class SubmissionKey(msgspec.Struct, frozen=True):
+    """An idempotency key, the request it came with, and the answer that a repeat gets."""
+
+    key: str
+    request_hash: bytes
+    answer: str
+
+
+class OneShot(msgspec.Struct, frozen=True):
+    """A job that runs once: now (`run_at` None) or at a moment. It is its own run."""
+
+    namespace: str
+    id: UUID
+    shard: int
+    definition: Definition
+    run_at: datetime | None
+    key: SubmissionKey | None = None
+
+
+class Timetable(msgspec.Struct, frozen=True):
+    """When a recurring job fires, as it is stored."""
+
+    schedule_type: str
+    cron_expression: str | None
+    every_seconds: float | None
+    timezone: str
+    anchor_at: datetime
+
+    def schedule(self) -> Schedule:
+        """The schedule behind it."""
+        if self.cron_expression is not None:
+            return Cron(self.cron_expression, self.timezone)
+        assert self.every_seconds is not None  # noqa: S101 - a constraint of the table
+        return Every(self.every_seconds, self.anchor_at)
+
+
+class Recurring(msgspec.Struct, frozen=True):
+    """A job with a schedule."""
+
+    namespace: str
+    id: UUID
+    shard: int
+    definition: Definition
+    timetable: Timetable
+    next_fire_at: datetime
+    key: SubmissionKey | None = None
+
+
+Submission = OneShot | Recurring

@@ -1,0 +1,118 @@
+"""What a run is, and the verdict on an attempt that ended.
+
+A verdict is pure: it looks at what was claimed and how it went, and says where the run goes next. The
+same rules judge a worker's report and the reaper's find.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import decode_options
+from rota.domain.retry import MAX_LOSSES
+
+
+class RunStatus(StrEnum):
+    """Where a run is in its life; see the view rota.runs for how it follows from its place."""
+
+    scheduled = "scheduled"
+    blocked = "blocked"
+    queued = "queued"
+    running = "running"
+    retrying = "retrying"
+    success = "success"
+    failed = "failed"
+    cancelled = "cancelled"
+    skipped = "skipped"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, as its worker tells it."""
+
+    success = "success"
+    failed = "failed"
+    final = "final"  # failed, and declared not worth another try
+    cancelled = "cancelled"
+    released = "released"  # never started: handed back, nothing is charged
+    interrupted = "interrupted"  # started, stopped by its worker's shutdown
+    cut_off = "cut_off"  # started, stopped because its worker lost the database
+    lost = "lost"  # its worker died; it may have started
+
+
+class Disposition(StrEnum):
+    """Where a claimed run goes."""
+
+    succeed = "succeed"
+    retry = "retry"
+    bury = "bury"
+    release = "release"
+    cancel = "cancel"
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A worker's right to one attempt. `number` never repeats; every report names it."""
+
+    namespace: str
+    run_id: UUID
+    job_id: UUID
+    number: int
+    name: str
+    owner: str
+    task: str
+    pool: str
+    priority: int
+    payload: str | None
+    payload_id: UUID | None
+    options: str
+    root_id: UUID | None
+    nominal_at: datetime
+    ready_at: datetime
+    attempt: int
+    losses: int
+
+    @property
+    def idempotency_key(self) -> UUID:
+        """The same on every attempt, and on every retry or redrive of the run."""
+        return self.root_id or self.run_id
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Where a claimed run goes, whether the attempt counts, and how long it waits."""
+
+    disposition: Disposition
+    charged: bool = False
+    delay_seconds: float = 0.0
+    loss: bool = False
+
+
+def judge(outcome: Outcome, *, options: str, attempt: int, losses: int) -> Verdict:
+    """The verdict on an attempt; `attempt` counts the ones charged before it."""
+    if outcome in _PLAIN_VERDICTS:
+        return _PLAIN_VERDICTS[outcome]
+    known = decode_options(options)
+    if outcome in (Outcome.interrupted, Outcome.cut_off):
+        return _judge_stopped(outcome, max_retries=known.max_retries, losses=losses)
+    if attempt >= known.max_retries:
+        return Verdict(Disposition.bury, charged=True)
+    delay = 0.0 if outcome is Outcome.lost else known.retry.delay(attempt + 1)
+    return Verdict(Disposition.retry, charged=True, delay_seconds=delay)
+
+
+_PLAIN_VERDICTS = {
+    Outcome.success: Verdict(Disposition.succeed, charged=True),
+    Outcome.cancelled: Verdict(Disposition.cancel),
+    Outcome.released: Verdict(Disposition.release),
+    Outcome.final: Verdict(Disposition.bury, charged=True),
+}
+
+
+def _judge_stopped(outcome: Outcome, *, max_retries: int, losses: int) -> Verdict:
+    """Stopped through no fault of its own: free of charge, but never silently run again without retries."""
+    loss = outcome is Outcome.cut_off
+    if max_retries == 0 or (loss and losses + 1 >= MAX_LOSSES):
+        return Verdict(Disposition.bury, charged=True, loss=loss)
+    return Verdict(Disposition.release, loss=loss)

@@ -1,0 +1,51 @@
+"""Every error Rota raises on purpose. Each says what happened and what to do next."""
+
+from __future__ import annotations
+
+
+class RotaError(Exception):
+    """Base of all errors raised by Rota."""
+
+
+class BadInputError(RotaError):
+    """What the caller sent can't be accepted; `fields` names what is wrong where."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.fields: list[tuple[str, str]] = [(field, message)] if field else []
+
+
+class NotFoundError(RotaError):
+    """There is no such job, run or worker in the caller's namespace."""
+
+
+class ConflictError(RotaError):
+    """The object is in a state that does not allow this, or another change came first."""
+
+
+class VersionMismatchError(ConflictError):
+    """The caller's If-Match names a version that is no longer the current one."""
+
+
+class KeyReusedError(RotaError):
+    """An idempotency key came back with another request body."""
+
+
+class OverloadedError(RotaError):
+    """Too much is waiting to be written; come back after `retry_after_seconds`."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class DatabaseUnavailableError(RotaError):
+    """PostgreSQL did not answer. Nothing is known about the statement that was under way."""
+
+
+class DataRejectedError(RotaError):
+    """PostgreSQL refused one item for its data; the items beside it were not affected."""
+
+
+class SetupError(RotaError):
+    """Rota can't start as it was asked to; the message says what to change."""

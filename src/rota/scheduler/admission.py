@@ -1,0 +1,56 @@
+"""Admission: what waits at a gate goes on when its gate allows.
+
+Here the gate is 'recall': a job was changed, paused or cancelled while a worker held a run of it that it had not
+started. The worker gave the run back; this service looks at what the job says now and lets the run go on with the
+present definition, holds it, drops it or cancels it. The decision is carried out only if the job has not changed again
+since it was read.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from rota.scheduler.leases import LeaseKeeper
+from rota.scheduler.service import Service
+from rota.store.listening import READY
+from rota.store.notifying import Notifier
+from rota.store.schedules import RecalledRun, Schedules
+
+RUNS_PER_SHARD = 100
+_INSTANT = timedelta(microseconds=1)
+
+
+class Admitter(Service):
+    """Decides what becomes of recalled runs."""
+
+    interval_seconds = 1.0
+    full_round = RUNS_PER_SHARD
+
+    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
+        super().__init__()
+        self._schedules = schedules
+        self._leases = leases
+        self._notifier = notifier
+
+    async def tick(self) -> int:
+        """Looks at every recalled run of our shards; returns how many."""
+        owned = self._leases.owned
+        if not owned:
+            return 0
+        recalled = await self._schedules.recalled_runs(owned, RUNS_PER_SHARD)
+        if recalled:
+            for pool in await self._schedules.readmit([(run, fate_of(run)) for run in recalled]):
+                self._notifier.hint(READY, pool)
+        return len(recalled)
+
+
+def fate_of(run: RecalledRun) -> str:
+    """'go', 'hold', 'drop' or 'cancel', by what its job says now."""
+    if run.state == "cancelled":
+        return "cancel"
+    future = run.cause == "schedule" and run.attempt == 0 and run.run_at > run.database_time
+    if run.state == "paused":
+        return "drop" if future else "hold"
+    if future and run.timetable.schedule().next_after(run.nominal_at - _INSTANT) != run.nominal_at:
+        return "drop"
+    return "go"

@@ -1,0 +1,89 @@
+"""Firing: schedules become runs a little ahead of their time.
+
+A job's mark (`fired_through`) says up to where its fire times have been made. One statement moves the mark and makes
+the runs, and only if the job is still as it was read; that pair is what makes a nominal time exactly one run, through
+any crash and with any number of schedulers. Run ids are a function of (job, nominal time), so even a mark that was
+wrong could not make a second run beside the first. The mark never goes back with the clock.
+
+Misfire. A time that is more than MISSED_AFTER in the past when it should be fired was missed: everything was down. Of
+missed times only the latest is run, and only within WINDOW; runs already made are judged when they are due
+(misfiring.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from rota.domain.ids import fire_id
+from rota.domain.schedule import Schedule, fire_times
+from rota.errors import RotaError
+from rota.scheduler.leases import LeaseKeeper
+from rota.scheduler.service import Service
+from rota.store.schedules import DueJob, Firing, Schedules
+from rota.telemetry import get_logger
+
+# Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
+# REFILL of it is left, so that a frequent schedule is fired in handfuls.
+HORIZON = timedelta(seconds=10)
+REFILL = timedelta(seconds=6)
+MISSED_AFTER = timedelta(seconds=60)
+WINDOW = timedelta(hours=1)
+JOBS_PER_SHARD = 100
+MOST_PER_JOB = 1000
+_INSTANT = timedelta(microseconds=1)
+_log = get_logger("firing")
+
+
+class Firer(Service):
+    """Makes the runs of schedules whose time comes near."""
+
+    interval_seconds = 0.5
+    full_round = JOBS_PER_SHARD
+
+    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, on_fired: Callable[[], None]) -> None:
+        super().__init__()
+        self._schedules = schedules
+        self._leases = leases
+        self._on_fired = on_fired
+
+    async def tick(self) -> int:
+        """Fires what is inside the horizon; returns how many jobs were looked at."""
+        owned = self._leases.owned
+        if not owned:
+            return 0
+        due = await self._schedules.due_jobs(owned, REFILL, JOBS_PER_SHARD)
+        firings = [firing for job in due if (firing := _plan(job))]
+        if firings and await self._schedules.fire(owned, firings):
+            self._on_fired()
+        return len(firings)
+
+
+def _plan(job: DueJob) -> Firing | None:
+    try:
+        return plan_firing(job)
+    except RotaError as error:
+        _log.error("a schedule can't be read and does not fire", job_id=str(job.id), error=str(error))
+        return None
+
+
+def plan_firing(job: DueJob) -> Firing:
+    """Which runs to make of a due job, and where its mark goes."""
+    now = job.database_time
+    schedule = job.timetable.schedule()
+    if job.next_fire_at <= now - MISSED_AFTER:
+        mark, times = _catch_up(schedule, job.fired_through, now)
+    else:
+        mark, times = job.next_fire_at, [job.next_fire_at]
+    times += fire_times(schedule, mark, now + HORIZON, MOST_PER_JOB)
+    mark = max(mark, *times) if times else mark
+    return Firing(job, [(fire_id(job.id, moment), moment) for moment in times], mark, schedule.next_after(mark))
+
+
+def _catch_up(schedule: Schedule, fired_through: datetime, now: datetime) -> tuple[datetime, list[datetime]]:
+    """The latest of the missed times, if it lies inside the window; the mark passes all of them."""
+    moment = schedule.next_after(max(fired_through, now - WINDOW - _INSTANT))
+    latest = None
+    while moment is not None and moment <= now:
+        latest, moment = moment, schedule.next_after(moment)
+    return (latest, [latest]) if latest else (max(fired_through, now - WINDOW), [])

@@ -1,0 +1,53 @@
+"""Misfires: runs that a schedule made and nobody promoted in time, because everything was down.
+
+Judged when they are due, by the default rule: of what was missed the latest is run, within an hour; the rest is
+recorded as skipped, with the reason, so that nobody has to wonder.
+"""
+
+from __future__ import annotations
+
+from rota.scheduler.firing import MISSED_AFTER, WINDOW
+from rota.scheduler.leases import LeaseKeeper
+from rota.scheduler.service import Service
+from rota.store.listening import READY
+from rota.store.notifying import Notifier
+from rota.store.schedules import MissedRun, Schedules
+
+RUNS_PER_SHARD = 500
+
+
+class MisfireJudge(Service):
+    """Runs the latest of what was missed, and skips the rest."""
+
+    interval_seconds = 2.0
+    full_round = RUNS_PER_SHARD
+
+    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
+        super().__init__()
+        self._schedules = schedules
+        self._leases = leases
+        self._notifier = notifier
+
+    async def tick(self) -> int:
+        """Judges what is too late to be promoted without a thought; returns how many."""
+        owned = self._leases.owned
+        if not owned:
+            return 0
+        missed = await self._schedules.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        reasons = [(run, reason_to_skip(run)) for run in missed]
+        if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
+            await self._schedules.skip(skips)
+        if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
+            for pool in await self._schedules.promote_runs(late):
+                self._notifier.hint(READY, pool)
+        return len(missed)
+
+
+def reason_to_skip(run: MissedRun) -> str | None:
+    """Why a missed run is not run any more; None when it is."""
+    if run.nominal_at < run.database_time - WINDOW:
+        return f"missed: more than {int(WINDOW.total_seconds())} seconds late"
+    following = run.timetable.schedule().next_after(run.nominal_at)
+    if following is not None and following <= run.database_time:
+        return "missed: a later time of the schedule was due as well"
+    return None

@@ -1,0 +1,74 @@
+"""A scheduler: the list of its services, and their common life."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from uuid import uuid4
+
+from rota.clock import DatabaseClock
+from rota.errors import DatabaseUnavailableError
+from rota.scheduler.admission import Admitter
+from rota.scheduler.firing import Firer
+from rota.scheduler.leases import LeaseKeeper
+from rota.scheduler.misfiring import MisfireJudge
+from rota.scheduler.promotion import Promoter
+from rota.scheduler.reaping import Reaper
+from rota.scheduler.service import Service
+from rota.scheduler.sweeping import Sweeper
+from rota.store.database import Database
+from rota.store.listening import SCHEDULE, Listener
+from rota.store.notifying import Notifier
+from rota.store.schedules import Schedules
+from rota.store.shards import Shards
+from rota.store.workers import Workers
+
+LEAVE_SECONDS = 3.0
+
+
+class Scheduler:
+    """Wires the services to one database and runs them."""
+
+    def __init__(self, *, database: Database, notifier: Notifier, listen_url: str | None, lease_seconds: float) -> None:
+        self.id = uuid4()
+        clock = DatabaseClock()
+        schedules = Schedules(database, self.id)
+        self.leases = LeaseKeeper(
+            shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
+        )
+        self.promoter = Promoter(schedules=schedules, leases=self.leases, notifier=notifier)
+        self.firer = Firer(schedules=schedules, leases=self.leases, on_fired=self.promoter.wake)
+        self.misfires = MisfireJudge(schedules=schedules, leases=self.leases, notifier=notifier)
+        self.admitter = Admitter(schedules=schedules, leases=self.leases, notifier=notifier)
+        self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
+        self.sweeper = Sweeper(schedules=schedules, leases=self.leases)
+        self._listen_url = listen_url
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Everything a scheduler does."""
+        return (
+            self.leases,
+            self.firer,
+            self.promoter,
+            self.misfires,
+            self.admitter,
+            self.reaper,
+            self.sweeper,
+        )
+
+    async def run(self) -> None:
+        """Runs until cancelled, then leaves its shards to the others."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for service in self.services:
+                    group.create_task(service.run(), name=service.name)
+                if self._listen_url:
+                    group.create_task(Listener(self._listen_url, (SCHEDULE,), self._heard).run(), name="listener")
+        finally:
+            with suppress(DatabaseUnavailableError, TimeoutError):
+                await asyncio.wait_for(self.leases.leave(), LEAVE_SECONDS)
+
+    def _heard(self, _channel: str, _payload: str) -> None:
+        self.firer.wake()
+        self.admitter.wake()

@@ -1,0 +1,261 @@
+"""Jobs: reading and changing what and when.
+
+A recurring job has a row; a one-shot is its run. A change of a recurring job is one transaction: it locks the job's
+row, so no schedule fires meanwhile (firing compares versions), writes the new definition, and then binds every run
+that no worker has claimed to it. Runs move while that happens, so binding repeats until one statement, in one
+snapshot, finds no run left behind. Claimed runs are marked as recalled; the workers are told after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
+from rota.errors import ConflictError, NotFoundError, VersionMismatchError
+from rota.store.batches import with_days
+from rota.store.database import Database, Statements
+from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS, RunFilter
+from rota.store.submissions import LOOKAHEAD
+
+_INSTANT = timedelta(microseconds=1)
+
+
+class Changed(msgspec.Struct):
+    """What a change left to do after its commit: workers to tell, pools that have new work."""
+
+    version: int = 0
+    workers: set[UUID] = msgspec.field(default_factory=set)
+    pools: set[str] = msgspec.field(default_factory=set)
+
+
+class JobChange(msgspec.Struct, frozen=True):
+    """A recurring job as it shall be. `reschedule` drops the future runs the old schedule made.
+
+    `payload_id` is for a payload too large to be inline: a new id, or the one of a stored payload to keep.
+    """
+
+    definition: Definition
+    payload_id: UUID | None
+    timetable: Timetable
+    state: str
+    reschedule: bool
+
+
+class Jobs:
+    """Reads and changes jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, namespace: str, job_id: UUID) -> Any | None:
+        """The row of a recurring job, or None."""
+        return await self._database.fetch_row("get_job", namespace, job_id)
+
+    async def latest_run(self, namespace: str, job_id: UUID) -> Any | None:
+        """The latest run of a job, or None."""
+        return await self._database.fetch_row("latest_run_of_job", namespace, job_id)
+
+    async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
+        """Recurring jobs that match, latest made first."""
+        return await self._database.fetch("list_jobs", namespace, *wanted.arguments, limit)
+
+    async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
+        """One-shot jobs that match, latest planned first."""
+        return await self._database.fetch("list_oneshots", namespace, *wanted.arguments, limit)
+
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
+        """A run of a recurring job besides its schedule; returns its pool, or None when there is no such job."""
+        pool: str | None = await self._database.fetch_value("run_now", namespace, job_id, run_id)
+        return pool
+
+    async def change(
+        self,
+        namespace: str,
+        job_id: UUID,
+        decide: Callable[[Any], JobChange],
+        expected_version: int | None = None,
+    ) -> Changed:
+        """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
+
+        async def change_job(statements: Statements) -> Changed:
+            row = await statements.fetch_row("lock_job", namespace, job_id)
+            if row is None:
+                raise NotFoundError("there is no such job")
+            if expected_version is not None and row["version"] != expected_version:
+                raise VersionMismatchError(f"the job's version is {row['version']}, not {expected_version}")
+            return await _apply(statements, row, decide(row))
+
+        return await self._database.transact(change_job)
+
+    async def cancel(self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange]) -> Changed:
+        """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
+
+        async def cancel_job(statements: Statements) -> Changed:
+            row = await statements.fetch_row("lock_job", namespace, job_id)
+            changed = Changed()
+            if row is not None:
+                changed.version = await _write(statements, row, decide(row), row["fired_through"])
+            await self._cancel_runs(statements, namespace, job_id, changed)
+            return changed
+
+        open_runs = [row["id"] for row in await self._database.fetch("open_runs_of_job", namespace, job_id)]
+        return await with_days(self._database, open_runs, lambda: self._database.transact(cancel_job))
+
+    async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
+        """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
+
+        async def hold() -> bool:
+            return bool(await self._database.fetch("pause_run", namespace, job_id))
+
+        await self._while_unclaimed(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
+
+    async def resume_one_shot(self, namespace: str, job_id: UUID) -> str | None:
+        """Lets a held one-shot go; returns its pool, or None when it was not held."""
+        pool: str | None = await self._database.fetch_value("resume_run", namespace, job_id, LOOKAHEAD)
+        return pool
+
+    async def change_one_shot(
+        self,
+        namespace: str,
+        job_id: UUID,
+        definition: Definition,
+        run_at: datetime,
+        payload_id: UUID | None,
+        version: int,
+    ) -> str:
+        """Changes a one-shot that no worker has claimed and whose version is still this; returns its pool."""
+        pool: list[str] = []
+
+        async def replace() -> bool:
+            rows = await self._database.fetch(
+                "change_run",
+                namespace,
+                job_id,
+                version,
+                *_definition_arguments(definition, payload_id),
+                definition.options,
+                run_at,
+                LOOKAHEAD,
+            )
+            pool.extend(row["pool"] for row in rows)
+            return bool(rows)
+
+        await self._while_unclaimed(namespace, job_id, replace, version=version)
+        return pool[0]
+
+    async def _while_unclaimed(
+        self,
+        namespace: str,
+        job_id: UUID,
+        attempt: Callable[[], Awaitable[bool]],
+        *,
+        version: int | None = None,
+        already: Callable[[Any], bool] = lambda _row: False,
+    ) -> None:
+        for _ in range(LOOKS):
+            if await attempt():
+                return
+            row = await self._database.fetch_row("get_run", namespace, job_id)
+            if row is None:
+                raise NotFoundError("there is no such job")
+            if already(row):
+                return
+            if row["place"] == "finished" or row["claim"] is not None:
+                raise ConflictError(f"the job has been started or has ended: {row['status']}")
+            if version is not None and row["job_version"] != version:
+                raise VersionMismatchError(f"the job's version is {row['job_version']}, not {version}")
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        raise ConflictError("the job kept moving while it was being changed; try again")
+
+    async def _cancel_runs(self, statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
+        for _ in range(LOOKS):
+            open_runs = [row["id"] for row in await statements.fetch("open_runs_of_job", namespace, job_id)]
+            if not open_runs:
+                return
+            rows = await statements.fetch("cancel_runs", namespace, open_runs, "its job was cancelled")
+            changed.workers.update(row["worker_id"] for row in rows if row["worker_id"])
+        raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
+
+
+async def _apply(statements: Statements, row: Any, change: JobChange) -> Changed:
+    """Writes the job and binds its unclaimed runs to what it says now."""
+    namespace, job_id = row["namespace"], row["id"]
+    changed = Changed()
+    mark: datetime = row["fired_through"]
+    if change.reschedule or change.state == "paused":
+        mark = await _drop_future(statements, namespace, job_id, mark)
+    changed.version = await _write(statements, row, change, mark)
+    for _ in range(LOOKS):
+        if change.state == "paused":
+            await statements.fetch("hold_runs_of_job", namespace, job_id)
+        await statements.fetch("refresh_runs_of_job", namespace, job_id)
+        changed.workers.update(r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace, job_id))
+        if not await statements.fetch_value("unbound_runs", namespace, job_id, changed.version):
+            break
+    else:
+        raise ConflictError("the job's runs kept moving while it was being changed; try again")
+    if change.state == "scheduled":
+        rows = await statements.fetch("release_runs_of_job", namespace, job_id, LOOKAHEAD)
+        changed.pools.update(r["pool"] for r in rows)
+    return changed
+
+
+async def _drop_future(statements: Statements, namespace: str, job_id: UUID, mark: datetime) -> datetime:
+    """Drops the schedule's unclaimed future runs; the mark goes back only to just before the earliest of them."""
+    while True:
+        row = await statements.fetch_row("drop_future_runs", namespace, job_id)
+        if row is None or not row["seen"]:
+            return mark
+        if row["earliest"] is not None:
+            mark = min(mark, row["earliest"] - _INSTANT)
+
+
+async def _write(statements: Statements, row: Any, change: JobChange, mark: datetime) -> int:
+    next_fire_at = None
+    if change.state == "scheduled":
+        next_fire_at = change.timetable.schedule().next_after(max(mark, row["database_time"]))
+    timetable, definition = change.timetable, change.definition
+    *columns, large_payload = _definition_arguments(definition, change.payload_id)
+    version: int = await statements.fetch_value(
+        "change_job",
+        row["namespace"],
+        row["id"],
+        *columns,
+        definition.options,
+        timetable.schedule_type,
+        timetable.cron_expression,
+        timetable.every_seconds,
+        timetable.timezone,
+        timetable.anchor_at,
+        "completed" if change.state == "scheduled" and next_fire_at is None else change.state,
+        next_fire_at,
+        mark,
+        definition.owner,
+        large_payload,
+    )
+    return version
+
+
+def _definition_arguments(definition: Definition, payload_id: UUID | None) -> tuple[Any, ...]:
+    """name, task, pool, priority, tags, inline payload, payload's id, payload to be stored under that id.
+
+    Without a payload in the definition, `payload_id` names a stored one to keep.
+    """
+    payload = definition.payload
+    large = payload is not None and len(payload.encode()) > INLINE_PAYLOAD_BYTES
+    return (
+        definition.name,
+        definition.task,
+        definition.pool,
+        definition.priority,
+        list(definition.tags),
+        None if large else payload,
+        payload_id if large or payload is None else None,
+        payload if large else None,
+    )

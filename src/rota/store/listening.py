@@ -1,0 +1,68 @@
+"""LISTEN on one dedicated connection. Notifications are hints: everything also works, a little later, without.
+
+The listener keeps trying to have its connection; `on_hint` is called for every notification and once after each
+reconnect, since hints may have been missed meanwhile. Behind a pooler in transaction mode LISTEN can't be had, so
+there is no listener then (unless a direct URL is given for it) and everybody polls a little faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+
+from rota.store.database import CONNECT_SECONDS
+from rota.telemetry import get_logger
+
+READY = "rota_ready"  # payload: the pool in which runs became ready
+WORKER = "rota_worker"  # payload: the id of the worker that is asked something
+SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
+RECONNECT_SECONDS = 0.5
+CHECK_SECONDS = 10.0
+_log = get_logger("listener")
+
+
+class Listener:
+    """Holds the LISTEN connection open and passes hints on."""
+
+    def __init__(self, url: str, channels: Sequence[str], on_hint: Callable[[str, str], None]) -> None:
+        self._url = url
+        self._channels = channels
+        self._on_hint = on_hint
+        self.connected = False
+
+    async def run(self) -> None:
+        """Listens until cancelled."""
+        while True:
+            try:
+                await self._listen()
+            except (
+                OSError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                asyncpg.InternalClientError,
+            ) as error:
+                _log.info("not listening; polling meanwhile", error=str(error))
+            self.connected = False
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS)
+        try:
+            for channel in self._channels:
+                await connection.add_listener(channel, self._heard)
+            self.connected = True
+            for channel in self._channels:
+                self._on_hint(channel, "")
+            while not connection.is_closed():
+                await asyncio.sleep(CHECK_SECONDS)
+                await connection.execute("SELECT 1")
+        finally:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection.terminate()
+
+    def _heard(self, _connection: Any, _pid: int, channel: str, payload: object) -> None:
+        self._on_hint(channel, str(payload))

@@ -1,0 +1,74 @@
+"""Schema migrations: numbered SQL files, applied in order under a lock by whoever starts first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import asyncpg
+
+from rota.errors import SetupError
+from rota.store.database import Database
+
+# Taken for the transaction, not the session: a pooler in transaction mode may not keep a session for us.
+LOCK_KEY = 7682
+DAYS_AHEAD = 7
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All steps this release knows, in order."""
+    found = [
+        Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
+        for file in files("rota.store.migrations").iterdir()
+        if (match := _FILE.fullmatch(file.name))
+    ]
+    return tuple(sorted(found, key=lambda migration: migration.number))
+
+
+async def migrate(database: Database) -> list[Migration]:
+    """Brings the schema up to date; returns what was applied. Safe to call from many processes at once."""
+    async with database.raw() as connection, connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+        await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
+        await connection.execute(
+            "CREATE TABLE IF NOT EXISTS rota.migrations (number integer PRIMARY KEY, name text NOT NULL, "
+            "applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        applied = [step for step in migrations() if step.number not in await _done(connection)]
+        for step in applied:
+            await connection.execute(step.sql)
+            await connection.execute(
+                "INSERT INTO rota.migrations (number, name) VALUES ($1, $2)", step.number, step.name
+            )
+    await database.fetch("make_days", DAYS_AHEAD)
+    return applied
+
+
+async def check_schema(database: Database) -> None:
+    """Raises SetupError when the schema is older than this release needs. A newer one is fine."""
+    async with database.raw() as connection:
+        try:
+            done = await _done(connection)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            done = set()
+    missing = [step for step in migrations() if step.number not in done]
+    if missing:
+        raise SetupError("The database has no Rota schema, or an older one: run `rota migrate` first.")
+
+
+async def _done(connection: Any) -> set[int]:
+    return {row["number"] for row in await connection.fetch("SELECT number FROM rota.migrations")}

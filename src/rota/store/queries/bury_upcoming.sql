@@ -1,0 +1,10 @@
+-- Buries a run that can't be promoted for its data: upcoming -> finished (failed) + dead letter.
+-- $1 namespace; $2 run id; $3 error. Index: primary key.
+WITH taken AS (
+    DELETE FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2 RETURNING {run}
+), buried AS (
+    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
+    SELECT namespace, id, job_id, name, task, $3 FROM taken
+)
+INSERT INTO rota.finished_runs ({run}, status, finished_at, error)
+SELECT {run}, 'failed', now(), $3 FROM taken

@@ -1,0 +1,14 @@
+-- Writes a recurring job's new definition, state and marks, and raises its version. Called under lock_job.
+-- $1 namespace; $2 id; then the columns in order. The large payload $20, if any, gets a row of its own: runs that
+-- were made before keep the old one.
+WITH large AS (
+    INSERT INTO rota.payloads (namespace, id, body)
+    SELECT $1, $9::uuid, $20::text WHERE $20::text IS NOT NULL
+)
+UPDATE rota.jobs
+   SET version = version + 1, name = $3, task = $4, pool = $5, priority = $6, tags = $7, payload = $8,
+       payload_id = $9, options = $10, schedule_type = $11, cron_expression = $12, every_seconds = $13,
+       timezone = $14, anchor_at = $15, state = $16, next_fire_at = $17, fired_through = $18, updated_at = now(),
+       owner = $19
+ WHERE namespace = $1 AND id = $2
+RETURNING version

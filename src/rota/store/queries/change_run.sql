@@ -1,0 +1,36 @@
+-- Changes a one-shot that is not claimed: taken from where it is, put back with its new definition where its new time
+-- belongs (held stays held). $1 namespace; $2 id; $3 the version it must have (null: any); $4 name; $5 task; $6 pool;
+-- $7 priority; $8 tags; $9 payload with $10 its id and $11 its text when large; $12 options; $13 run_at; $14 lookahead.
+-- A run that moves at this moment is missed: callers look where it is and repeat. Index: primary keys.
+WITH from_upcoming AS (
+    DELETE FROM rota.upcoming_runs AS u
+     WHERE u.namespace = $1 AND u.id = $2 AND ($3::integer IS NULL OR u.job_version = $3) RETURNING {u.run}
+), from_held AS (
+    DELETE FROM rota.held_runs AS h
+     WHERE h.namespace = $1 AND h.id = $2 AND ($3::integer IS NULL OR h.job_version = $3) RETURNING {h.run}
+), from_live AS (
+    DELETE FROM rota.live_runs AS l
+     WHERE l.namespace = $1 AND l.id = $2 AND ($3::integer IS NULL OR l.job_version = $3) AND l.worker_id IS NULL
+    RETURNING {l.run}
+), changed AS (
+    SELECT namespace, id, job_id, job_version + 1 AS job_version, owner, $4::text AS name, $5::text AS task,
+           $6::text AS pool, $7::smallint AS priority, $8::text[] AS tags, $9::text AS payload,
+           $10::uuid AS payload_id, $12::text AS options, cause, retry_of, root_id, shard,
+           CASE WHEN attempt = 0 THEN $13::timestamptz ELSE nominal_at END AS nominal_at,
+           $13::timestamptz AS run_at, attempt, losses, created_at, place
+      FROM (SELECT *, 'free' AS place FROM from_upcoming
+            UNION ALL SELECT *, 'free' FROM from_live
+            UNION ALL SELECT *, 'held' FROM from_held) AS t
+), large AS (
+    INSERT INTO rota.payloads (namespace, id, body)
+    SELECT namespace, $10::uuid, $11::text FROM changed WHERE $11::text IS NOT NULL
+), held AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM changed WHERE place = 'held'
+), waiting AS (
+    INSERT INTO rota.upcoming_runs ({run})
+    SELECT {run} FROM changed WHERE place = 'free' AND run_at > now() + $14::interval
+), ready AS (
+    INSERT INTO rota.live_runs ({run}, ready_at)
+    SELECT {run}, greatest(run_at, now()) FROM changed WHERE place = 'free' AND run_at <= now() + $14::interval
+)
+SELECT pool FROM changed

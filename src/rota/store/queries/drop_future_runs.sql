@@ -1,0 +1,24 @@
+-- Drops the unclaimed future runs that a schedule made: the schedule changed or was paused, and will make what is
+-- right later. $1 namespace; $2 job id. Gives back how many the snapshot showed (callers repeat until 0: one that was
+-- moving was not dropped) and the earliest nominal time among those dropped. Index: ..._of_job.
+WITH seen AS (
+    SELECT (SELECT count(*) FROM rota.upcoming_runs
+             WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+               AND cause = 'schedule' AND attempt = 0 AND run_at > now())
+         + (SELECT count(*) FROM rota.live_runs
+             WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
+               AND cause = 'schedule' AND attempt = 0 AND ready_at > now()) AS runs
+), from_upcoming AS (
+    DELETE FROM rota.upcoming_runs
+     WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+       AND cause = 'schedule' AND attempt = 0 AND run_at > now()
+    RETURNING nominal_at
+), from_live AS (
+    DELETE FROM rota.live_runs
+     WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
+       AND cause = 'schedule' AND attempt = 0 AND ready_at > now()
+    RETURNING nominal_at
+)
+SELECT (SELECT runs FROM seen) AS seen,
+       (SELECT min(nominal_at) FROM (SELECT nominal_at FROM from_upcoming
+                                     UNION ALL SELECT nominal_at FROM from_live) AS dropped) AS earliest

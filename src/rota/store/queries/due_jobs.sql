@@ -1,0 +1,15 @@
+-- Jobs whose next fire time is inside the horizon. $1 scheduler id; $2 shards with $3 their epochs; $4 horizon;
+-- $5 at most this many per shard. Index: jobs_due, one range per shard. Locks nothing: fire compares and sets.
+WITH leased AS MATERIALIZED (
+    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+)
+SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
+       j.next_fire_at, j.fired_through, clock_timestamp() AS database_time
+  FROM leased
+ CROSS JOIN LATERAL (
+       SELECT * FROM rota.jobs AS j
+        WHERE j.shard = leased.shard AND j.state = 'scheduled' AND j.next_fire_at <= now() + $4::interval
+        ORDER BY j.next_fire_at
+        LIMIT $5
+       ) AS j

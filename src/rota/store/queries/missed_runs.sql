@@ -1,0 +1,18 @@
+-- Runs made by a schedule that nobody promoted in time: everything was down. $1 scheduler id; $2 shards with
+-- $3 their epochs; $4 how late counts as missed; $5 at most this many per shard. With what the job's schedule
+-- says, for the misfire rules. Index: upcoming_runs_due.
+WITH leased AS MATERIALIZED (
+    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+)
+SELECT r.namespace, r.id, r.nominal_at, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone,
+       j.anchor_at, clock_timestamp() AS database_time
+  FROM leased
+ CROSS JOIN LATERAL (
+       SELECT u.namespace, u.id, u.job_id, u.nominal_at FROM rota.upcoming_runs AS u
+        WHERE u.shard = leased.shard AND u.run_at <= now() - $4::interval
+          AND u.cause = 'schedule' AND u.attempt = 0
+        ORDER BY u.run_at
+        LIMIT $5
+       ) AS r
+  JOIN rota.jobs AS j ON j.namespace = r.namespace AND j.id = r.job_id

@@ -1,0 +1,12 @@
+-- Promotes the named runs: upcoming -> live. $1 namespaces; $2 run ids, in order. Index: primary key.
+WITH input AS (
+    SELECT * FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
+), taken AS (
+    DELETE FROM rota.upcoming_runs AS u USING input AS i
+     WHERE u.namespace = i.namespace AND u.id = i.id
+    RETURNING {u.run}
+), ready AS (
+    INSERT INTO rota.live_runs ({run}, ready_at)
+    SELECT {run}, greatest(run_at, now()) FROM taken
+)
+SELECT pool, count(*) AS runs FROM taken GROUP BY pool

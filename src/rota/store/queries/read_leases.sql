@@ -1,0 +1,5 @@
+-- Who owns what, and how often each scheduler has beaten. Reads two small tables in one snapshot.
+SELECT l.shard, l.owner, l.epoch, s.beat FROM rota.shard_leases AS l
+  LEFT JOIN rota.schedulers AS s ON s.id = l.owner
+UNION ALL
+SELECT NULL, s.id, NULL, s.beat FROM rota.schedulers AS s

@@ -1,0 +1,14 @@
+-- Runs that workers gave back because their job changed, with what the job says now. $1 scheduler id; $2 shards with
+-- $3 their epochs; $4 at most this many per shard. Index: held_runs_gate.
+WITH leased AS MATERIALIZED (
+    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+)
+SELECT r.namespace, r.id, r.cause, r.attempt, r.nominal_at, r.run_at, j.version, j.state, j.schedule_type,
+       j.cron_expression, j.every_seconds, j.timezone, j.anchor_at, clock_timestamp() AS database_time
+  FROM leased
+ CROSS JOIN LATERAL (
+       SELECT * FROM rota.held_runs AS h
+        WHERE h.gate = 'recall' AND h.shard = leased.shard ORDER BY h.run_at LIMIT $4
+       ) AS r
+  JOIN rota.jobs AS j ON j.namespace = r.namespace AND j.id = r.job_id

@@ -1,0 +1,66 @@
+-- Settles attempts that did not succeed, fenced by claim number, each by its verdict:
+--   retry    -> upcoming after its delay, or ready at once;   bury -> finished (failed) + dead letter;
+--   release  -> ready again, uncharged (held for the scheduler when it was recalled);
+--   cancel   -> finished (cancelled).
+-- A run whose cancel was asked for is cancelled whatever the verdict: cancelling ends all its retries.
+-- $1 namespaces; $2 run ids; $3 claim numbers; $4 dispositions; $5 charged; $6 loss; $7 delays in seconds;
+-- $8 started, $9 ended (seconds since the epoch, null: not started); $10 outcomes; $11 errors; $12 tracebacks.
+-- Index: primary key of live_runs. Locks the rows in the order given: callers sort by id.
+WITH input AS (
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[], $5::boolean[], $6::boolean[],
+                         $7::float8[], $8::float8[], $9::float8[], $10::text[], $11::text[], $12::text[])
+        AS i (namespace, id, claim, disposition, charged, loss, delay, started, ended, outcome, error, traceback)
+), taken AS (
+    DELETE FROM rota.live_runs AS l
+     USING input AS i
+     WHERE l.namespace = i.namespace AND l.id = i.id AND l.claim = i.claim
+    RETURNING {l.run}, l.claim, l.worker_id, l.ready_at, l.progress, l.progress_note, l.recalled,
+              l.cancel_requested_at IS NOT NULL AS cancel_requested, i.disposition AS judged, i.charged, i.loss,
+              i.delay, to_timestamp(i.started) AS started_at, to_timestamp(i.ended) AS finished_at,
+              i.outcome, i.error, i.traceback
+), moved AS (
+    SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+           options, cause, retry_of, root_id, shard, nominal_at, run_at,
+           attempt + charged::integer AS attempt,
+           CASE WHEN loss THEN losses + 1 WHEN charged THEN 0 ELSE losses END AS losses, created_at,
+           claim, worker_id, ready_at, progress, progress_note, recalled, cancel_requested, charged, delay,
+           started_at, finished_at, outcome, error, traceback,
+           CASE WHEN cancel_requested OR judged = 'cancel' THEN 'cancel'
+                WHEN judged = 'release' AND recalled THEN 'hold'
+                WHEN judged = 'retry' AND delay > 0 THEN 'wait'
+                WHEN judged IN ('retry', 'release') THEN 'ready'
+                ELSE judged END AS fate
+      FROM taken
+), tried AS (
+    INSERT INTO rota.attempts (namespace, run_id, claim, number, worker_id, started_at, finished_at, outcome,
+                               error, traceback)
+    SELECT namespace, id, claim, attempt + (NOT charged)::integer, worker_id, started_at, finished_at, outcome,
+           error, traceback
+      FROM moved
+     WHERE outcome <> 'released'
+), ended AS (
+    INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, worker_id, claim, progress,
+                                    progress_note, cancel_requested, error, traceback, reason)
+    SELECT {run}, CASE fate WHEN 'bury' THEN 'failed' ELSE 'cancelled' END, started_at, finished_at, worker_id,
+           claim, progress, progress_note, cancel_requested, error, traceback,
+           CASE fate WHEN 'cancel' THEN 'cancelled on request' END
+      FROM moved
+     WHERE fate IN ('bury', 'cancel')
+), buried AS (
+    INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
+    SELECT namespace, id, job_id, name, task, error FROM moved WHERE fate = 'bury'
+), waiting AS (
+    INSERT INTO rota.upcoming_runs ({run})
+    SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+           options, cause, retry_of, root_id, shard, nominal_at, now() + make_interval(secs => delay),
+           attempt, losses, created_at
+      FROM moved
+     WHERE fate = 'wait'
+), held AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT {run}, 'recall' FROM moved WHERE fate = 'hold'
+), ready AS (
+    INSERT INTO rota.live_runs ({run}, ready_at)
+    SELECT {run}, CASE WHEN charged THEN now() ELSE ready_at END FROM moved WHERE fate = 'ready'
+)
+SELECT namespace, id, claim, pool, fate FROM moved

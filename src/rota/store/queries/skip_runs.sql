@@ -1,0 +1,11 @@
+-- Skips runs: upcoming -> finished (skipped), with the reason. $1 namespaces; $2 run ids; $3 reasons.
+WITH input AS (
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) AS i (namespace, id, reason)
+), taken AS (
+    DELETE FROM rota.upcoming_runs AS u USING input AS i
+     WHERE u.namespace = i.namespace AND u.id = i.id
+    RETURNING {u.run}, i.reason
+)
+INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
+SELECT {run}, 'skipped', now(), reason FROM taken
+RETURNING id

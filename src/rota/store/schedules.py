@@ -1,0 +1,212 @@
+"""What schedulers do to jobs and waiting runs: fire, promote, skip what was missed, readmit what was recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import Timetable
+from rota.errors import DataRejectedError
+from rota.store.batches import with_days, write_each
+from rota.store.database import Database
+from rota.store.shards import columns
+from rota.store.submissions import LOOKAHEAD
+from rota.telemetry import get_logger
+
+_log = get_logger("schedules")
+
+
+class DueJob(msgspec.Struct, frozen=True):
+    """A recurring job with a fire time inside the horizon, as it was read."""
+
+    namespace: str
+    id: UUID
+    version: int
+    timetable: Timetable
+    next_fire_at: datetime
+    fired_through: datetime
+    database_time: datetime
+
+
+class Firing(msgspec.Struct, frozen=True):
+    """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
+
+    job: DueJob
+    runs: list[tuple[UUID, datetime]]
+    mark: datetime
+    next_fire_at: datetime | None
+
+
+class MissedRun(msgspec.Struct, frozen=True):
+    """A schedule's run that nobody promoted in time."""
+
+    namespace: str
+    id: UUID
+    nominal_at: datetime
+    timetable: Timetable
+    database_time: datetime
+
+
+class RecalledRun(msgspec.Struct, frozen=True):
+    """A run that its worker gave back because its job changed, with what the job says now."""
+
+    namespace: str
+    id: UUID
+    cause: str
+    attempt: int
+    nominal_at: datetime
+    run_at: datetime
+    version: int
+    state: str
+    timetable: Timetable
+    database_time: datetime
+
+
+class Schedules:
+    """The scheduler's statements. `owned` maps shards to the epochs they were leased at."""
+
+    def __init__(self, database: Database, scheduler_id: UUID) -> None:
+        self._database = database
+        self._scheduler_id = scheduler_id
+
+    async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[DueJob]:
+        """Jobs to fire."""
+        rows = await self._database.fetch("due_jobs", self._scheduler_id, *columns(owned), horizon, limit)
+        return [
+            DueJob(
+                row["namespace"],
+                row["id"],
+                row["version"],
+                timetable_of(row),
+                row["next_fire_at"],
+                row["fired_through"],
+                row["database_time"],
+            )
+            for row in rows
+        ]
+
+    async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> list[datetime]:
+        """Makes the runs of what has not changed since it was read; returns when they are due."""
+        ordered = sorted(firings, key=lambda firing: firing.job.id)
+        jobs = [firing.job for firing in ordered]
+        runs = [(firing.job.id, *run) for firing in ordered for run in firing.runs]
+        rows = await self._database.fetch(
+            "fire",
+            self._scheduler_id,
+            [job.namespace for job in jobs],
+            [job.id for job in jobs],
+            [job.version for job in jobs],
+            [job.fired_through for job in jobs],
+            [firing.mark for firing in ordered],
+            [firing.next_fire_at for firing in ordered],
+            [job_id for job_id, _, _ in runs],
+            [run_id for _, run_id, _ in runs],
+            [nominal_at for _, _, nominal_at in runs],
+            *columns(owned),
+        )
+        return [row["run_at"] for row in rows]
+
+    async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> dict[str, int]:
+        """Moves due runs to live; returns how many went to each pool. One that is refused is buried alone."""
+        arguments = (self._scheduler_id, *columns(owned), LOOKAHEAD, limit, missed_after)
+        try:
+            rows = await self._database.fetch("promote", *arguments)
+        except DataRejectedError:
+            due = [(row["namespace"], row["id"]) for row in await self._database.fetch("due_runs", *arguments)]
+            rows = await write_each(due, self._promote_runs, self._bury)
+        counts: dict[str, int] = {}
+        for row in rows:
+            counts[row["pool"]] = counts.get(row["pool"], 0) + row["runs"]
+        return counts
+
+    async def missed_runs(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> list[MissedRun]:
+        """Runs of schedules that are too late to be promoted without a thought."""
+        rows = await self._database.fetch("missed_runs", self._scheduler_id, *columns(owned), missed_after, limit)
+        return [
+            MissedRun(row["namespace"], row["id"], row["nominal_at"], timetable_of(row), row["database_time"])
+            for row in rows
+        ]
+
+    async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> int:
+        """Records runs as skipped: (namespace, run id, reason) of each."""
+        ordered = sorted(skips, key=lambda skip: skip[1])
+        rows = await with_days(
+            self._database,
+            [run_id for _, run_id, _ in ordered],
+            lambda: self._database.fetch("skip_runs", *map(list, zip(*ordered, strict=True))),
+        )
+        return len(rows)
+
+    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> dict[str, int]:
+        """Moves these runs to live, late as they are."""
+        rows = await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury)
+        return {row["pool"]: row["runs"] for row in rows}
+
+    async def recalled_runs(self, owned: Mapping[int, int], limit: int) -> list[RecalledRun]:
+        """Runs that wait for a decision because their job changed while a worker held them."""
+        rows = await self._database.fetch("recalled_runs", self._scheduler_id, *columns(owned), limit)
+        return [
+            RecalledRun(
+                row["namespace"],
+                row["id"],
+                row["cause"],
+                row["attempt"],
+                row["nominal_at"],
+                row["run_at"],
+                row["version"],
+                row["state"],
+                timetable_of(row),
+                row["database_time"],
+            )
+            for row in rows
+        ]
+
+    async def readmit(self, decisions: Sequence[tuple[RecalledRun, str]]) -> set[str]:
+        """Carries out decisions whose job did not change meanwhile; returns the pools that have new work."""
+        ordered = sorted(decisions, key=lambda decision: decision[0].id)
+        rows = await with_days(
+            self._database,
+            [run.id for run, _ in ordered],
+            lambda: self._database.fetch(
+                "readmit",
+                [run.namespace for run, _ in ordered],
+                [run.id for run, _ in ordered],
+                [fate for _, fate in ordered],
+                [run.version for run, _ in ordered],
+                LOOKAHEAD,
+            ),
+        )
+        return {row["pool"] for row in rows if row["fate"] == "go"}
+
+    async def make_days(self, ahead: int) -> int:
+        """Makes the day partitions of history for the days to come."""
+        made: int = await self._database.fetch_value("make_days", ahead)
+        return made
+
+    async def sweep(self, limit: int) -> int:
+        """Takes away expired keys and rows of workers and schedulers long gone."""
+        swept: int = await self._database.fetch_value("sweep", limit)
+        return swept
+
+    async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
+        return await self._database.fetch("promote_runs", *map(list, zip(*runs, strict=True)))
+
+    async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
+        namespace, run_id = run
+        _log.error("a run can't be promoted and is buried", run_id=str(run_id), error=str(error))
+        await with_days(
+            self._database,
+            [run_id],
+            lambda: self._database.fetch("bury_upcoming", namespace, run_id, f"could not be promoted: {error}"),
+        )
+
+
+def timetable_of(row: Any) -> Timetable:
+    """The timetable in a row of jobs."""
+    return Timetable(
+        row["schedule_type"], row["cron_expression"], row["every_seconds"], row["timezone"], row["anchor_at"]
+    )

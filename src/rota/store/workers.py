@@ -1,0 +1,234 @@
+"""Workers as the database knows them: registration, beats, claims, reports, and giving one up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.run import Claim, Disposition, Outcome, Verdict
+from rota.errors import DataRejectedError
+from rota.store.batches import with_days, write_each
+from rota.store.database import Database
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """What a worker says of itself when it starts."""
+
+    id: UUID
+    host: str
+    pid: int
+    namespaces: tuple[str, ...]
+    pools: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+    lease: timedelta
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """An attempt that ended, with the verdict on it. Times are seconds since the epoch."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    outcome: Outcome
+    verdict: Verdict
+    started: float | None
+    ended: float
+    result: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        """What tells one report from another."""
+        return (self.run_id, self.claim)
+
+
+class Settled(msgspec.Struct):
+    """The fates of a batch of reports, by (run id, claim number)."""
+
+    written: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
+    recorded: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
+    fenced: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
+    rejected: dict[tuple[UUID, int], DataRejectedError] = msgspec.field(default_factory=dict)
+    ready_pools: set[str] = msgspec.field(default_factory=set)
+    held: bool = False
+
+
+class Note(msgspec.Struct, frozen=True):
+    """The start or progress of a run that outlasts a beat."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    started: float
+    progress: float | None
+    note: str | None
+
+
+class LostClaim(msgspec.Struct, frozen=True):
+    """A run still claimed by a worker that is gone."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    options: str
+    attempt: int
+    losses: int
+    pool: str
+    gone_why: str
+    started: float | None
+    may_have_started: bool
+
+
+class Workers:
+    """The worker's side of the live runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def register(self, registration: Registration) -> list[int]:
+        """Makes the worker known; returns the lanes it may claim from."""
+        rows = await self._database.fetch("register_worker", *msgspec.structs.astuple(registration))
+        return [row[0] for row in rows]
+
+    async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
+        """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
+        rows = await self._database.fetch("claim", worker_id, lanes, room, lookahead)
+        claims = [Claim(*row) for row in rows]
+        if any(claim.payload_id for claim in claims):
+            claims = await self._with_payloads(claims)
+        return claims
+
+    async def beat(
+        self, worker_id: UUID, *, busy: int, fenced: int, draining: bool, timeout: float | None = None
+    ) -> datetime | None:
+        """One heartbeat; the database's time, or None when the worker was given up."""
+        rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, timeout=timeout)
+        return rows[0][0] if rows else None
+
+    async def signals(self, worker_id: UUID) -> list[tuple[UUID, int, bool]]:
+        """(run id, claim number, cancel?) of what the worker is asked; not cancel means give back if not started."""
+        rows = await self._database.fetch("worker_signals", worker_id)
+        return [(row["id"], row["claim"], row["cancel"]) for row in rows]
+
+    async def claims_of(self, worker_id: UUID, older_than: timedelta) -> list[tuple[str, UUID, int]]:
+        """Everything claimed in its name, except what may still be on its way to it."""
+        rows = await self._database.fetch("claims_of_worker", worker_id, older_than)
+        return [(row["namespace"], row["id"], row["claim"]) for row in rows]
+
+    async def note(self, notes: Sequence[Note]) -> None:
+        """Writes starts and progress."""
+        columns = list(zip(*(msgspec.structs.astuple(note) for note in notes), strict=True))
+        await self._database.fetch("note_starts", *columns)
+
+    async def leave(self, worker_id: UUID) -> None:
+        """The worker stopped in good order."""
+        await self._database.fetch("leave_worker", worker_id)
+
+    async def settle(self, reports: Sequence[Ended]) -> Settled:
+        """Records how attempts ended, each fenced by its claim number; safe to repeat."""
+        settled = Settled()
+
+        async def reject(report: Ended, error: DataRejectedError) -> None:
+            settled.rejected[report.key] = error
+
+        ordered = sorted(reports, key=lambda report: report.run_id)
+        succeeded = [report for report in ordered if report.verdict.disposition is Disposition.succeed]
+        others = [report for report in ordered if report.verdict.disposition is not Disposition.succeed]
+        for row in await write_each(succeeded, self._succeed, reject):
+            settled.written.add((row["id"], row["claim"]))
+        for row in await write_each(others, self._settle, reject):
+            settled.written.add((row["id"], row["claim"]))
+            if row["fate"] == "ready":
+                settled.ready_pools.add(row["pool"])
+            settled.held |= row["fate"] == "hold"
+        await self._explain_missing(ordered, settled)
+        return settled
+
+    async def live(self) -> list[tuple[UUID, int, timedelta]]:
+        """(id, beat, lease) of every worker that is not gone."""
+        return [(row["id"], row["beat"], row["lease"]) for row in await self._database.fetch("live_workers")]
+
+    async def give_up(self, worker_id: UUID, beat: int, why: str) -> bool:
+        """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""
+        return bool(await self._database.fetch("mark_worker_gone", worker_id, beat, why))
+
+    async def lost_claims(self, limit: int) -> list[LostClaim]:
+        """What workers that are gone left behind."""
+        return [LostClaim(*row) for row in await self._database.fetch("claims_of_gone_workers", limit)]
+
+    async def fleet(self) -> list[Any]:
+        """The fleet, for people."""
+        return await self._database.fetch("list_workers")
+
+    async def waiting_for(self, namespace: str, pool: str, task: str) -> Any:
+        """What the fleet offers to a run of this task in this pool."""
+        return await self._database.fetch_row("waiting_for", namespace, pool, task)
+
+    async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
+        wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]
+        rows = await self._database.fetch("payloads_of", *map(list, zip(*wanted, strict=True)))
+        bodies = {(row["namespace"], row["id"]): row["body"] for row in rows}
+        return [
+            msgspec.structs.replace(claim, payload=bodies[claim.namespace, claim.payload_id])
+            if claim.payload_id
+            else claim
+            for claim in claims
+        ]
+
+    async def _succeed(self, reports: Sequence[Ended]) -> list[Any]:
+        return await with_days(
+            self._database,
+            [report.run_id for report in reports],
+            lambda: self._database.fetch(
+                "succeed",
+                *_identity_columns(reports),
+                [report.started for report in reports],
+                [report.ended for report in reports],
+                [report.result for report in reports],
+            ),
+        )
+
+    async def _settle(self, reports: Sequence[Ended]) -> list[Any]:
+        verdicts = [report.verdict for report in reports]
+        return await with_days(
+            self._database,
+            [report.run_id for report in reports],
+            lambda: self._database.fetch(
+                "settle",
+                *_identity_columns(reports),
+                [verdict.disposition for verdict in verdicts],
+                [verdict.charged for verdict in verdicts],
+                [verdict.loss for verdict in verdicts],
+                [verdict.delay_seconds for verdict in verdicts],
+                [report.started for report in reports],
+                [report.ended for report in reports],
+                [report.outcome for report in reports],
+                [report.error for report in reports],
+                [report.traceback for report in reports],
+            ),
+        )
+
+    async def _explain_missing(self, reports: Sequence[Ended], settled: Settled) -> None:
+        """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
+        missing = [
+            report for report in reports if report.key not in settled.written and report.key not in settled.rejected
+        ]
+        if not missing:
+            return
+        rows = await self._database.fetch("recorded_reports", *_identity_columns(missing))
+        settled.recorded = {(row["id"], row["claim"]) for row in rows}
+        settled.fenced = {report.key for report in missing} - settled.recorded
+
+
+def _identity_columns(reports: Sequence[Ended]) -> tuple[list[str], list[UUID], list[int]]:
+    return (
+        [report.namespace for report in reports],
+        [report.run_id for report in reports],
+        [report.claim for report in reports],
+    )

@@ -1,0 +1,191 @@
+"""The supervisor behind `rota up`: the embedded database, one server process, the workers; what dies is started again.
+
+Only one supervisor may hold a home: it keeps a lock on a file in it, which the system lets go of when the process
+dies. Children have the read end of a pipe as their standard input; when the supervisor dies, however it dies, the pipe
+closes and they stop by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from rota.compose import SUPERVISED, open_database, until_stopped
+from rota.errors import SetupError
+from rota.settings import Settings
+from rota.store.embedded import EmbeddedPostgres
+from rota.store.migrating import migrate
+from rota.telemetry import get_logger
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+SETTLED_SECONDS = 10.0
+KILL_AFTER_SECONDS = 10.0
+READY_SECONDS = 60.0
+WATCH_SECONDS = 0.2
+_log = get_logger("supervisor")
+
+
+class Child:
+    """A process that is started again when it ends unasked."""
+
+    def __init__(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self.name = name
+        self._arguments = arguments
+        self._environment = environment
+        self._stopping = False
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> None:
+        """Keeps the process running until `stop`."""
+        pause = FIRST_PAUSE_SECONDS
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            began = loop.time()
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "rota.cli.main",
+                *self._arguments,
+                stdin=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+            code = await self.process.wait()
+            if self._stopping:
+                return
+            pause = (
+                FIRST_PAUSE_SECONDS if loop.time() - began > SETTLED_SECONDS else min(pause * 2, LONGEST_PAUSE_SECONDS)
+            )
+            _log.warning("a process ended and is started again", process=self.name, exit_code=code)
+            await asyncio.sleep(pause)
+
+    async def stop(self, seconds: float) -> None:
+        """Asks the process to end, and makes it after a while."""
+        self._stopping = True
+        if self.process is None or self.process.returncode is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                self.process.send_signal(number)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), seconds)
+                return
+
+
+class Supervisor:
+    """Starts and stops everything of one home."""
+
+    def __init__(self, settings: Settings, *, workers: int, app: str | None, announce: Callable[[], None]) -> None:
+        self._settings = settings
+        self._announce = announce
+        self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
+        self._server = self._child("server", ["api", "--with-scheduler"])
+        more = ["--app", app] if app else []
+        self._workers = [self._child(f"worker {number + 1}", ["worker", *more]) for number in range(workers)]
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Runs until told to stop; raises SetupError when it can't start."""
+        with hold_home(self._settings):
+            check_port(self._settings)
+            self._settings.scripts.mkdir(parents=True, exist_ok=True)
+            try:
+                if self._postgres:
+                    await self._postgres.start()
+                async with open_database(self._settings, size=1, name="rota-up", check=False) as database:
+                    await migrate(database)
+                await until_stopped(self._watch(), on_stop=self._stop)
+            finally:
+                if self._postgres:
+                    await self._postgres.stop()
+
+    async def _watch(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for child in (self._server, *self._workers):
+                group.create_task(child.run(), name=child.name)
+            if self._postgres:
+                group.create_task(self._watch_postgres(self._postgres), name="postgres")
+            await self._until_ready()
+            if not self._stopping:
+                self._announce()
+
+    async def _watch_postgres(self, postgres: EmbeddedPostgres) -> None:
+        while not self._stopping:
+            await asyncio.sleep(WATCH_SECONDS)
+            if not self._stopping and not postgres.is_running:
+                _log.warning("PostgreSQL ended and is started again")
+                try:
+                    await postgres.start()
+                except SetupError as error:
+                    _log.error("PostgreSQL could not be started again", error=str(error))
+                    await asyncio.sleep(LONGEST_PAUSE_SECONDS)
+
+    async def _until_ready(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READY_SECONDS
+        while not self._stopping and loop.time() < deadline:
+            try:
+                _, writer = await asyncio.open_connection(self._settings.host, self._settings.port)
+            except OSError:
+                await asyncio.sleep(0.1)
+                continue
+            writer.close()
+            return
+
+    async def _stop(self) -> None:
+        self._stopping = True
+        patience = self._settings.drain_seconds + KILL_AFTER_SECONDS
+        await asyncio.gather(*(child.stop(patience) for child in (self._server, *self._workers)))
+
+    def _child(self, name: str, arguments: list[str]) -> Child:
+        settings = self._settings
+        environment = {
+            **os.environ,
+            SUPERVISED: "1",
+            "ROTA_HOME": str(settings.home),
+            "ROTA_HOST": settings.host,
+            "ROTA_PORT": str(settings.port),
+            "ROTA_LOG_LEVEL": settings.log_level,
+            "ROTA_SLOTS": str(settings.slots),
+            "ROTA_POOLS": ",".join(settings.pools),
+        }
+        if settings.database_url:
+            environment["ROTA_DATABASE_URL"] = settings.database_url
+        return Child(name, arguments, environment)
+
+
+@contextmanager
+def hold_home(settings: Settings) -> Iterator[None]:
+    """Makes us the only supervisor of this home."""
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+        handle = (settings.home / "lock").open("a")
+    except OSError as error:
+        raise SetupError(f"{settings.home} can't be used as Rota's home: {error}. Choose another: --home") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SetupError(
+                f"Another `rota up` is running on {settings.home}. Stop it, or choose another home: --home DIR"
+            ) from None
+        yield
+
+
+def check_port(settings: Settings) -> None:
+    """Says early, and in words, that the port is taken."""
+    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except (OSError, OverflowError) as error:
+            raise SetupError(
+                f"Port {settings.port} on {settings.host} can't be used ({error}). Choose another: --port N"
+            ) from None

@@ -1,0 +1,87 @@
+"""The reporter: results gathered for a moment and written together.
+
+A slot is free only when the report of its run has been answered, so a worker never runs ahead of what is recorded. A
+report whose answer was lost is sent again until it is answered; the broker tells a repeat from a stranger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from rota.broker.protocol import Broker, Report
+from rota.domain.run import Outcome
+from rota.errors import DatabaseUnavailableError
+from rota.telemetry import get_logger
+
+GATHER_SECONDS = 0.002
+MOST_PER_BATCH = 1000
+TRY_AGAIN_SECONDS = 0.2
+_log = get_logger("reporter")
+
+
+class Reporter:
+    """Writes reports in batches; calls `on_answered` with each batch that is done with."""
+
+    def __init__(self, broker: Broker, on_answered: Callable[[list[Report]], None]) -> None:
+        self._broker = broker
+        self._on_answered = on_answered
+        self._pending: list[Report] = []
+        self._some = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.fenced = 0
+
+    def add(self, report: Report) -> None:
+        """Queues a report."""
+        self._pending.append(report)
+        self._idle.clear()
+        self._some.set()
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            batch, self._pending = self._pending[:MOST_PER_BATCH], self._pending[MOST_PER_BATCH:]
+            if not self._pending:
+                self._some.clear()
+            await self._write(batch)
+            if not self._pending:
+                self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Returns when everything queued has been answered."""
+        await self._idle.wait()
+
+    async def _write(self, batch: list[Report]) -> None:
+        while True:
+            try:
+                answer = await self._broker.report(batch)
+                break
+            except DatabaseUnavailableError as error:
+                _log.info("reports not answered; sending them again", reports=len(batch), error=str(error))
+                await asyncio.sleep(TRY_AGAIN_SECONDS)
+        self.fenced += len(answer.fenced)
+        if answer.fenced:
+            _log.warning("reports came too late and changed nothing", reports=len(answer.fenced))
+        done = [report for report in batch if report.key not in answer.rejected]
+        for report in batch:
+            if report.key in answer.rejected:
+                self.add(_without_data(report, answer.rejected[report.key]))
+        if done:
+            self._on_answered(done)
+
+
+def _without_data(report: Report, reason: str) -> Report:
+    """What can't be stored is a failure of the run, told in words that can."""
+    error = f"the outcome ({report.outcome}) could not be stored: {clean_text(reason)}"
+    outcome = Outcome.failed if report.outcome is Outcome.success else report.outcome
+    return msgspec.structs.replace(report, outcome=outcome, result=None, error=error, traceback=None)
+
+
+def clean_text(text: str) -> str:
+    """Text that PostgreSQL takes: no NUL, no lone surrogates."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

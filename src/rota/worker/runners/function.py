@@ -1,0 +1,83 @@
+"""Registered Python functions: async ones on the event loop, the others in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from rota.worker.context import Context, Final
+
+
+class FunctionRunner:
+    """Calls a function with the payload's fields as keyword arguments."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], *, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
+        self._calls = {name: _Call(function) for name, function in functions.items()}
+        self.stuck: set[Future[Any]] = set()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names this runner knows."""
+        return tuple(self._calls)
+
+    async def run(self, task: str, payload: Any, context: Context) -> Any:
+        """One call; a synchronous function can be asked to stop but not made to."""
+        call = self._calls[task]
+        arguments = call.arguments(payload, context)
+        if call.is_async:
+            return await call.function(**arguments)
+        return await self._in_thread(call.function, arguments, context)
+
+    def close(self) -> None:
+        """Starts nothing more; threads that still run are left to themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
+        future = self._threads.submit(function, **arguments)
+        self.stuck.add(future)
+        future.add_done_callback(self.stuck.discard)
+        waiting = asyncio.wrap_future(future)
+        while True:
+            try:
+                return await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                if future.cancel() or future.cancelled():
+                    raise
+                # The thread goes on whatever we do: ask it, and wait for what it says.
+                context.ask_to_stop()
+
+
+class _Call:
+    """A function and how it wants to be called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._context_name = _context_parameter(function)
+        self._signature = inspect.signature(function)
+
+    def arguments(self, payload: Any, context: Context) -> dict[str, Any]:
+        arguments = dict(payload or {})
+        if self._context_name:
+            arguments[self._context_name] = context
+        try:
+            self._signature.bind(**arguments)
+        except TypeError as error:
+            raise Final(f"the payload does not fit the task's parameters: {error}") from None
+        return arguments
+
+
+def _context_parameter(function: Callable[..., Any]) -> str | None:
+    try:
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):
+        hints = dict(getattr(function, "__annotations__", {}))
+    for name, hint in hints.items():
+        if name != "return" and hint in (Context, "Context", "rota.Context"):
+            return name
+    return None

@@ -1,0 +1,108 @@
+"""Fixtures: a real PostgreSQL for the whole session, a fresh database cloned for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+from support import eventually
+
+from rota.api.app import build_app
+from rota.api.auth import Authenticator
+from rota.api.services import Services
+from rota.store.database import Database
+from rota.store.embedded import EmbeddedPostgres
+from rota.store.migrating import migrate
+from rota.store.notifying import Notifier
+
+TOKEN = "test-token"  # noqa: S105 - known to the tests alone
+TEMPLATE = "rota_template"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """One server for all tests. Only here fsync is off: nobody pulls the plug on a test."""
+    home = Path(tempfile.mkdtemp(prefix="rota-test-"))
+    server = EmbeddedPostgres(
+        home, settings={"fsync": "off", "max_connections": "200", "max_prepared_transactions": "0"}
+    )
+
+    async def start() -> None:
+        await server.start()
+        admin = await asyncpg.connect(server.url("postgres"))
+        await admin.execute(f"CREATE DATABASE {TEMPLATE}")
+        await admin.close()
+        database = await Database.connect(server.url(TEMPLATE), size=1)
+        await migrate(database)
+        await database.close()
+
+    asyncio.run(start())
+    yield server
+    asyncio.run(server.stop())
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(server.socket_directory, ignore_errors=True)
+
+
+@pytest.fixture
+async def database_url(postgres):
+    """A migrated database of this test's own."""
+    name = f"test_{next(_numbers)}"
+    admin = await asyncpg.connect(postgres.url("postgres"))
+    await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+    yield postgres.url(name)
+    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await admin.close()
+
+
+@pytest.fixture
+async def database(database_url):
+    """A pool on this test's database."""
+    database = await Database.connect(database_url, size=8)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def sql(database_url):
+    """A connection for looking behind the curtain: sql.fetch(...), sql.execute(...)."""
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def serving(database, **options):
+    """The API in this process, on the real database: an httpx client that is authenticated."""
+    services = Services(
+        database=database, notifier=Notifier(database), shards=64, **({"payload_limit_bytes": 64 * 1024} | options)
+    )
+    await services.set_clock()
+    running = asyncio.create_task(services.run())
+    app = build_app(services, Authenticator(TOKEN), "test")
+    transport = httpx.ASGITransport(app)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://rota", headers=headers) as client:
+            client.services = services
+            yield client
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+async def api(database):
+    """The API in this process: api.get(...), api.post(...)."""
+    async with serving(database) as client:
+        yield client
+
+
+__all__ = ["eventually"]
