@@ -12,8 +12,8 @@ from pathlib import Path
 import asyncpg
 import httpx
 import pytest
-from support import eventually
 
+from engine import Engine
 from rota.api.app import build_app
 from rota.api.auth import Authenticator
 from rota.api.services import Services
@@ -105,4 +105,7 @@ async def api(database):
         yield client
 
 
-__all__ = ["eventually"]
+@pytest.fixture
+def engine(database, database_url, api):
+    """Schedulers and workers in this process, on this test's database."""
+    return Engine(database, database_url, api)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
-from rota.cli.output import (
-    JsonFlag,
-    LimitOption,
-    console,
-    print_fields,
-    print_json,
-    print_table,
-    read_json,
-    server,
-    status,
-    text,
-    when,
-)
+from rota.cli.inputs import check_id, read_object, refuse_empty
+from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
+from rota.cli.tables import Column, console, print_fields, print_table, status, text, time
+from rota.cli.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.cli.waiting import wait_for_run
 from rota.errors import BadInputError
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
-_MOST_SECONDS = 100 * 366 * 86400
+Priority = Literal["critical", "high", "normal", "low"]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,20 +25,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def submit(
-    name: str = typer.Argument(help="The job's name."),
+    name: str = typer.Argument(metavar="NAME", help="The job's name."),
     task: str | None = typer.Option(None, "--task", "-t", help="A registered task, such as rota.echo."),
     payload: str | None = typer.Option(None, "--payload", "-p", help="A JSON object for the task."),
     script: str | None = typer.Option(None, "--script", help="A script from the scripts directory instead of a task."),
     params: str | None = typer.Option(None, "--params", help="A JSON object for the script."),
-    at: str | None = typer.Option(None, "--at", help="Run at this time (RFC 3339 with offset)."),
+    at: str | None = typer.Option(None, "--at", help="Run at this time, such as 2030-01-31T09:30:00Z."),
     delay: str | None = typer.Option(None, "--in", help="Run after this long: 90, 90s, 15m, 2h30m, 1d."),
-    cron: str | None = typer.Option(
-        None, "--cron", help="Run on a cron expression (5 fields, or 6 with seconds first)."
-    ),
+    cron: str | None = typer.Option(None, "--cron", help="Run on a cron expression: 5 fields, or 6, seconds first."),
     every: str | None = typer.Option(None, "--every", help="Run at this interval: 90s, 15m, 1d."),
     timezone: str | None = typer.Option(None, "--timezone", help="The IANA time zone of --cron (UTC)."),
     retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="Retries at most (3)."),
-    priority: str | None = typer.Option(None, "--priority", help="critical, high, normal or low."),
+    priority: Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
     pool: str | None = typer.Option(None, "--pool", help="The pool to run in (default)."),
     tag: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
@@ -56,20 +44,21 @@ def submit(
     as_json: bool = JsonFlag,
 ) -> None:
     """Submit a job: now, at a time, or on a schedule."""
-    with server() as client:
-        body: dict[str, Any] = {"name": name, **_schedule(at=at, delay=delay, cron=cron, every=every)}
+    with errors_in_words():
+        body = {"name": name} | _schedule(at=at, delay=delay, cron=cron, every=every, timezone=timezone)
+        if wait and body["scheduleType"] not in ("immediate", "future"):
+            raise BadInputError("is for jobs that run once, not for --cron and --every", field="--wait")
         optional = {
-            "task": task,
+            "task": _task(task, script),
             "payload": _payload(payload, script, params),
-            "timezone": timezone,
             "maxRetries": retries,
             "priority": priority,
             "pool": pool,
             "tags": tag or None,
         }
         body |= {field: value for field, value in optional.items() if value is not None}
-        if wait and "runId" not in _answer_fields(body):
-            raise BadInputError("--wait is for jobs that run once", field="--wait")
+        refuse_empty(key, "--key")
+    with server(OPTIONS) as client:
         answer = client.call("POST", "/v1/jobs", body=body, headers={"Idempotency-Key": key} if key else None)
         if wait:
             wait_for_run(client, answer["runId"], as_json=as_json)
@@ -92,107 +81,123 @@ def jobs(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List jobs, latest first."""
-    query = {
-        "status": status_filter,
-        "name": name,
-        "task": task,
-        "tag": tag,
-        "owner": owner,
-        "startTime": start,
-        "endTime": end,
-        "cursor": cursor,
-        "limit": limit,
-    }
-    with server() as client:
+    """List jobs, latest first.
+
+    Those that run once are listed from 24 hours ago on, unless --start says otherwise.
+    """
+    with server(FILTERS) as client:
+        query = {
+            "status": status_filter,
+            "name": name,
+            "task": task,
+            "tag": tag,
+            "owner": owner,
+            "startTime": check_time(start, "--start"),
+            "endTime": check_time(end, "--end"),
+            "cursor": cursor,
+            "limit": limit,
+        }
         page = client.call("GET", "/v1/jobs", query=query)
         if as_json:
             print_json(page)
             return
-        columns = {
-            "JOB": text("jobId"),
-            "NAME": text("name"),
-            "STATUS": status,
-            "SCHEDULE": _show_schedule,
-            "TASK": text("task"),
-            "CREATED": when("createdTime"),
-        }
+        columns = (
+            text("JOB", "jobId"),
+            text("NAME", "name", least=10),
+            status(),
+            Column(heading="SCHEDULE", show=_show_schedule, brief=_show_schedule_briefly, least=10),
+            text("TASK", "task", drop=1),
+            time("CREATED", "createdTime", drop=2),
+        )
         print_table(page["items"], columns, none="No jobs. Submit one: rota submit hello --task rota.echo")
+        tell_next_page(page)
 
 
 def job(
-    job_id: str = typer.Argument(help="The job's id, job_…"),
+    job_id: str = typer.Argument(metavar="JOB_ID", help="The job's id, job_…"),
     pause: bool = typer.Option(False, "--pause", help="Hold it."),
     resume: bool = typer.Option(False, "--resume", help="Let it go on."),
     run_now: bool = typer.Option(False, "--run-now", help="Run it now, besides its schedule."),
-    change: str | None = typer.Option(None, "--set", help="Change fields: a JSON object of them."),
+    change: str | None = typer.Option(None, "--set", help='Change fields: a JSON object, such as {"maxRetries": 5}.'),
     as_json: bool = JsonFlag,
 ) -> None:
     """Show a job; or pause, resume, run or change it."""
-    if sum((pause, resume, run_now, change is not None)) > 1:
-        with server():
-            raise BadInputError("give one of --pause, --resume, --run-now and --set")
     with server() as client:
+        if sum((pause, resume, run_now, change is not None)) > 1:
+            raise BadInputError("give one of --pause, --resume, --run-now and --set")
+        path = f"/v1/jobs/{check_id(job_id, 'job', 'JOB_ID')}"
         if pause or resume:
-            answer = client.call("POST", f"/v1/jobs/{job_id}/{'pause' if pause else 'resume'}")
+            answer = client.call("POST", f"{path}/{'pause' if pause else 'resume'}")
         elif run_now:
-            answer = client.call("POST", f"/v1/jobs/{job_id}/run")
+            answer = client.call("POST", f"{path}/run")
         elif change is not None:
-            answer = client.call("PUT", f"/v1/jobs/{job_id}", body=read_json(change, "--set"))
+            answer = client.call("PUT", path, body=_changes(change))
         else:
-            answer = client.call("GET", f"/v1/jobs/{job_id}")
+            answer = client.call("GET", path)
         print_json(answer) if as_json else print_fields(answer)
 
 
-def parse_duration(content: str, field: str) -> float:
-    """Seconds of 90, 90s, 15m, 2h30m, 1d."""
-    match = _DURATION.fullmatch(content.strip().lower())
-    if not match or not any(match.groups()):
-        raise BadInputError(f"is not a duration such as 90s, 15m, 2h30m or 1d: {content!r}", field=field)
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    total = days * 86400 + hours * 3600 + minutes * 60 + seconds
-    if total > _MOST_SECONDS:
-        raise BadInputError("is longer than a hundred years", field=field)
-    return total
-
-
-def _schedule(*, at: str | None, delay: str | None, cron: str | None, every: str | None) -> dict[str, Any]:
+def _schedule(
+    *, at: str | None, delay: str | None, cron: str | None, every: str | None, timezone: str | None
+) -> dict[str, Any]:
     if sum(given is not None for given in (at, delay, cron, every)) > 1:
         raise BadInputError("give one of --at, --in, --cron and --every")
+    if timezone is not None and cron is None:
+        raise BadInputError("goes with --cron; --at has its offset in itself", field="--timezone")
     if at is not None:
-        return {"scheduleType": "future", "scheduleTime": at}
+        return {"scheduleType": "future", "scheduleTime": check_time(at, "--at")}
     if delay is not None:
         moment = datetime.now(UTC) + timedelta(seconds=parse_duration(delay, "--in"))
         return {"scheduleType": "future", "scheduleTime": moment.isoformat()}
     if cron is not None:
-        return {"scheduleType": "cron", "cronExpression": cron}
+        zone = {} if timezone is None else {"timezone": timezone}
+        return {"scheduleType": "cron", "cronExpression": cron, **zone}
     if every is not None:
         return {"scheduleType": "interval", "everySeconds": parse_duration(every, "--every")}
     return {"scheduleType": "immediate"}
 
 
-def _payload(payload: str | None, script: str | None, params: str | None) -> Any:
+def _task(task: str | None, script: str | None) -> str | None:
+    if task is None and script is None:
+        raise BadInputError("say what to run: --task rota.echo, or --script NAME")
+    if task is not None and script is not None:
+        raise BadInputError("give --task or --script, not both")
+    return task
+
+
+def _payload(payload: str | None, script: str | None, params: str | None) -> dict[str, Any] | None:
     if script is None:
         if params is not None:
-            raise BadInputError("goes with --script", field="--params")
-        return read_json(payload, "--payload")
+            raise BadInputError("goes with --script; a task gets its parameters by --payload", field="--params")
+        return read_object(payload, "--payload")
     if payload is not None:
-        raise BadInputError("give --params with --script", field="--payload")
-    found = {"script": script}
-    return found if params is None else found | {"params": read_json(params, "--params")}
+        raise BadInputError("goes with --task; a script gets its parameters by --params", field="--payload")
+    given = read_object(params, "--params")
+    return {"script": script} if given is None else {"script": script, "params": given}
 
 
-def _answer_fields(body: dict[str, Any]) -> tuple[str, ...]:
-    return ("jobId", "runId") if body["scheduleType"] in ("immediate", "future") else ("jobId",)
+def _changes(content: str) -> dict[str, Any]:
+    changes = read_object(content, "--set")
+    if not changes:
+        raise BadInputError("holds nothing to change", field="--set")
+    return changes
 
 
-def _show_schedule(item: dict[str, Any]) -> str:
+def _show_schedule(item: Mapping[str, Any]) -> str:
+    if item["scheduleType"] == "cron":
+        return f"{item['cronExpression']} {item['timezone']}"
+    if item["scheduleType"] == "future":
+        return f"at {show_time(item['scheduleTime'])}"
+    return _show_schedule_briefly(item)
+
+
+def _show_schedule_briefly(item: Mapping[str, Any]) -> str:
     match item["scheduleType"]:
         case "cron":
-            return f"{item['cronExpression']} {item['timezone']}"
+            return str(item["cronExpression"])
         case "interval":
-            return f"every {item['everySeconds']:g}s"
+            return f"every {item['everySeconds']:g} s"
         case "future":
-            return "at " + when("scheduleTime")(item)
+            return f"at {show_time_briefly(item['scheduleTime'])}"
         case _:
             return "now"

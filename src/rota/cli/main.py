@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib.metadata import version
 
 import typer
 
-from rota.cli import jobs, roles, runs
+from rota.cli import dead_letters, jobs, roles, runs
 
 app = typer.Typer(
     name="rota",
-    help="A distributed job scheduler: cron, delayed and immediate jobs, started on the dot, never lost.",
+    help="A distributed job scheduler: cron, delayed and immediate jobs, started on the dot.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -31,12 +33,16 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (roles, jobs, runs):
+for group in (roles, jobs, runs, dead_letters):
     group.add_to(app)
 
 
 def main() -> None:
     """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that can't show a character gets a question mark, not a traceback.
+            stream.reconfigure(errors="replace")
     app()
 
 

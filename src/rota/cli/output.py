@@ -1,20 +1,24 @@
-"""How the command line speaks: tables for people, JSON for programs, one clear line for errors."""
+"""How the command line speaks: JSON for programs, one clear line for errors, exit codes that mean something.
+
+Exit codes: 0 it worked; 2 what was given can't be accepted; 1 everything else that failed.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from rota.cli.tables import clean
 from rota.client import AnswerError, Client, ServerUnreachableError
-from rota.errors import BadInputError, RotaError, SetupError
+from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.settings import Settings
 
 BAD_INPUT = 2
@@ -22,48 +26,91 @@ FAILED = 1
 _CLIENT_ERRORS = range(400, 500)
 _NOT_AUTHENTICATED = 401
 
+# What the API calls a field, and where it is given on the command line.
+OPTIONS = {
+    "name": "NAME",
+    "task": "--task",
+    "payload": "--payload",
+    "payload.script": "--script",
+    "scheduleTime": "--at",
+    "cronExpression": "--cron",
+    "everySeconds": "--every",
+    "timezone": "--timezone",
+    "maxRetries": "--retries",
+    "priority": "--priority",
+    "pool": "--pool",
+    "tags": "--tag",
+    "Idempotency-Key": "--key",
+}
+FILTERS = {
+    "owner": "--owner",
+    "status": "--status",
+    "name": "--name",
+    "tag": "--tag",
+    "task": "--task",
+    "startTime": "--start",
+    "endTime": "--end",
+    "cursor": "--cursor",
+    "limit": "--limit",
+    "jobId": "--job",
+}
+_INDEX = re.compile(r"\[\d+\]$")
+_PHRASES = (
+    (re.compile(r"^Expected `str` of length >= 1$"), "must not be empty"),
+    (re.compile(r"^Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
+    (re.compile(r"^Expected `str` matching regex '\^\[A-Za-z.*$"), "may hold letters, digits and _ . : - only"),
+    (re.compile(r"^Expected `str` matching regex .*,\]\+\$'$"), "may hold neither commas nor control characters"),
+    (re.compile(r"^Expected `str` matching regex .*$"), "holds characters that are not allowed"),
+    (re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),
+)
+
 JsonFlag = typer.Option(False, "--json", help="Print JSON for programs.")
 LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many at most.")
 
 
-def console() -> Console:
-    """Made anew each time, so that it follows redirections."""
-    return Console(highlight=False)
+def say(message: str, style: str = "") -> None:
+    """A line on standard error: for people, never part of the output."""
+    Console(stderr=True, highlight=False).print(Text(clean(message), style), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """One line on standard error, and the exit code."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_plain(message)}")
+    line = Text.assemble(("error: ", "bold red"), clean(message))
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
     raise typer.Exit(code)
 
 
 @contextmanager
-def errors_in_words() -> Iterator[None]:
-    """Turns errors into a line and an exit code: 2 for bad input, 1 for what failed."""
+def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns errors into a line and an exit code; `options` says under which option a field of the API was given."""
     try:
         yield
     except ServerUnreachableError as error:
-        fail(f"{error}. Is it running? Start it with `rota up`, or point ROTA_URL at it.")
+        fail(f"{error}. Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT.")
     except AnswerError as error:
-        if error.status == _NOT_AUTHENTICATED:
-            fail("the server does not accept the token. Set ROTA_TOKEN, or ROTA_HOME to the server's home directory.")
-        fail(_problem_words(error), BAD_INPUT if error.status in _CLIENT_ERRORS else FAILED)
+        fail(_problem_words(error, options or {}), BAD_INPUT if error.status in _CLIENT_ERRORS else FAILED)
     except BadInputError as error:
-        field = f"{error.fields[0][0]}: " if error.fields else ""
-        fail(f"{field}{error}", BAD_INPUT)
+        field = error.fields[0][0] if error.fields else ""
+        fail(f"{(options or {}).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
     except SetupError as error:
-        fail(str(error), BAD_INPUT)
+        fail(str(error), FAILED if isinstance(error.__cause__, DatabaseUnavailableError) else BAD_INPUT)
     except RotaError as error:
         fail(str(error))
 
 
 @contextmanager
-def server(settings: Settings | None = None) -> Iterator[Client]:
+def server(options: Mapping[str, str] | None = None) -> Iterator[Client]:
     """A client for the server that the environment names."""
-    with errors_in_words():
-        settings = settings or Settings.from_environment()
-        with Client(settings.url, settings.token) as client:
-            yield client
+    with errors_in_words(options):
+        settings = Settings.from_environment()
+        token = settings.token
+        with Client(settings.url, token) as client:
+            try:
+                yield client
+            except AnswerError as error:
+                if error.status == _NOT_AUTHENTICATED:
+                    fail(_token_words(settings, token))
+                raise
 
 
 def print_json(value: Any) -> None:
@@ -71,78 +118,33 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
-def print_table(
-    items: Sequence[dict[str, Any]], columns: dict[str, Callable[[dict[str, Any]], str]], *, none: str
-) -> None:
-    """For people; says so when there is nothing."""
-    if not items:
-        console().print(f"[dim]{none}[/]")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in columns:
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("JOB", "RUN", "WORKER"))
-    for item in items:
-        table.add_row(*(show(item) for show in columns.values()))
-    console().print(table)
+def tell_next_page(page: Mapping[str, Any]) -> None:
+    """Says how to go on where a list was cut."""
+    if page.get("nextCursor"):
+        say(f"There may be more: --cursor {page['nextCursor']}", "dim")
 
 
-def print_fields(value: dict[str, Any]) -> None:
-    """One object, a line per field."""
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, content in value.items():
-        shown = content if isinstance(content, str) else json.dumps(content)
-        table.add_row(name, _plain(shown))
-    console().print(table)
-
-
-def text(name: str) -> Callable[[dict[str, Any]], str]:
-    """A column that shows a field as it is."""
-    return lambda item: "" if item.get(name) is None else _plain(str(item[name]))
-
-
-def when(name: str) -> Callable[[dict[str, Any]], str]:
-    """A column that shows a time without its fraction."""
-    return lambda item: show_time(item.get(name))
-
-
-def show_time(moment: str | None) -> str:
-    """A time for people, in UTC."""
-    if not moment:
-        return ""
-    return datetime.fromisoformat(moment).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def status(item: dict[str, Any]) -> str:
-    """A column with the status in its colour."""
-    colours = {
-        "success": "green",
-        "failed": "red",
-        "running": "cyan",
-        "retrying": "yellow",
-        "cancelled": "dim",
-    }
-    word = str(item["status"])
-    return f"[{colours[word]}]{word}[/]" if word in colours else word
-
-
-def read_json(content: str | None, field: str) -> Any:
-    """JSON given on the command line."""
-    if content is None:
-        return None
-    try:
-        return json.loads(content)
-    except ValueError as error:
-        raise BadInputError(f"is not valid JSON ({error})", field=field) from None
-
-
-def _problem_words(error: AnswerError) -> str:
+def _problem_words(error: AnswerError, options: Mapping[str, str]) -> str:
     problems = error.problem.get("errors") or []
-    words = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
-    return words or str(error)
+    return "; ".join(_field_words(problem, options) for problem in problems) or str(error)
 
 
-def _plain(content: str) -> str:
-    """Square brackets are markup to rich; content is content."""
-    return content.replace("[", "\\[")
+def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
+    field, message = problem["field"], problem["message"]
+    for pattern, phrase in _PHRASES:
+        message = pattern.sub(phrase, message)
+    return f"{options.get(_INDEX.sub('', field), field)}: {message}"
+
+
+def _token_words(settings: Settings, token: str | None) -> str:
+    if settings.given_token:
+        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN."
+    if token:
+        return (
+            f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "
+            "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
+        )
+    return (
+        f"the server at {settings.url} wants a token, and {settings.admin_token_file} can't be read. "
+        "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
+    )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
+import re
 import shlex
 import shutil
 import sys
+import traceback
 from collections.abc import Coroutine
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -17,12 +21,13 @@ import uvloop
 
 from rota.api.server import run_api
 from rota.app import App
-from rota.cli.output import console, errors_in_words
+from rota.cli.output import errors_in_words
+from rota.cli.tables import console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.migrating import migrate as apply_migrations
-from rota.supervisor import Supervisor
+from rota.supervisor import Supervisor, check_port
 from rota.telemetry import configure_logging
 
 HomeOption = typer.Option(None, "--home", help="Where Rota keeps everything (ROTA_HOME; else ~/.rota).")
@@ -31,6 +36,10 @@ PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to li
 AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
 SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100).")
 PoolsOption = typer.Option(None, "--pools", help="Pools to serve, separated by commas (ROTA_POOLS; else default).")
+
+_APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,17 +60,17 @@ def up(
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
     with errors_in_words():
-        level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL", "warning")
+        level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
         settings = _settings(home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=level)
-        configure_logging(level=settings.log_level, json=settings.log_json, role="up")
+        _configure_logging(settings, role="up")
         if app:
             load_app(app)
         supervisor = Supervisor(
             settings, workers=workers, app=app, announce=lambda: _announce(settings, workers=workers)
         )
-        console().print("[dim]Starting Rota; the first start makes a database and takes a few seconds.[/]")
+        console().print("Starting Rota; the first start makes a database and takes a few seconds.", style="dim")
         _run(supervisor.run())
-        console().print("Stopped. Everything is kept in", str(settings.home), soft_wrap=True)
+        console().print("Stopped. Everything is kept in", str(settings.home), soft_wrap=True, markup=False)
 
 
 def api(
@@ -73,7 +82,8 @@ def api(
     """Serve the REST API alone."""
     with errors_in_words():
         settings = _settings(home=home, host=host, port=port)
-        configure_logging(level=settings.log_level, json=settings.log_json, role="api")
+        _configure_logging(settings, role="api")
+        check_port(settings)
         _run(run_api(settings, with_scheduler=with_scheduler))
 
 
@@ -81,7 +91,7 @@ def scheduler(home: Path | None = HomeOption) -> None:
     """Run a scheduler alone; several share the shards among them."""
     with errors_in_words():
         settings = _settings(home=home)
-        configure_logging(level=settings.log_level, json=settings.log_json, role="scheduler")
+        _configure_logging(settings, role="scheduler")
         _run(run_scheduler(settings))
 
 
@@ -94,7 +104,7 @@ def worker(
     """Run a worker alone. SIGTERM drains it."""
     with errors_in_words():
         settings = _settings(home=home, slots=slots, pools=_split(pools))
-        configure_logging(level=settings.log_level, json=settings.log_json, role="worker")
+        _configure_logging(settings, role="worker")
         _run(run_worker(settings, load_app(app) if app else None))
 
 
@@ -112,27 +122,62 @@ def migrate(home: Path | None = HomeOption) -> None:
 
 def load_app(where: str) -> App:
     """The App at module:name; raises SetupError with what is wrong."""
-    module_name, _, attribute = where.partition(":")
-    if not module_name or not attribute:
+    if not _APP.fullmatch(where):
         raise SetupError(f"--app wants MODULE:APP, such as tasks:app, not {where!r}")
+    module_name, _, attribute = where.partition(":")
     sys.path.insert(0, str(Path.cwd()))
+    module = _import(module_name, where)
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        raise SetupError(f"--app {where}: no module called {error.name!r} (looked in {Path.cwd()} first)") from error
-    except AttributeError as error:
-        raise SetupError(f"--app {where}: {error}") from error
+        found = getattr(module, attribute)
+    except AttributeError:
+        apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+        hint = f"; it has {' and '.join(apps)}" if apps else "; it needs a line such as `app = rota.App()`"
+        raise SetupError(f"--app {where}: {module_name} has no {attribute!r}{hint}") from None
     if not isinstance(found, App):
         raise SetupError(f"--app {where}: {attribute!r} is a {type(found).__name__}, not a rota.App")
     return found
+
+
+def _import(module_name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise SetupError(f"--app {where}: there is no module {error.name!r} in {Path.cwd()}") from error
+        raise SetupError(f"--app {where}: {module_name} needs {error.name!r}, which is not installed") from error
+    except SetupError as error:
+        raise SetupError(f"--app {where}: {error}") from error
+    except Exception as error:
+        raise SetupError(f"--app {where} can't be imported: {_blame(error)}") from error
+
+
+def _blame(error: Exception) -> str:
+    """The error in one line, with the line of code it comes from."""
+    words = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return words
+    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
 def _settings(**chosen: Any) -> Settings:
     return Settings.from_environment(**chosen)
 
 
+def _configure_logging(settings: Settings, *, role: str) -> None:
+    known = logging.getLevelNamesMapping()
+    if settings.log_level.upper() not in known:
+        raise SetupError(f"ROTA_LOG_LEVEL must be debug, info, warning or error, not {settings.log_level!r}")
+    configure_logging(level=settings.log_level, json=settings.log_json, role=role)
+
+
 def _split(pools: str | None) -> tuple[str, ...] | None:
-    return tuple(name.strip() for name in pools.split(",") if name.strip()) if pools else None
+    if pools is None:
+        return None
+    names = tuple(name.strip() for name in pools.split(","))
+    if not all(_POOL.fullmatch(name) for name in names):
+        raise SetupError(f"--pools wants names separated by commas, such as default,mail, not {pools!r}")
+    return names
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -141,26 +186,31 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _announce(settings: Settings, *, workers: int) -> None:
-    url = f"http://{settings.host}:{settings.port}"
-    prefix = _prefix(settings)
+    url = _url(settings)
     header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
     database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
     count = "1 worker" if workers == 1 else f"{workers} workers"
     body = '{"name": "hello", "scheduleType": "immediate", "task": "rota.echo", "payload": {"hello": "world"}}'
     lines = [
         "",
-        f"[bold green]Rota is up[/] at [bold]{url}[/] with {count} on {database}.",
+        f"Rota is up at {url} with {count} on {database}.",
         f"The admin token is in {settings.admin_token_file}",
         "",
         "A first job, with curl:",
         f"  curl -s {url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",
         "and with rota:",
-        f'  {prefix}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
+        f'  {_prefix(settings)}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
         "",
         "Ctrl-C stops everything; the next start finds it where it was.",
     ]
     for line in lines:
-        console().print(line, soft_wrap=True)
+        console().print(line, soft_wrap=True, markup=False)
+
+
+def _url(settings: Settings) -> str:
+    """Where a client on this machine finds the server."""
+    host = _EVERYWHERE.get(settings.host, settings.host)
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def _prefix(settings: Settings) -> str:
@@ -168,7 +218,9 @@ def _prefix(settings: Settings) -> str:
     words = []
     if settings.home != Path.home() / ".rota":
         words.append(f"ROTA_HOME={shlex.quote(str(settings.home))} ")
-    if settings.port != DEFAULT_PORT:
+    if _url(settings) != f"http://127.0.0.1:{settings.port}":
+        words.append(f"ROTA_URL={_url(settings)} ")
+    elif settings.port != DEFAULT_PORT:
         words.append(f"ROTA_PORT={settings.port} ")
     return "".join(words)
 

@@ -1,4 +1,4 @@
-"""Commands about runs and the fleet: runs, run, cancel, dead-letters, workers."""
+"""Commands about runs and the fleet: runs, run, cancel, workers."""
 
 from __future__ import annotations
 
@@ -6,33 +6,18 @@ from typing import Any
 
 import typer
 
-from rota.cli.output import (
-    JsonFlag,
-    LimitOption,
-    console,
-    print_fields,
-    print_json,
-    print_table,
-    server,
-    status,
-    text,
-    when,
-)
+from rota.cli.inputs import check_id
+from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.tables import Column, clean, console, print_fields, print_table, status, text, time
+from rota.cli.times import check_time, show_age, show_length, show_time
 from rota.cli.waiting import wait_for_run
 from rota.errors import BadInputError
-
-dead_letters = typer.Typer(
-    help="Runs that failed for good and wait for a decision.",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-)
 
 
 def add_to(app: typer.Typer) -> None:
     """Registers the commands of this file."""
     for command in (runs, run, cancel, workers):
         app.command()(command)
-    app.add_typer(dead_letters, name="dead-letters")
 
 
 def runs(
@@ -48,44 +33,50 @@ def runs(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List runs, latest first: the last 24 hours, unless a time or status is given."""
-    filters = {
-        "status": status_filter,
-        "name": name,
-        "task": task,
-        "tag": tag,
-        "owner": owner,
-        "startTime": start,
-        "endTime": end,
-    }
-    with server() as client:
+    """List runs, latest first.
+
+    Those planned for the last 24 hours up to now; with --status or --end, the future as well.
+    """
+    with server(FILTERS) as client:
+        filters = {
+            "status": status_filter,
+            "name": name,
+            "task": task,
+            "tag": tag,
+            "owner": owner,
+            "startTime": check_time(start, "--start"),
+            "endTime": check_time(end, "--end"),
+        }
         if job_id and any(filters.values()):
             raise BadInputError("goes with no other filter", field="--job")
-        path = f"/v1/jobs/{job_id}/runs" if job_id else "/v1/runs"
+        path = f"/v1/jobs/{check_id(job_id, 'job', '--job')}/runs" if job_id else "/v1/runs"
         page = client.call("GET", path, query={**filters, "cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)
             return
-        columns = {
-            "RUN": text("runId"),
-            "NAME": text("name"),
-            "STATUS": status,
-            "ATTEMPT": text("attempt"),
-            "PLANNED": when("scheduledTime"),
-            "STARTED": when("startTime"),
-            "ENDED": when("endTime"),
-        }
-        print_table(page["items"], columns, none="No runs in this range.")
+        columns = (
+            text("RUN", "runId"),
+            text("NAME", "name", least=9),
+            status(),
+            text("ATTEMPT", "attempt", drop=1),
+            time("PLANNED", "scheduledTime"),
+            time("STARTED", "startTime", drop=3),
+            time("ENDED", "endTime", drop=2),
+            Column(heading="TOOK", show=lambda item: show_length(item.get("startTime"), item.get("endTime"))),
+        )
+        print_table(page["items"], columns, none="No runs. See `rota runs --help` for what is listed.")
+        tell_next_page(page)
 
 
 def run(
-    run_id: str = typer.Argument(help="The run's id, run_…"),
+    run_id: str = typer.Argument(metavar="RUN_ID", help="The run's id, run_…"),
     retry: bool = typer.Option(False, "--retry", help="Run it again; it must have ended."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has ended."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show a run with its attempts, and why it is not running if it waits."""
+    """Show a run, its attempts, and what it waits for."""
     with server() as client:
+        run_id = check_id(run_id, "run", "RUN_ID")
         if retry:
             answer = client.call("POST", f"/v1/runs/{run_id}/retry")
             run_id = answer["runId"]
@@ -106,14 +97,17 @@ def cancel(
     identifier: str = typer.Argument(metavar="ID", help="A job (job_…) or a run (run_…)."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Cancel a run; or a job with everything of it that waits or runs."""
+    """Cancel a run, or a job with all its runs.
+
+    Cancelling a job ends everything of it that waits or runs.
+    """
     with server() as client:
         if identifier.startswith("job_"):
-            answer = client.call("DELETE", f"/v1/jobs/{identifier}")
+            answer = client.call("DELETE", f"/v1/jobs/{check_id(identifier, 'job', 'ID')}")
         elif identifier.startswith("run_"):
-            answer = client.call("POST", f"/v1/runs/{identifier}/cancel")
+            answer = client.call("POST", f"/v1/runs/{check_id(identifier, 'run', 'ID')}/cancel")
         else:
-            raise BadInputError(f"is neither job_… nor run_…: {identifier!r}", field="ID")
+            raise BadInputError(f"{identifier[:80]!r} is neither a job (job_…) nor a run (run_…)", field="ID")
         print_json(answer) if as_json else print_fields(answer)
 
 
@@ -124,111 +118,37 @@ def workers(as_json: bool = JsonFlag) -> None:
         if as_json:
             print_json(page)
             return
-        columns = {
-            "WORKER": text("workerId"),
-            "HOST": text("host"),
-            "PID": text("pid"),
-            "STATUS": status,
-            "BUSY": lambda item: f"{item['busy']}/{item['slots']}",
-            "POOLS": lambda item: ",".join(item["pools"]),
-            "FENCED": text("fencedReports"),
-            "LAST BEAT": when("lastBeat"),
-        }
+        columns = (
+            text("WORKER", "workerId"),
+            text("HOST", "host", drop=1),
+            text("PID", "pid"),
+            status(),
+            Column(heading="BUSY", show=lambda item: f"{item['busy']}/{item['slots']}"),
+            Column(heading="POOLS", show=lambda item: ",".join(item["pools"]), least=7, drop=2),
+            text("FENCED", "fencedReports", drop=3),
+            Column(
+                heading="BEAT",
+                show=lambda item: show_time(item["lastBeat"]),
+                brief=lambda item: show_age(item["lastBeat"]),
+            ),
+        )
         print_table(page["items"], columns, none="No workers. Start one: rota worker")
-
-
-@dead_letters.callback()
-def list_dead_letters(
-    context: typer.Context,
-    task: str | None = typer.Option(None, "--task", help="Only of this task."),
-    job_id: str | None = typer.Option(None, "--job", help="Only of this job."),
-    name: str | None = typer.Option(None, "--name", help="Only with this name."),
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
-    limit: int = LimitOption,
-    as_json: bool = JsonFlag,
-) -> None:
-    """List dead letters; `redrive` and `discard` decide on them."""
-    if context.invoked_subcommand:
-        return
-    with server() as client:
-        query = {"task": task, "jobId": job_id, "name": name, "cursor": cursor, "limit": limit}
-        page = client.call("GET", "/v1/dead-letters", query=query)
-        if as_json:
-            print_json(page)
-            return
-        columns = {
-            "RUN": text("runId"),
-            "NAME": text("name"),
-            "TASK": text("task"),
-            "ATTEMPTS": text("attempts"),
-            "BURIED": when("buriedTime"),
-            "ERROR": lambda item: text("error")(item)[:80],
-        }
-        print_table(page["items"], columns, none="No dead letters.")
-
-
-@dead_letters.command()
-def redrive(
-    run_ids: list[str] = typer.Argument(None, help="Runs, run_…"),
-    task: str | None = typer.Option(None, "--task", help="All of this task."),
-    job_id: str | None = typer.Option(None, "--job", help="All of this job."),
-    name: str | None = typer.Option(None, "--name", help="All with this name."),
-    everything: bool = typer.Option(False, "--all", help="All there are."),
-    as_json: bool = JsonFlag,
-) -> None:
-    """Run dead letters again, with the same idempotency keys."""
-    _decide("redrive", "redriven", _selection(run_ids, task, job_id, name, everything), as_json=as_json)
-
-
-@dead_letters.command()
-def discard(
-    run_ids: list[str] = typer.Argument(None, help="Runs, run_…"),
-    task: str | None = typer.Option(None, "--task", help="All of this task."),
-    job_id: str | None = typer.Option(None, "--job", help="All of this job."),
-    name: str | None = typer.Option(None, "--name", help="All with this name."),
-    everything: bool = typer.Option(False, "--all", help="All there are."),
-    as_json: bool = JsonFlag,
-) -> None:
-    """Forget dead letters; the failed runs stay in history."""
-    _decide("discard", "discarded", _selection(run_ids, task, job_id, name, everything), as_json=as_json)
-
-
-def _decide(action: str, done: str, selection: dict[str, Any], *, as_json: bool) -> None:
-    with server() as client:
-        answer = client.call("POST", f"/v1/dead-letters/{action}", body=selection)
-        if as_json:
-            print_json(answer)
-        else:
-            console().print(f"{answer['count']} {done}")
-
-
-def _selection(
-    run_ids: list[str] | None, task: str | None, job_id: str | None, name: str | None, everything: bool
-) -> dict[str, Any]:
-    wanted = {
-        "runIds": run_ids or None,
-        "task": task,
-        "jobId": job_id,
-        "name": name,
-        "all": everything or None,
-    }
-    return {field: value for field, value in wanted.items() if value is not None}
 
 
 def _print_run(answer: dict[str, Any]) -> None:
     attempts = answer.pop("attempts", [])
     trace = answer.pop("traceback", None)
-    print_fields({name: value for name, value in answer.items() if value is not None})
+    print_fields(answer)
     if attempts:
-        columns = {
-            "ATTEMPT": text("attempt"),
-            "OUTCOME": text("outcome"),
-            "STARTED": when("startTime"),
-            "ENDED": when("endTime"),
-            "ERROR": text("error"),
-        }
+        columns = (
+            text("ATTEMPT", "attempt"),
+            text("OUTCOME", "outcome"),
+            time("STARTED", "startTime"),
+            time("ENDED", "endTime"),
+            text("ERROR", "error", least=20),
+        )
         console().print()
         print_table(attempts, columns, none="")
     if trace:
         console().print()
-        console().print(trace, markup=False, soft_wrap=True)
+        console().print(clean(trace), markup=False, soft_wrap=True)

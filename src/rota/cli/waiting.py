@@ -7,22 +7,24 @@ from typing import Any
 
 import typer
 
-from rota.cli.output import FAILED, console, print_fields, print_json
-from rota.client import Client
+from rota.cli.output import FAILED, print_json, say
+from rota.cli.tables import print_fields
+from rota.client import AnswerError, Client, ServerUnreachableError
 
 LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 1.0
+PATIENCE_SECONDS = 30.0  # a server that is restarted comes back within this
 ENDED = ("success", "failed", "cancelled", "skipped")
+_UNAVAILABLE = 503
 
 
 def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
     """Shows the run once it has ended; exit code 1 when it did not succeed."""
-    told: Any = None
-    while (run := client.call("GET", f"/v1/runs/{run_id}"))["status"] not in ENDED:
-        now = (run["status"], run["progress"], run.get("waitingFor"))
-        if not as_json and now != told:
-            console().print(f"[dim]{' '.join(str(part) for part in now if part)}[/]", soft_wrap=True)
-        told = now
-        time.sleep(LOOK_SECONDS)
+    try:
+        run = _wait(client, run_id)
+    except KeyboardInterrupt:
+        say(f"Not waiting any longer; the run goes on. Look at it: rota run {run_id}")
+        raise typer.Exit(FAILED) from None
     if as_json:
         print_json(run)
     else:
@@ -30,3 +32,32 @@ def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
         print_fields({name: run[name] for name in shown if run.get(name) is not None})
     if run["status"] != "success":
         raise typer.Exit(FAILED)
+
+
+def _wait(client: Client, run_id: str) -> dict[str, Any]:
+    told: Any = None
+    pause = LOOK_SECONDS
+    while (run := _look(client, run_id))["status"] not in ENDED:
+        now = (run["status"], run["progress"], run.get("waitingFor"))
+        if now != told:
+            say(": ".join(str(part) for part in now if part), "dim")
+        told = now
+        time.sleep(pause)
+        pause = min(pause * 1.1, LONGEST_LOOK_SECONDS)
+    return run
+
+
+def _look(client: Client, run_id: str) -> dict[str, Any]:
+    """The run as it is; a server that is away for a moment is waited for."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}")
+        except (ServerUnreachableError, AnswerError) as error:
+            if isinstance(error, AnswerError) and error.status != _UNAVAILABLE:
+                raise
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LONGEST_LOOK_SECONDS)
+        else:
+            return run

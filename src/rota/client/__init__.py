@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
 
-from rota.errors import RotaError
+from rota.errors import BadInputError, RotaError, SetupError
 
 TIMEOUT_SECONDS = 30.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PORTS = range(1, 65536)
 
 
 class ServerUnreachableError(RotaError):
-    """No server answers at the address."""
+    """No Rota server answers at the address."""
 
 
 class AnswerError(RotaError):
@@ -28,9 +31,13 @@ class Client:
     """Calls the API with a token and turns problems into errors."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        self.url = url
+        self.url = check_url(url)
+        if token and not (token.isascii() and token.isprintable()):
+            raise SetupError("The token holds characters that no token has; look at ROTA_TOKEN or admin.token.")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS)
+        # A proxy for the outside world is of no use on the way to this very machine.
+        proxies = urlsplit(self.url).hostname not in _LOOPBACK
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=proxies)
 
     def __enter__(self) -> Self:
         return self
@@ -49,14 +56,38 @@ class Client:
     ) -> Any:
         """The decoded answer; raises AnswerError or ServerUnreachableError."""
         wanted = {name: value for name, value in (query or {}).items() if value is not None}
+        for name, value in (headers or {}).items():
+            if not (value.isascii() and value.isprintable()):
+                raise BadInputError("may hold printable ASCII characters only", field=name)
         try:
             response = self._http.request(method, path, json=body, params=wanted, headers=headers)
+        except httpx.TimeoutException as error:
+            raise ServerUnreachableError(f"{self.url} did not answer within {TIMEOUT_SECONDS:g} seconds") from error
         except httpx.TransportError as error:
             raise ServerUnreachableError(f"no Rota server answers at {self.url} ({error})") from error
-        if response.is_success:
-            return response.json()
+        return self._read(response)
+
+    def _read(self, response: httpx.Response) -> Any:
         try:
-            problem = response.json()
+            content = response.json()
         except ValueError:
-            problem = {"title": response.text[:200]}
-        raise AnswerError(response.status_code, problem)
+            content = None
+        if not isinstance(content, dict):
+            said = f"{response.status_code} to {response.url.path}"
+            raise ServerUnreachableError(f"what answers at {self.url} is not a Rota server (it said {said})")
+        if not response.is_success:
+            raise AnswerError(response.status_code, content)
+        return content
+
+
+def check_url(url: str) -> str:
+    """The server's address; raises SetupError when it can't be one."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 80) in _PORTS
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        fits = False
+    if not fits:
+        raise SetupError(f"{url!r} is not the address of a server, such as http://127.0.0.1:7682 (ROTA_URL, ROTA_PORT)")
+    return url.rstrip("/")

@@ -22,6 +22,8 @@ LATE_SUBMISSION_SECONDS = 60.0
 # the run rewrites.
 INLINE_PAYLOAD_BYTES = 2048
 MAX_SCRIPT_NAME = 255
+# Waiting this long is worth one level of priority (claim.sql says the same).
+AGING_SECONDS = 300.0
 
 
 class Priority(IntEnum):
@@ -43,11 +45,14 @@ def check_script_name(name: object) -> str:
     return name
 
 
+_DEFAULT_RETRY = RetryPolicy()
+
+
 class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What of a definition only workers and the reaper read; kept as JSON in one column."""
 
     max_retries: int = 3
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = _DEFAULT_RETRY
 
 
 _options_decoder = msgspec.json.Decoder(Options)
@@ -62,6 +67,9 @@ def decode_options(text: str) -> Options:
 
 def encode_options(options: Options) -> str:
     """Options for their column; defaults leave no trace."""
+    if options.retry == _DEFAULT_OPTIONS.retry:
+        # msgspec leaves out a nested default only when it is the very object.
+        options = Options(options.max_retries, _DEFAULT_OPTIONS.retry)
     return _options_encoder.encode(options).decode()
 
 

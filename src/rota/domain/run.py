@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import decode_options
+from rota.domain.job import AGING_SECONDS, decode_options
 from rota.domain.retry import MAX_LOSSES
 
 
@@ -73,6 +73,11 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     ready_at: datetime
     attempt: int
     losses: int
+
+    @property
+    def rank(self) -> float:
+        """Smaller goes first: the moment it became ready, earlier by five minutes for each level of priority."""
+        return self.ready_at.timestamp() - self.priority * AGING_SECONDS
 
     @property
     def idempotency_key(self) -> UUID:

@@ -175,7 +175,7 @@ class Workers:
         rows = await self._database.fetch("payloads_of", *map(list, zip(*wanted, strict=True)))
         bodies = {(row["namespace"], row["id"]): row["body"] for row in rows}
         return [
-            msgspec.structs.replace(claim, payload=bodies[claim.namespace, claim.payload_id])
+            msgspec.structs.replace(claim, payload=bodies.get((claim.namespace, claim.payload_id)))
             if claim.payload_id
             else claim
             for claim in claims

@@ -18,10 +18,10 @@ measured length of runs, nothing for long ones. What is due and finds no slot wi
 from __future__ import annotations
 
 import asyncio
+import heapq
 import os
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
@@ -98,7 +98,7 @@ class Worker:
         self._leave_process = leave_process
         self._wheel = Wheel(self._clock, self._due)
         self._reporter = Reporter(broker, self._answered)
-        self._ready: deque[Claim] = deque()
+        self._ready: list[tuple[float, int, Claim]] = []
         self._running: dict[ClaimKey, _Running] = {}
         self._reporting: set[ClaimKey] = set()
         self._occupied = 0
@@ -131,8 +131,7 @@ class Worker:
         self._draining = True
         _log.info("draining", running=len(self._running))
         async with self._claiming:
-            self._release([*self._wheel.clear(), *self._ready])
-            self._ready.clear()
+            self._release(self._take_all_waiting())
         try:
             await asyncio.wait_for(self._until_done(), self._drain_seconds)
         except TimeoutError:
@@ -159,7 +158,7 @@ class Worker:
     # Claiming
 
     async def _claim_loop(self) -> None:
-        while not self._draining:
+        while True:
             await self._wanted.wait()
             self._wanted.clear()
             room = self._room()
@@ -179,7 +178,6 @@ class Worker:
                 self._wanted.set()
 
     def _take(self, claims: list[Claim]) -> None:
-        claims.sort(key=lambda claim: (claim.ready_at.timestamp() - claim.priority * 300, claim.number))
         if self._cut_off:
             self._release(claims)
         elif claims:
@@ -199,7 +197,7 @@ class Worker:
         """Rows claimed in our name that we do not hold: the answer to a claim was lost."""
         async with self._claiming:
             held = frozenset(
-                {(claim.run_id, claim.number) for claim in self._ready}
+                {(claim.run_id, claim.number) for _, _, claim in self._ready}
                 | self._wheel.keys()
                 | self._running.keys()
                 | self._reporting
@@ -212,12 +210,13 @@ class Worker:
     # Starting
 
     def _due(self, claims: list[Claim]) -> None:
-        self._ready.extend(claims)
+        for claim in claims:
+            heapq.heappush(self._ready, (claim.rank, claim.number, claim))
         self._start_ready()
 
     def _start_ready(self) -> None:
         while self._ready and self._occupied < self._profile.slots and not self._cut_off:
-            self._start(self._ready.popleft())
+            self._start(heapq.heappop(self._ready)[2])
 
     def _start(self, claim: Claim) -> None:
         running = _Running(claim, self._clock.now())
@@ -231,7 +230,7 @@ class Worker:
         result = error = trace = None
         outcome = Outcome.success
         try:
-            payload = None if claim.payload is None else msgspec.json.decode(claim.payload)
+            payload = _decode_payload(claim)
             value = await self._runners[claim.task].run(claim.task, payload, running.context)
             result = _encode_result(value)
         except asyncio.CancelledError:
@@ -268,7 +267,7 @@ class Worker:
     # Keeping the lease
 
     async def _join(self) -> None:
-        while True:
+        while not self._draining:
             sent = self._monotonic()
             try:
                 self.id = await self._broker.join(self._profile)
@@ -333,19 +332,18 @@ class Worker:
                 self._leave_process(EXIT_CODE_CUT_OFF)
 
     def _stop_everything(self) -> None:
-        self._release([*self._wheel.clear(), *self._ready])
-        self._ready.clear()
+        self._release(self._take_all_waiting())
         for running in list(self._running.values()):
             running.stop(Outcome.cut_off)
 
     def _give_back_hoarded(self) -> None:
         """Due, but no slot came free: somebody else may have one."""
         now = self._clock.now()
-        overdue = [claim for claim in self._ready if now - claim.ready_at.timestamp() > HOARD_SECONDS]
+        overdue = [entry for entry in self._ready if now - entry[2].ready_at.timestamp() > HOARD_SECONDS]
         if overdue and (self._mean_seconds or 0) > PREFETCH_SECONDS:
-            gone = {id(claim) for claim in overdue}
-            self._ready = deque(claim for claim in self._ready if id(claim) not in gone)
-            self._release(overdue)
+            self._ready = [entry for entry in self._ready if entry not in overdue]
+            heapq.heapify(self._ready)
+            self._release([claim for _, _, claim in overdue])
 
     async def _write_notes(self) -> None:
         notes = []
@@ -380,11 +378,17 @@ class Worker:
     def _take_waiting(self, key: ClaimKey) -> Claim | None:
         if claim := self._wheel.remove(key):
             return claim
-        for claim in self._ready:
-            if (claim.run_id, claim.number) == key:
-                self._ready.remove(claim)
-                return claim
+        for entry in self._ready:
+            if (entry[2].run_id, entry[2].number) == key:
+                self._ready.remove(entry)
+                heapq.heapify(self._ready)
+                return entry[2]
         return None
+
+    def _take_all_waiting(self) -> list[Claim]:
+        waiting = [*self._wheel.clear(), *(claim for _, _, claim in self._ready)]
+        self._ready.clear()
+        return waiting
 
 
 _STOP_WORDS = {
@@ -392,6 +396,14 @@ _STOP_WORDS = {
     Outcome.interrupted: "stopped: the worker shut down",
     Outcome.cut_off: "stopped: the worker lost the database",
 }
+
+
+def _decode_payload(claim: Claim) -> Any:
+    if claim.payload is None:
+        if claim.payload_id is not None:
+            raise LookupError("the run's payload is gone from the database")
+        return None
+    return msgspec.json.decode(claim.payload)
 
 
 def _encode_result(value: Any) -> str | None:

@@ -13,7 +13,8 @@ CREATE TABLE rota.constants (
 );
 INSERT INTO rota.constants (shards) VALUES (64);
 
--- Claim numbers fence: every claim takes a new one and none is ever given twice. Gaps are fine.
+-- Claim numbers fence: every claim takes a new one and none is ever given twice. Gaps are fine, and so is the order:
+-- each session takes a handful at a time, and only equality is ever asked.
 CREATE SEQUENCE rota.claim_numbers AS bigint CACHE 1000;
 
 CREATE TABLE rota.payloads (

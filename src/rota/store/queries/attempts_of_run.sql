@@ -2,4 +2,4 @@
 SELECT number, claim, worker_id, started_at, finished_at, outcome, error, traceback
   FROM rota.attempts
  WHERE namespace = $1 AND run_id = $2
- ORDER BY claim
+ ORDER BY finished_at, number

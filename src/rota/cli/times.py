@@ -1,0 +1,82 @@
+"""Times and durations as people read and write them. Everything shown is in UTC, and says so with a Z."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from rota.errors import BadInputError
+
+EXAMPLE_TIME = "2030-01-31T09:30:00Z"
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
+_MOST_DAYS = 100 * 366
+_MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3600, 86400
+
+
+def show_time(moment: str | None) -> str:
+    """A time to the second."""
+    return _parse(moment).strftime("%Y-%m-%d %H:%M:%SZ") if moment else ""
+
+
+def show_time_briefly(moment: str | None, now: datetime | None = None) -> str:
+    """A time in little room: the clock for today, month and day for this year, else the date."""
+    if not moment:
+        return ""
+    found, now = _parse(moment), now or datetime.now(UTC)
+    if found.date() == now.date():
+        return found.strftime("%H:%M:%SZ")
+    return found.strftime("%m-%d %H:%MZ" if found.year == now.year else "%Y-%m-%d")
+
+
+def show_age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago something was."""
+    if not moment:
+        return ""
+    return show_seconds(((now or datetime.now(UTC)) - _parse(moment)).total_seconds()) + " ago"
+
+
+def show_length(start: str | None, end: str | None) -> str:
+    """How long something took."""
+    return show_seconds((_parse(end) - _parse(start)).total_seconds(), exact=True) if start and end else ""
+
+
+def show_seconds(seconds: float, *, exact: bool = False) -> str:
+    """A duration in its largest fitting unit; `exact` tells more of short ones."""
+    seconds = max(0.0, seconds)
+    if exact and seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds >= _MILLISECOND else "<1 ms"
+    if exact and seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= 2 * unit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{int(seconds)} s"
+
+
+def parse_duration(content: str, option: str) -> float:
+    """Seconds of 90, 90s, 15m, 2h30m, 1d."""
+    match = _DURATION.fullmatch(content.strip().lower())
+    if not match or not any(match.groups()):
+        raise BadInputError(f"{content!r} is not a duration such as 90s, 15m, 2h30m or 1d", field=option)
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    total = days * _DAY + hours * _HOUR + minutes * _MINUTE + seconds
+    if total > timedelta(days=_MOST_DAYS).total_seconds():
+        raise BadInputError(f"{content!r} is longer than a hundred years", field=option)
+    return total
+
+
+def check_time(content: str | None, option: str) -> str | None:
+    """A time as it was given, refused when it is none or leaves open in which zone it is."""
+    if content is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(content.strip())
+    except ValueError:
+        raise BadInputError(f"{content!r} is not a time such as {EXAMPLE_TIME}", field=option) from None
+    if moment.tzinfo is None:
+        raise BadInputError(f"{content!r} has no offset: add Z for UTC, or one such as +02:00", field=option)
+    return moment.isoformat()
+
+
+def _parse(moment: str | None) -> datetime:
+    return datetime.fromisoformat(moment or "").astimezone(UTC)

@@ -1,0 +1,130 @@
+"""Schedulers and workers inside a test's own process, on the real database."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from rota.broker.postgres import PostgresBroker
+from rota.broker.protocol import Profile, Report
+from rota.domain.run import Claim, Outcome
+from rota.scheduler.scheduler import Scheduler
+from rota.store.notifying import Notifier
+from rota.store.workers import Workers
+from rota.worker.examples import EXAMPLES
+from rota.worker.runners.function import FunctionRunner
+from rota.worker.worker import Worker
+from support import eventually, job
+
+
+class Engine:
+    """Everything but the processes. Services of the scheduler can be ticked by hand."""
+
+    def __init__(self, database: Any, database_url: str, api: Any) -> None:
+        self.database = database
+        self.url = database_url
+        self.api = api
+        self.workers = Workers(database)
+
+    def scheduler(self) -> Scheduler:
+        return Scheduler(
+            database=self.database, notifier=Notifier(self.database), listen_url=self.url, lease_seconds=3.0
+        )
+
+    async def leading(self) -> Scheduler:
+        """A scheduler that owns all shards and does nothing unless ticked."""
+        scheduler = self.scheduler()
+        await scheduler.leases.tick()
+        return scheduler
+
+    def broker(self, *, lease_seconds: float = 5.0, database: Any = None) -> PostgresBroker:
+        database = database or self.database
+        return PostgresBroker(
+            database=database, notifier=Notifier(database), listen_url=self.url, lease_seconds=lease_seconds
+        )
+
+    def worker(
+        self,
+        tasks: dict[str, Callable[..., Any]] | None = None,
+        *,
+        slots: int = 10,
+        broker: Any = None,
+        pools: tuple[str, ...] = ("default",),
+        **options: Any,
+    ) -> Worker:
+        functions = FunctionRunner({**EXAMPLES, **(tasks or {})}, threads=4)
+        profile = Profile("test", os.getpid(), ("default",), pools, functions.tasks, slots)
+        return Worker(
+            broker=broker or self.broker(),
+            runners=dict.fromkeys(functions.tasks, functions),
+            profile=profile,
+            **{"drain_seconds": 5.0, "leave_process": _refuse_to_leave} | options,
+        )
+
+    @asynccontextmanager
+    async def running(self, *parts: Any):
+        """Runs schedulers and workers in the background; workers drain at the end."""
+        async with AsyncExitStack() as stack:
+            for part in parts:
+                await stack.enter_async_context(_in_background(part))
+            yield
+
+    async def submit(self, **fields: Any) -> str:
+        """Submits a one-shot; returns its run id (hex)."""
+        answer = await self.api.post("/v1/jobs", json=job(**fields))
+        assert answer.status_code == 201, answer.text
+        return answer.json()["runId"]
+
+    async def recurring(self, **fields: Any) -> str:
+        """Submits a recurring job; returns its id."""
+        answer = await self.api.post("/v1/jobs", json=job(**fields))
+        assert answer.status_code == 201, answer.text
+        return answer.json()["jobId"]
+
+    async def run(self, run_id: str) -> dict[str, Any]:
+        return (await self.api.get(f"/v1/runs/{run_id}")).json()
+
+    async def until(self, run_id: str, *statuses: str, within: float = 30) -> dict[str, Any]:
+        async def there() -> Any:
+            run = await self.run(run_id)
+            return run if run["status"] in statuses else None
+
+        return await eventually(there, within=within)
+
+    async def join(self, broker: Any, *tasks: str, slots: int = 10, pools: tuple[str, ...] = ("default",)) -> UUID:
+        """Registers a worker that exists only as its broker: claims and reports are made by hand."""
+        return await broker.join(Profile("test", os.getpid(), ("default",), pools, tasks or ("rota.echo",), slots))
+
+
+def plain(identifier: str) -> UUID:
+    """The uuid behind job_… or run_…"""
+    return UUID(identifier[4:])
+
+
+def report(claim: Claim, outcome: Outcome = Outcome.success, **fields: Any) -> Report:
+    """How an attempt ended, made by hand."""
+    now = time.time()
+    started = None if outcome is Outcome.released else now
+    return Report(claim, outcome, started, now, **fields)
+
+
+def _refuse_to_leave(code: int) -> None:
+    raise AssertionError(f"the worker wanted to leave the process with {code}")
+
+
+@asynccontextmanager
+async def _in_background(part: Any):
+    task = asyncio.create_task(part.run())
+    try:
+        yield
+    finally:
+        if isinstance(part, Worker):
+            await part.drain()
+        else:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,174 @@
+"""Real processes on a real database: what the scenarios start, kill, pause and cut."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from support import eventually
+
+SCENARIOS = Path(__file__).parent
+READY_SECONDS = 30
+
+
+class Process:
+    """One `rota` process."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.process = process
+        self.log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+    async def terminate(self) -> int:
+        """SIGTERM, and wait for its exit code."""
+        with suppress(ProcessLookupError):
+            self.process.terminate()
+        return await asyncio.wait_for(self.process.wait(), 60)
+
+
+class Fleet:
+    """Starts processes with the same settings; ends all of them at the end."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="rota-fleet-"))
+        self.port = free_port()
+        self.processes: list[Process] = []
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("ROTA_")},
+            "ROTA_HOME": str(self.home),
+            "ROTA_PORT": str(self.port),
+            "PYTHONPATH": str(SCENARIOS),
+            **environment,
+        }
+        self.client: httpx.AsyncClient = None  # type: ignore[assignment]
+
+    async def start(self, *arguments: str, **environment: str) -> Process:
+        """`rota <arguments>` in the background."""
+        log = self.home / f"{len(self.processes)}-{arguments[0]}.log"
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "rota.cli.main",
+                *arguments,
+                env=self._environment | environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=SCENARIOS,
+            )
+        started = Process(arguments[0], process, log)
+        self.processes.append(started)
+        return started
+
+    async def start_api(self) -> Process:
+        """The API; returns once it answers, with `client` set."""
+        api = await self.start("api")
+        await self.connect()
+        return api
+
+    async def connect(self) -> None:
+        """Sets `client`, waiting for a server that is starting."""
+        token = self.home / "admin.token"
+        await eventually(token.exists, within=READY_SECONDS)
+        self.client = httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.port}",
+            headers={"Authorization": f"Bearer {token.read_text().strip()}"},
+            timeout=30,
+        )
+
+        async def ready() -> bool:
+            with suppress(httpx.TransportError):
+                return (await self.client.get("/readyz")).is_success
+            return False
+
+        await eventually(ready, within=READY_SECONDS)
+
+    async def start_worker(self, *arguments: str, **environment: str) -> Process:
+        """A worker that serves tasks.py; returns once the fleet knows it."""
+        worker = await self.start("worker", "--app", "tasks:app", *arguments, **environment)
+
+        async def known() -> bool:
+            return any(found["pid"] == worker.pid and found["status"] == "live" for found in await self.workers())
+
+        await eventually(known, within=READY_SECONDS)
+        return worker
+
+    async def workers(self) -> list[dict[str, Any]]:
+        return (await self.get("/v1/workers"))["items"]
+
+    async def get(self, path: str, **query: Any) -> Any:
+        answer = await self.client.get(path, params=query)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        answer = await self.client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    async def submit(self, task: str, **fields: Any) -> dict[str, Any]:
+        """Submits a one-shot or recurring job of a task."""
+        return await self.post("/v1/jobs", {"name": task, "scheduleType": "immediate", "task": task} | fields)
+
+    async def run(self, run_id: str) -> dict[str, Any]:
+        return await self.get(f"/v1/runs/{run_id}")
+
+    async def until(self, run_id: str, *statuses: str, within: float = 30) -> dict[str, Any]:
+        """Waits until the run is in one of these statuses."""
+
+        async def there() -> Any:
+            run = await self.run(run_id)
+            return run if run["status"] in statuses else None
+
+        return await eventually(there, within=within)
+
+    async def stop(self) -> None:
+        """Ends everything that is still there."""
+        if self.client:
+            await self.client.aclose()
+        for process in self.processes:
+            if process.alive:
+                with suppress(ProcessLookupError):
+                    process.send(signal.SIGCONT)
+                await process.kill()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def logs(self) -> str:
+        """What every process logged: shown when a scenario fails."""
+        return "\n".join(
+            f"--- {process.name} (pid {process.pid})\n{process.log.read_text()[-6000:]}" for process in self.processes
+        )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

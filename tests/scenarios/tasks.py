@@ -1,0 +1,42 @@
+"""Tasks that the scenarios run. Whoever wants to know what really ran reads the file named in the payload."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import rota
+
+app = rota.App()
+
+
+@app.task(name="note")
+async def note(context: rota.Context, file: str, seconds: float = 0.0) -> None:
+    """Notes its start, lasts a while, notes its end."""
+    _write(file, f"start {context.run_id} {context.attempt}")
+    await asyncio.sleep(seconds)
+    _write(file, f"end {context.run_id} {context.attempt}")
+
+
+@app.task(name="note_sync")
+def note_sync(context: rota.Context, file: str, seconds: float = 0.0) -> str:
+    """The same in a thread; stops when it is asked to."""
+    _write(file, f"start {context.run_id} {context.attempt}")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not context.cancelled:
+        time.sleep(0.01)
+    _write(file, f"end {context.run_id} {context.attempt}")
+    return "asked to stop" if context.cancelled else "done"
+
+
+@app.task(name="flaky")
+async def flaky(context: rota.Context, fails: int = 1) -> int:
+    """Fails this many attempts, then succeeds."""
+    if context.attempt <= fails:
+        raise ValueError(f"attempt {context.attempt} fails")
+    return context.attempt
+
+
+def _write(file: str, line: str) -> None:
+    with open(file, "a") as notes:  # noqa: PTH123 - one write, one line
+        notes.write(line + "\n")

@@ -1,0 +1,134 @@
+"""The hot statements keep their index plans, whatever the statistics say and however much waits."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from rota.store.queries import load
+
+WAITING = 100_000
+
+
+@pytest.fixture
+async def crowded(database, sql):
+    """100,000 upcoming runs that nobody has analysed, and as many ready runs of a task our worker does not know."""
+    await sql.execute(
+        """INSERT INTO rota.upcoming_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority,
+                                           tags, payload, options, cause, shard, nominal_at, run_at, created_at)
+           SELECT 'default', id, id, 1, 'o', 'n', 'rota.echo', 'default', 0, '{}', NULL, '{}', 'submit', n % 64,
+                  now() + interval '1 day', now() + interval '1 day' + n * interval '1 second', now()
+             FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, $1::int) AS n) AS s""",
+        WAITING,
+    )
+    await sql.execute(
+        """INSERT INTO rota.live_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags,
+                                        payload, options, cause, shard, nominal_at, run_at, created_at, ready_at)
+            SELECT 'default', id, id, 1, 'o', 'n', 'unknown', 'default', 0, '{}', NULL, '{}', 'submit', n % 64,
+                   now(), now(), now(), now() - interval '1 hour'
+              FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, $1::int) AS n) AS s""",
+        WAITING,
+    )
+    return database
+
+
+async def explain(database, name, *arguments):
+    """The plan as it was executed, then rolled back."""
+    async with database.raw() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {load(name)}", *arguments)
+        await transaction.rollback()
+    return json.loads(rows[0][0])[0]["Plan"]
+
+
+def nodes(plan):
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def scans(plan, table):
+    return [node for node in nodes(plan) if node.get("Relation Name") == table and "Scan" in node["Node Type"]]
+
+
+async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
+    await engine.submit()
+    broker = engine.broker()
+    worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
+    plan = await explain(crowded, "claim", worker_id, broker._lanes, 100, timedelta(seconds=1))
+    used = scans(plan, "live_runs")
+    assert {node.get("Index Name") for node in used} == {"live_runs_ready", "live_runs_pkey"}
+    assert plan["Actual Rows"] == 1
+    # What waits for others costs nothing: a handful of pages, not the thousands the table has.
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200
+
+
+async def test_promote_begins_at_what_is_due(crowded, engine, sql):
+    await sql.execute(
+        "UPDATE rota.upcoming_runs SET run_at = now() WHERE id IN (SELECT id FROM rota.upcoming_runs LIMIT 10)"
+    )
+    scheduler = await engine.leading()
+    owned = scheduler.leases.owned
+    plan = await explain(
+        crowded,
+        "promote",
+        scheduler.id,
+        list(owned),
+        list(owned.values()),
+        timedelta(seconds=1),
+        200,
+        timedelta(seconds=60),
+    )
+    used = scans(plan, "upcoming_runs")
+    assert {node.get("Index Name") for node in used} == {"upcoming_runs_due", "upcoming_runs_pkey"}
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000
+
+
+STATEMENTS = [
+    ("due_jobs", (uuid4(), [1], [1], timedelta(seconds=6), 100), {"jobs": {"jobs_due"}}),
+    (
+        "succeed",
+        (["default"], [uuid4()], [1], [0.0], [0.0], [None]),
+        {"live_runs": {"live_runs_pkey"}},
+    ),
+    ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_claimed"}}),
+    ("claims_of_gone_workers", (100,), {"live_runs": {"live_runs_claimed"}}),
+    ("recalled_runs", (uuid4(), [1], [1], 100), {"held_runs": {"held_runs_gate"}}),
+    ("cancel_runs", ("default", [uuid4()], "why"), {"live_runs": {"live_runs_pkey"}}),
+    (
+        "open_runs_of_job",
+        ("default", uuid4()),
+        {"live_runs": {"live_runs_pkey", "live_runs_of_job"}},
+    ),
+    ("unbound_runs", ("default", uuid4(), 1), {"live_runs": {"live_runs_of_job"}}),
+    (
+        "list_runs",
+        ("default", UUID(int=0), UUID(int=2**128 - 1), None, None, None, None, None, 50),
+        {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
+    ),
+    (
+        "get_run",
+        ("default", uuid4()),
+        {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
+    ),
+]
+
+
+async def test_statements_use_the_indexes_they_name(crowded):
+    for name, arguments, tables in STATEMENTS:
+        plan = await explain(crowded, name, *arguments)
+        for table, indexes in tables.items():
+            found = scans(plan, table)
+            assert found, f"{name} does not touch {table}"
+            assert {node.get("Index Name") for node in found} <= indexes, f"{name} scans {table} otherwise"
+
+
+async def test_a_list_stops_at_its_limit(crowded):
+    first, last = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+    plan = await explain(crowded, "list_runs", "default", first, last, None, None, None, None, None, 50)
+    read = sum(node["Actual Rows"] for table in ("live_runs", "upcoming_runs") for node in scans(plan, table))
+    assert read < 200, "a page is merged from the ends of the indexes, not sorted out of everything"
