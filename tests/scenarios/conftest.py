@@ -40,6 +40,7 @@ pool_mode = transaction
 default_pool_size = 10
 max_client_conn = 500
 max_db_connections = 20
+server_login_retry = 1
 log_connections = 0
 log_disconnections = 0
 logfile = {self.directory}/log

@@ -98,6 +98,8 @@ class Fleet:
         """Sets `client`, waiting for a server that is starting."""
         token = self.home / "admin.token"
         await eventually(token.exists, within=READY_SECONDS)
+        if self.client:
+            await self.client.aclose()
         self.client = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{self.port}",
             headers={"Authorization": f"Bearer {token.read_text().strip()}"},
@@ -142,10 +144,12 @@ class Fleet:
         return await self.get(f"/v1/runs/{run_id}")
 
     async def until(self, run_id: str, *statuses: str, within: float = 30) -> dict[str, Any]:
-        """Waits until the run is in one of these statuses."""
+        """Waits until the run is in one of these statuses, also through an outage of the database."""
 
         async def there() -> Any:
-            run = await self.run(run_id)
+            answer = await self.client.get(f"/v1/runs/{run_id}")
+            assert answer.status_code in (200, 503), answer.text
+            run = answer.json()
             return run if run["status"] in statuses else None
 
         return await eventually(there, within=within)

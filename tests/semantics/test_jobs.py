@@ -107,7 +107,8 @@ async def test_runs_made_before_everything_went_down_are_judged_when_they_are_du
             """INSERT INTO rota.upcoming_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority,
                       tags, options, cause, shard, nominal_at, run_at, created_at)
                SELECT namespace, rota.id_floor(now() - $1::interval), id, version, owner, name, task, pool, priority,
-                      tags, options, 'schedule', shard, now() - $1::interval, now() - $1::interval, now() FROM rota.jobs""",
+                      tags, options, 'schedule', shard, now() - $1::interval, now() - $1::interval, now()
+                 FROM rota.jobs""",
             timedelta(minutes=minutes),
         )
     await sql.execute("UPDATE rota.jobs SET anchor_at = now() - interval '10 hours 15 minutes'")

@@ -56,12 +56,13 @@ _log = get_logger("worker")
 class _Running:
     """A run in a slot."""
 
-    __slots__ = ("claim", "context", "noted", "started", "stop_as", "task")
+    __slots__ = ("begun", "claim", "context", "noted", "started", "stop_as", "task")
 
     def __init__(self, claim: Claim, started: float) -> None:
         self.claim = claim
         self.context = Context(claim)
         self.started = started
+        self.begun = False
         self.noted = False
         self.stop_as: Outcome | None = None
         self.task: asyncio.Task[None] | None = None
@@ -71,7 +72,8 @@ class _Running:
         if self.stop_as is None:
             self.stop_as = outcome
             self.context.ask_to_stop()
-            if self.task:
+            # A task cancelled before its first step never enters its body and could not report: it looks by itself.
+            if self.task and self.begun:
                 self.task.cancel()
 
 
@@ -229,7 +231,10 @@ class Worker:
         began = self._monotonic()
         result = error = trace = None
         outcome = Outcome.success
+        running.begun = True
         try:
+            if running.stop_as:
+                raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
             payload = _decode_payload(claim)
             value = await self._runners[claim.task].run(claim.task, payload, running.context)
             result = _encode_result(value)

@@ -1,0 +1,169 @@
+"""`rota up` from nothing: it starts, stops cleanly, and recovers from the death of any or all of its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from fleet import Fleet
+
+from support import eventually
+
+pytestmark = pytest.mark.scenario
+
+
+@pytest.fixture
+async def up():
+    """A fleet whose only member is a supervisor on an embedded database."""
+    fleet = Fleet({})
+    yield fleet
+    for process in family(fleet):
+        process.kill()
+    await fleet.stop()
+
+
+async def start(fleet, *arguments):
+    supervisor = await fleet.start("up", "--workers", "2", *arguments)
+    await fleet.connect()
+
+    async def both_workers():
+        return sum(worker["status"] == "live" for worker in await fleet.workers()) == 2
+
+    await eventually(both_workers)
+    return supervisor
+
+
+def family(fleet):
+    """Every process that belongs to this home: the supervisor's children, and the database with its children."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment, command = process.environ(), process.cmdline()
+        except psutil.Error:
+            continue
+        ours = environment.get("ROTA_HOME") == str(fleet.home) and "rota.cli.main" in command
+        if ours or str(fleet.home / "postgres" / "data") in command:
+            found.append(process)
+    return found
+
+
+async def echo(fleet):
+    run_id = (await fleet.submit("rota.echo", payload={"a": 1}))["runId"]
+    return await fleet.until(run_id, "success")
+
+
+async def test_it_says_what_to_do_next_stops_cleanly_and_finds_everything_again(up):
+    supervisor = await start(up)
+    run = await echo(up)
+    said = await eventually(lambda: "Ctrl-C" in supervisor.log.read_text() and supervisor.log.read_text())
+    assert f"http://127.0.0.1:{up.port}" in said
+    assert str(up.home / "admin.token") in said
+    assert "curl " in said
+    assert "rota submit" in said
+    assert (up.home / "admin.token").stat().st_mode & 0o777 == 0o600
+    token = (up.home / "admin.token").read_text()
+    supervisor.send(signal.SIGINT)
+    assert await supervisor.process.wait() == 0
+    assert family(up) == []
+    await start(up)
+    assert (up.home / "admin.token").read_text() == token
+    assert await up.run(run["runId"]) == run
+
+
+async def test_a_child_that_dies_is_started_again(up):
+    supervisor = await start(up)
+    for child in [process for process in family(up) if process.pid != supervisor.pid]:
+        if "rota.cli.main" in child.cmdline():
+            child.kill()
+    await up.connect()
+
+    async def recovered():
+        return sum(worker["status"] == "live" for worker in await up.workers()) >= 2
+
+    await eventually(recovered)
+    await echo(up)
+    assert supervisor.alive
+
+
+async def test_a_killed_database_is_started_again_and_loses_nothing(up):
+    await start(up)
+    before = await echo(up)
+    postmaster = int((up.home / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGKILL)
+
+    async def back():
+        return (await up.client.get("/readyz")).is_success
+
+    await eventually(lambda: not psutil.pid_exists(postmaster))
+    await eventually(back)
+    assert await up.run(before["runId"]) == before
+    await echo(up)
+
+
+async def test_after_kill_9_of_everything_a_start_recovers_by_itself(up):
+    await start(up)
+    done = await echo(up)
+    waiting = await up.submit("nobody.knows")
+    running = await up.submit("rota.sleep", payload={"seconds": 2})
+    await up.until(running["runId"], "running")
+    processes = family(up)
+    assert len(processes) >= 5
+    for process in processes:
+        process.kill()
+    await asyncio.gather(*(asyncio.to_thread(process.wait, 10) for process in processes))
+    await start(up)
+    assert await up.run(done["runId"]) == done
+    assert (await up.run(waiting["runId"]))["status"] == "queued"
+    run = await up.until(running["runId"], "success", within=40)
+    assert run["attempt"] == 2
+
+
+async def test_when_the_supervisor_is_killed_its_children_stop_and_the_next_start_takes_over(up):
+    supervisor = await start(up)
+    done = await echo(up)
+    await supervisor.kill()
+    await eventually(lambda: family(up) == [], within=40)
+    await start(up)
+    assert await up.run(done["runId"]) == done
+
+
+async def test_several_run_side_by_side_and_one_home_has_one_supervisor(up):
+    await start(up)
+    other = Fleet({})
+    try:
+        await start(other)
+        await echo(other)
+        again = await up.start("up", ROTA_PORT=str(other.port + 1))
+        assert await again.process.wait() == 2
+        assert "Another `rota up` is running" in again.log.read_text()
+        taken = await other.start("up", ROTA_HOME=tempfile.mkdtemp(prefix="rota-"), ROTA_PORT=str(up.port))
+        assert await taken.process.wait() == 2
+        assert f"Port {up.port}" in taken.log.read_text()
+    finally:
+        for process in family(other):
+            process.kill()
+        await other.stop()
+
+
+async def test_a_home_that_can_not_be_written_is_refused_with_words(up):
+    refused = await up.start("up", ROTA_HOME="/proc/rota")
+    assert await refused.process.wait() == 2
+    assert "can't be used as Rota's home" in refused.log.read_text()
+
+
+async def test_a_long_home_works_although_socket_paths_are_short(up):
+    home = Path(tempfile.mkdtemp(prefix="rota-")) / ("long" * 20) / ("longer" * 10)
+    home.mkdir(parents=True)
+    up._environment["ROTA_HOME"] = str(home)
+    old, up.home = up.home, home
+    supervisor = await start(up)
+    await echo(up)
+    assert await supervisor.terminate() == 0
+    shutil.rmtree(home.parents[1])
+    up.home = old

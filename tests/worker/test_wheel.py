@@ -1,0 +1,83 @@
+"""The timing wheel starts nothing early, keeps the order, and lets go of what is taken out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from rota.clock import DatabaseClock
+from rota.domain.run import Claim
+from rota.worker.wheel import Wheel
+from support import eventually
+
+
+def claim(ready_at: float, number: int = 1) -> Claim:
+    moment = datetime.fromtimestamp(ready_at, UTC)
+    return Claim(
+        "default", uuid4(), uuid4(), number, "n", "o", "t", "default", 0, None, None, "{}", None, moment, moment, 0, 0
+    )
+
+
+class Due:
+    """Remembers what came out, and when."""
+
+    def __init__(self, clock: DatabaseClock) -> None:
+        self.clock = clock
+        self.claims: list[Claim] = []
+        self.early: list[float] = []
+
+    def __call__(self, claims: list[Claim]) -> None:
+        for found in claims:
+            early = found.ready_at.timestamp() - self.clock.now()
+            if early > 0:
+                self.early.append(early)
+        self.claims += claims
+
+
+async def test_nothing_leaves_early_and_the_order_is_that_of_time():
+    clock = DatabaseClock()
+    due = Due(clock)
+    wheel = Wheel(clock, due)
+    base = clock.now()
+    claims = [claim(base + 0.001 * (n * 37 % 200), n) for n in range(200)]
+    wheel.add(claims)
+    await eventually(lambda: len(due.claims) == 200)
+    assert due.early == []
+    assert [found.ready_at for found in due.claims] == sorted(found.ready_at for found in claims)
+    assert len(wheel) == 0
+
+
+async def test_what_is_taken_out_does_not_leave_by_itself():
+    clock = DatabaseClock()
+    due = Due(clock)
+    wheel = Wheel(clock, due)
+    kept, taken = claim(clock.now() + 0.05, 1), claim(clock.now() + 0.02, 2)
+    wheel.add([kept, taken])
+    assert wheel.remove((taken.run_id, 2)) is taken
+    assert wheel.remove((taken.run_id, 2)) is None
+    await eventually(lambda: due.claims)
+    assert due.claims == [kept]
+
+
+async def test_a_clock_that_jumps_forward_is_followed():
+    clock = DatabaseClock()
+    due = Due(clock)
+    wheel = Wheel(clock, due)
+    wheel.add([claim(clock.now() + 3600)])
+    now = time.monotonic()
+    moment = datetime.fromtimestamp(clock.now() + 7200, UTC)
+    clock.observe(sent=now, received=now, database_time=moment)
+    clock.observe(sent=now, received=now, database_time=moment)
+    await eventually(lambda: due.claims, within=5)
+
+
+async def test_clearing_gives_back_everything_and_stops_the_timer():
+    clock = DatabaseClock()
+    due = Due(clock)
+    wheel = Wheel(clock, due)
+    wheel.add([claim(clock.now() + 0.01, n) for n in range(5)])
+    assert len(wheel.clear()) == 5
+    await asyncio.sleep(0.05)
+    assert due.claims == []
