@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-# An old measurement is replaced after this long even by one with a slower answer, so that a clock that
-# jumped is followed.
+# An old measurement is replaced after this long even by one with a slower answer, so that drift is followed.
 KEEP_SECONDS = 5.0
 
 
@@ -23,18 +22,18 @@ class DatabaseClock:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._offset = time.time() - monotonic()
-        self._uncertainty = float("inf")
         self._measured_at = float("-inf")
 
     def observe(self, *, sent: float, received: float, database_time: datetime) -> float:
         """Takes one measurement (both ends on the monotonic clock); returns how far the clock jumped."""
-        uncertainty = received - sent
-        offset = database_time.timestamp() - received
+        lowest = database_time.timestamp() - received
+        highest = database_time.timestamp() - sent
         known = self._measured_at > float("-inf")
-        jump = offset - self._offset if known and abs(offset - self._offset) > uncertainty + 1.0 else 0.0
+        jump = lowest - self._offset if known and abs(lowest - self._offset) > highest - lowest + 1.0 else 0.0
         stale = received - self._measured_at > KEEP_SECONDS
-        if stale or jump or uncertainty <= self._uncertainty:
-            self._offset, self._uncertainty, self._measured_at = offset, uncertainty, received
+        # A higher lower end is a closer one; one above the highest possible would be ahead of the database.
+        if stale or lowest > self._offset or highest < self._offset:
+            self._offset, self._measured_at = lowest, received
         return jump
 
     def now(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from rota.errors import SetupError
 DEFAULT_PORT = 7682
 DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
+MAX_PORT = 65535
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,24 @@ class Settings:
         }
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
+        settings.check()
         return replace(settings, home=settings.home.expanduser().absolute())
+
+    def check(self) -> None:
+        """Raises SetupError for values that can't work."""
+        for variable, (name, _) in _VARIABLES.items():
+            value = getattr(self, name)
+            if variable.endswith("_SECONDS") and not 0 < value < math.inf:
+                raise SetupError(f"{variable} must be a positive number of seconds, not {value:g}")
+        for variable in ("ROTA_SLOTS", "ROTA_THREADS", "ROTA_PAYLOAD_LIMIT_BYTES"):
+            if getattr(self, _VARIABLES[variable][0]) < 1:
+                raise SetupError(f"{variable} must be at least 1")
+        if not 1 <= self.port <= MAX_PORT:
+            raise SetupError(f"ROTA_PORT must be from 1 to {MAX_PORT}, not {self.port}")
+        if not self.pools or not self.namespaces:
+            raise SetupError("ROTA_POOLS and ROTA_NAMESPACES must name at least one each")
+        if self.log_level.lower() not in LOG_LEVELS:
+            raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}")
 
     @property
     def url(self) -> str:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from rota.api.auth import Authenticator
 from rota.api.openapi import document
+from rota.api.operations import routes_of
 from rota.api.problems import HttpError, response_of
 from rota.api.routes import OPERATIONS
 from rota.api.services import Services
@@ -23,9 +24,11 @@ def build_app(services: Services, authenticator: Authenticator, version: str) ->
     async def openapi(_request: Request) -> Response:
         return Response(description, media_type="application/json")
 
-    routes = [operation.route(services, authenticator) for operation in OPERATIONS]
+    routes = routes_of(OPERATIONS, services, authenticator)
     routes.append(Route("/openapi.json", openapi, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _as_problem})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _as_problem})
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ from rota.errors import BadInputError, RotaError
 from rota.telemetry import get_logger
 
 BODY_LIMIT_BYTES = 1024 * 1024
+INTERNAL_ERROR = 500
+CLIENT_CLOSED = 499
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
 
@@ -61,33 +63,45 @@ class Operation:
     body_limit: int = BODY_LIMIT_BYTES
     errors: tuple[int, ...] = ()
 
-    def route(self, services: Any, authenticator: Authenticator) -> Route:
-        """A Starlette route that authenticates, reads, calls and answers."""
-
-        async def endpoint(request: Request) -> Response:
-            try:
-                caller = Caller("", "") if self.public else authenticator.authenticate(request)
-                self._check_query(request)
-                body = await _read_body(request, self.body_limit) if self.body else b""
-                answer = await self.handler(services, Call(request, caller, body))
-            except RotaError as error:
-                response = response_of(error)
-                if response.status_code == 500:  # noqa: PLR2004
-                    _log.exception("an operation failed", operation=f"{self.method} {self.path}")
-                return response
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except Exception:  # noqa: BLE001 - the last line of defence; logged whole
+    async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
+        """Authenticates, reads, calls and answers; every error becomes a problem document."""
+        try:
+            caller = Caller("", "") if self.public else authenticator.authenticate(request)
+            self._check_query(request)
+            body = await _read_body(request, self.body_limit) if self.body else b""
+            answer = await self.handler(services, Call(request, caller, body))
+        except RotaError as error:
+            response = response_of(error)
+            if response.status_code == INTERNAL_ERROR:
                 _log.exception("an operation failed", operation=f"{self.method} {self.path}")
-                return response_of(RotaError("internal error"))
-            return answer if isinstance(answer, Response) else json_response(answer, self.status)
-
-        return Route(self.path, endpoint, methods=[self.method])
+            return response
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_CLOSED)
+        except Exception:  # noqa: BLE001 - the last line of defence; logged whole
+            _log.exception("an operation failed", operation=f"{self.method} {self.path}")
+            return response_of(RotaError("internal error"))
+        return answer if isinstance(answer, Response) else json_response(answer, self.status)
 
     def _check_query(self, request: Request) -> None:
         for name in request.query_params:
             if name not in self.query:
                 raise BadInputError("unknown parameter", field=name)
+
+
+def routes_of(operations: Sequence[Operation], services: Any, authenticator: Authenticator) -> list[Route]:
+    """One Starlette route per path, so that a wrong method is answered with the ones that are right."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+
+    def route(path: str, methods: dict[str, Operation]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            operation = methods["GET" if request.method == "HEAD" else request.method]
+            return await operation.answer_to(request, services, authenticator)
+
+        return Route(path, endpoint, methods=list(methods))
+
+    return [route(path, methods) for path, methods in by_path.items()]
 
 
 def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

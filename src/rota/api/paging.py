@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.schemas import JobStatusName, RunStatusName
+from rota.api.schemas import JobStatusName, Name, RunStatusName
 from rota.domain.ids import floor_id
 from rota.errors import BadInputError
 from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
@@ -18,6 +18,7 @@ from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
 DEFAULT_LIMIT = 50
 MOST = 500
 DEFAULT_RANGE = timedelta(hours=24)
+_LIMIT = re.compile("[0-9]{1,3}")
 _CURSOR = re.compile("[0-9a-f]{32}")
 
 PAGE_PARAMETERS = {
@@ -38,7 +39,7 @@ FILTER_PARAMETERS = {
 def read_limit(query: Mapping[str, str]) -> int:
     """The page's size."""
     text = query.get("limit", str(DEFAULT_LIMIT))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST:
+    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MOST:
         raise BadInputError(f"must be a whole number from 1 to {MOST}", field="limit")
     return int(text)
 
@@ -64,11 +65,11 @@ def read_filter(
     return RunFilter(
         first=first,
         before=min(before, read_cursor(query)),
-        owner=query.get("owner"),
+        owner=read_text(query, "owner"),
         statuses=_read_statuses(query, get_args(statuses)),
-        name=query.get("name"),
-        tag=query.get("tag"),
-        task=query.get("task"),
+        name=read_text(query, "name"),
+        tag=read_text(query, "tag"),
+        task=read_text(query, "task"),
     )
 
 
@@ -82,6 +83,15 @@ def run_filter(query: Mapping[str, str], now: datetime) -> RunFilter:
 def job_filter(query: Mapping[str, str], *, since: datetime | None) -> RunFilter:
     """Jobs; one-shots planned before `since` are history and want a startTime."""
     return read_filter(query, statuses=JobStatusName, since=since, until=None)
+
+
+def read_text(query: Mapping[str, str], name: str) -> str | None:
+    """A parameter that is compared with a name."""
+    text = query.get(name)
+    try:
+        return None if text is None else msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        raise BadInputError("must have 1 to 200 printable characters", field=name) from None
 
 
 def read_moment(query: Mapping[str, str], name: str) -> datetime | None:

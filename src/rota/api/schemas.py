@@ -28,19 +28,20 @@ JobStatusName = Literal[
     "completed",
 ]
 
-_PLAIN = r"^[^\x00-\x1f\x7f]*$"
-_WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$"
+# A plain $ would also match before a last line break.
+_PLAIN = r"^[^\x00-\x1f\x7f]*(?!\n)$"
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(?!\n)$"
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
 PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
-Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+$")]
+Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+(?!\n)$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
-JobId = Annotated[str, Meta(pattern="^job_[0-9a-f]{32}$")]
-RunId = Annotated[str, Meta(pattern="^run_[0-9a-f]{32}$")]
+JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-f]{32}(?!\n)$")]
+RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
 
 
 class _In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -246,10 +247,10 @@ class RunSelection(_In, kw_only=True):
     """Which runs: all given must match."""
 
     status: RunStatusName | None = None
-    owner: str | None = None
-    name: str | None = None
-    tag: str | None = None
-    task: str | None = None
+    owner: Name | None = None
+    name: Name | None = None
+    tag: Name | None = None
+    task: Name | None = None
     start_time: Moment | None = None
     end_time: Moment | None = None
 
@@ -310,9 +311,9 @@ class DeadLetterSelection(_In, kw_only=True):
     """Which dead letters: by ids, or all that match the filter. One of the two must be given."""
 
     run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
-    task: str | None = None
+    task: Name | None = None
     job_id: JobId | None = None
-    name: str | None = None
+    name: Name | None = None
     all: bool = False
 
 

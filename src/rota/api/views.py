@@ -45,13 +45,13 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
     return out
 
 
-def show_one_shot(row: Any, *, whole: bool) -> JobOut:
-    """A one-shot job, from its run."""
+def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
+    """A one-shot job: the definition is its first run's, the status its latest one's."""
     immediate = row["nominal_at"] == row["created_at"]
-    out = _show_job(row, status=row["status"], schedule_type="immediate" if immediate else "future", whole=whole)
+    out = _show_job(row, status=latest["status"], schedule_type="immediate" if immediate else "future", whole=whole)
     out.job_id = show_job(row["job_id"])
     out.schedule_time = row["run_at"] if row["attempt"] == 0 else row["nominal_at"]
-    out.run_id = show_run(row["id"])
+    out.run_id = show_run(latest["id"])
     out.version = row["job_version"]
     return out
 

@@ -26,7 +26,7 @@ dead_letters = typer.Typer(
     rich_markup_mode=None,
     invoke_without_command=True,
 )
-RunIds = typer.Argument(None, metavar="[RUN_ID]...", help="Runs, run_…")
+RunIds = typer.Argument(None, metavar="RUN_ID", help="Runs, run_…")
 TaskOption = typer.Option(None, "--task", help="All of this task.")
 JobOption = typer.Option(None, "--job", help="All of this job.")
 NameOption = typer.Option(None, "--name", help="All with this name.")

@@ -1,34 +1,21 @@
-"""Commands that run parts of Rota: up, api, scheduler, worker, migrate."""
+"""Commands that run parts of Rota: up, api, scheduler, worker, migrate.
+
+What they do is in starting.py, imported inside each of them: the other commands need none of it, and start faster
+without.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-import logging
 import os
 import re
-import shlex
-import shutil
-import sys
-import traceback
-from collections.abc import Coroutine
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import typer
-import uvloop
 
-from rota.api.server import run_api
-from rota.app import App
 from rota.cli.output import errors_in_words
 from rota.cli.tables import console
-from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
-from rota.settings import DEFAULT_PORT, Settings
-from rota.store.migrating import migrate as apply_migrations
-from rota.supervisor import Supervisor, check_port
-from rota.telemetry import configure_logging
+from rota.settings import Settings
 
 HomeOption = typer.Option(None, "--home", help="Where Rota keeps everything (ROTA_HOME; else ~/.rota).")
 HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
@@ -37,9 +24,7 @@ AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metav
 SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100).")
 PoolsOption = typer.Option(None, "--pools", help="Pools to serve, separated by commas (ROTA_POOLS; else default).")
 
-_APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
 def add_to(app: typer.Typer) -> None:
@@ -60,17 +45,13 @@ def up(
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
     with errors_in_words():
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
         level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
-        settings = _settings(home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=level)
-        _configure_logging(settings, role="up")
-        if app:
-            load_app(app)
-        supervisor = Supervisor(
-            settings, workers=workers, app=app, announce=lambda: _announce(settings, workers=workers)
+        settings = Settings.from_environment(
+            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=level
         )
-        console().print("Starting Rota; the first start makes a database and takes a few seconds.", style="dim")
-        _run(supervisor.run())
-        console().print("Stopped. Everything is kept in", str(settings.home), soft_wrap=True, markup=False)
+        starting.start_everything(settings, workers=workers, app=app)
 
 
 def api(
@@ -81,18 +62,18 @@ def api(
 ) -> None:
     """Serve the REST API alone."""
     with errors_in_words():
-        settings = _settings(home=home, host=host, port=port)
-        _configure_logging(settings, role="api")
-        check_port(settings)
-        _run(run_api(settings, with_scheduler=with_scheduler))
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        settings = Settings.from_environment(home=home, host=host, port=port)
+        starting.start_api(settings, with_scheduler=with_scheduler)
 
 
 def scheduler(home: Path | None = HomeOption) -> None:
     """Run a scheduler alone; several share the shards among them."""
     with errors_in_words():
-        settings = _settings(home=home)
-        _configure_logging(settings, role="scheduler")
-        _run(run_scheduler(settings))
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        starting.start_scheduler(Settings.from_environment(home=home))
 
 
 def worker(
@@ -103,72 +84,18 @@ def worker(
 ) -> None:
     """Run a worker alone. SIGTERM drains it."""
     with errors_in_words():
-        settings = _settings(home=home, slots=slots, pools=_split(pools))
-        _configure_logging(settings, role="worker")
-        _run(run_worker(settings, load_app(app) if app else None))
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        starting.start_worker(Settings.from_environment(home=home, slots=slots, pools=_split(pools)), app)
 
 
 def migrate(home: Path | None = HomeOption) -> None:
     """Bring the database's schema up to date."""
-
-    async def apply() -> list[str]:
-        async with open_database(_settings(home=home), size=1, name="rota-migrate", check=False) as database:
-            return [f"{step.number:04} {step.name}" for step in await apply_migrations(database)]
-
     with errors_in_words():
-        applied = _run(apply())
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        applied = starting.apply_all_migrations(Settings.from_environment(home=home))
         console().print(f"Applied: {', '.join(applied)}" if applied else "The schema is up to date.")
-
-
-def load_app(where: str) -> App:
-    """The App at module:name; raises SetupError with what is wrong."""
-    if not _APP.fullmatch(where):
-        raise SetupError(f"--app wants MODULE:APP, such as tasks:app, not {where!r}")
-    module_name, _, attribute = where.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    module = _import(module_name, where)
-    try:
-        found = getattr(module, attribute)
-    except AttributeError:
-        apps = [name for name, value in vars(module).items() if isinstance(value, App)]
-        hint = f"; it has {' and '.join(apps)}" if apps else "; it needs a line such as `app = rota.App()`"
-        raise SetupError(f"--app {where}: {module_name} has no {attribute!r}{hint}") from None
-    if not isinstance(found, App):
-        raise SetupError(f"--app {where}: {attribute!r} is a {type(found).__name__}, not a rota.App")
-    return found
-
-
-def _import(module_name: str, where: str) -> ModuleType:
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise SetupError(f"--app {where}: there is no module {error.name!r} in {Path.cwd()}") from error
-        raise SetupError(f"--app {where}: {module_name} needs {error.name!r}, which is not installed") from error
-    except SetupError as error:
-        raise SetupError(f"--app {where}: {error}") from error
-    except Exception as error:
-        raise SetupError(f"--app {where} can't be imported: {_blame(error)}") from error
-
-
-def _blame(error: Exception) -> str:
-    """The error in one line, with the line of code it comes from."""
-    words = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) or not frames:
-        return words
-    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})"
-
-
-def _settings(**chosen: Any) -> Settings:
-    return Settings.from_environment(**chosen)
-
-
-def _configure_logging(settings: Settings, *, role: str) -> None:
-    known = logging.getLevelNamesMapping()
-    if settings.log_level.upper() not in known:
-        raise SetupError(f"ROTA_LOG_LEVEL must be debug, info, warning or error, not {settings.log_level!r}")
-    configure_logging(level=settings.log_level, json=settings.log_json, role=role)
 
 
 def _split(pools: str | None) -> tuple[str, ...] | None:
@@ -178,59 +105,3 @@ def _split(pools: str | None) -> tuple[str, ...] | None:
     if not all(_POOL.fullmatch(name) for name in names):
         raise SetupError(f"--pools wants names separated by commas, such as default,mail, not {pools!r}")
     return names
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
-
-
-def _announce(settings: Settings, *, workers: int) -> None:
-    url = _url(settings)
-    header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
-    database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
-    count = "1 worker" if workers == 1 else f"{workers} workers"
-    body = '{"name": "hello", "scheduleType": "immediate", "task": "rota.echo", "payload": {"hello": "world"}}'
-    lines = [
-        "",
-        f"Rota is up at {url} with {count} on {database}.",
-        f"The admin token is in {settings.admin_token_file}",
-        "",
-        "A first job, with curl:",
-        f"  curl -s {url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",
-        "and with rota:",
-        f'  {_prefix(settings)}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
-        "",
-        "Ctrl-C stops everything; the next start finds it where it was.",
-    ]
-    for line in lines:
-        console().print(line, soft_wrap=True, markup=False)
-
-
-def _url(settings: Settings) -> str:
-    """Where a client on this machine finds the server."""
-    host = _EVERYWHERE.get(settings.host, settings.host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-
-
-def _prefix(settings: Settings) -> str:
-    """What another terminal must be told to find this server."""
-    words = []
-    if settings.home != Path.home() / ".rota":
-        words.append(f"ROTA_HOME={shlex.quote(str(settings.home))} ")
-    if _url(settings) != f"http://127.0.0.1:{settings.port}":
-        words.append(f"ROTA_URL={_url(settings)} ")
-    elif settings.port != DEFAULT_PORT:
-        words.append(f"ROTA_PORT={settings.port} ")
-    return "".join(words)
-
-
-def _rota() -> str:
-    """How to call this very command from a shell in this directory."""
-    beside = Path(sys.executable).with_name("rota")
-    if shutil.which("rota") == str(beside):
-        return "rota"
-    try:
-        return shlex.quote(str(beside.relative_to(Path.cwd())))
-    except ValueError:
-        return shlex.quote(str(beside))

@@ -57,6 +57,11 @@ class Jobs:
         """The row of a recurring job, or None."""
         return await self._database.fetch_row("get_job", namespace, job_id)
 
+    async def first_run(self, namespace: str, job_id: UUID) -> Any | None:
+        """The run that a one-shot job is; None when there is none or it is the run of another job."""
+        row = await self._database.fetch_row("get_run", namespace, job_id)
+        return row if row is not None and row["job_id"] == job_id else None
+
     async def latest_run(self, namespace: str, job_id: UUID) -> Any | None:
         """The latest run of a job, or None."""
         return await self._database.fetch_row("latest_run_of_job", namespace, job_id)
@@ -70,7 +75,7 @@ class Jobs:
         return await self._database.fetch("list_oneshots", namespace, *wanted.arguments, limit)
 
     async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
-        """A run of a recurring job besides its schedule; returns its pool, or None when there is no such job."""
+        """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
         pool: str | None = await self._database.fetch_value("run_now", namespace, job_id, run_id)
         return pool
 
@@ -161,7 +166,7 @@ class Jobs:
         for _ in range(LOOKS):
             if await attempt():
                 return
-            row = await self._database.fetch_row("get_run", namespace, job_id)
+            row = await self.first_run(namespace, job_id)
             if row is None:
                 raise NotFoundError("there is no such job")
             if already(row):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from rota.api.operations import Call, Operation, decode
-from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit
+from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.schemas import CountOut, DeadLetterList, DeadLetterSelection
 from rota.api.services import Services
 from rota.api.views import show_dead_letter
@@ -22,9 +22,9 @@ async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
     query, limit = call.query, read_limit(call.query)
     wanted = DeadLetterFilter(
         before=read_cursor(query),
-        task=query.get("task"),
+        task=read_text(query, "task"),
         job_id=parse_job(query["jobId"]) if "jobId" in query else None,
-        name=query.get("name"),
+        name=read_text(query, "name"),
     )
     rows = await services.runs.dead_letters(call.caller.namespace, wanted, limit)
     return DeadLetterList(

@@ -84,26 +84,30 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     raw_items = _split_batch(call)
     results: list[BatchResult | None] = [None] * len(raw_items)
     wanted: dict[int, BatchJobIn] = {}
+    hashes: dict[int, bytes] = {}
     for index, raw in enumerate(raw_items):
         try:
-            wanted[index] = decode(bytes(raw), BatchJobIn)
+            item = decode(bytes(raw), BatchJobIn)
+            if item.idempotency_key:
+                hashes[index] = _hash(bytes(raw))
+            wanted[index] = item
         except RotaError as error:
             results[index] = BatchResult(error=problem_of(error))
-    hashes = {index: _hash(bytes(raw_items[index])) for index, item in wanted.items() if item.idempotency_key}
     await _answer_known(services, call, wanted, hashes, results)
     items: dict[int, Submission] = {}
     answers: dict[int, Submitted] = {}
     for index, job in wanted.items():
-        if results[index] is None:
-            try:
-                item, answers[index] = services.preparer.prepare(job, call.caller)
-            except RotaError as error:
-                results[index] = BatchResult(error=problem_of(error))
-                continue
-            if job.idempotency_key:
-                key = _key(job.idempotency_key, hashes[index], answers[index])
-                item = msgspec.structs.replace(item, key=key)
-            items[index] = item
+        if results[index] is not None:
+            continue
+        try:
+            submission, answers[index] = services.preparer.prepare(job, call.caller)
+        except RotaError as error:
+            results[index] = BatchResult(error=problem_of(error))
+            continue
+        if job.idempotency_key:
+            key = _key(job.idempotency_key, hashes[index], answers[index])
+            submission = msgspec.structs.replace(submission, key=key)
+        items[index] = submission
     if items:
         fates = await services.committer.submit(list(items.values()))
         for index, fate in zip(items, fates, strict=True):
@@ -119,7 +123,7 @@ async def list_jobs(services: Services, call: Call) -> JobList:
     since = now - DEFAULT_RANGE
     one_shots = await services.jobs.find_one_shots(namespace, job_filter(call.query, since=since), limit)
     shown = [(row["id"], show_recurring(row, now, whole=False)) for row in recurring]
-    shown += [(row["id"], show_one_shot(row, whole=False)) for row in one_shots]
+    shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
     page = sorted(shown, key=lambda pair: pair[0], reverse=True)[:limit]
     return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
 
@@ -190,6 +194,8 @@ async def run_job(services: Services, call: Call) -> RunStarted:
     run_id = new_id(now.timestamp())
     pool = await services.jobs.run_now(namespace, job_id, run_id)
     if pool is None:
+        if await services.jobs.get(namespace, job_id) is not None:
+            raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id)
         if latest is None:
             raise NotFoundError("there is no such job")
@@ -232,10 +238,11 @@ async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
     if row is not None:
         shown = show_recurring(row, services.now, whole=True)
     else:
-        run = await services.jobs.latest_run(namespace, job_id)
-        if run is None:
+        first = await services.jobs.first_run(namespace, job_id)
+        latest = await services.jobs.latest_run(namespace, job_id)
+        if latest is None:
             raise NotFoundError("there is no such job")
-        shown = show_one_shot(run, whole=True)
+        shown = show_one_shot(first or latest, latest, whole=True)
     return json_response(shown, 200, {"ETag": f'"{shown.version}"'})
 
 
@@ -265,11 +272,9 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
 
 
 async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
-    run = await services.jobs.latest_run(call.caller.namespace, job_id)
+    run = await services.jobs.first_run(call.caller.namespace, job_id)
     if run is None:
         raise NotFoundError("there is no such job")
-    if run["id"] != job_id:
-        raise ConflictError("the job has been started or has ended; its present run is a retry")
     if expected is not None and run["job_version"] != expected:
         raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
     definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch)
@@ -287,7 +292,7 @@ def _patched(
     after = services.preparer.patched(before, patch)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
-    return after, new_id(services.now.timestamp())
+    return after, None if after.payload is None else new_id(services.now.timestamp())
 
 
 def _read_key(text: str | None, field: str) -> str | None:
@@ -315,7 +320,10 @@ def _key(key: str, request_hash: bytes, answer: Submitted) -> SubmissionKey:
 
 def _hash(body: bytes) -> bytes:
     """The same for the same JSON, however it is spaced and ordered."""
-    return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
+    try:
+        return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadInputError("is not valid JSON", field="payload") from None
 
 
 def _answer_again(known: KnownKey, request_hash: bytes) -> Any:

@@ -2,7 +2,7 @@
 -- Index: primary keys, and ..._of_job.
 SELECT r.*, p.body AS large_payload
   FROM (
-        (SELECT * FROM rota.runs WHERE namespace = $1 AND id = $2)
+        (SELECT * FROM rota.runs WHERE namespace = $1 AND id = $2 AND job_id = id)
         UNION ALL
         (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id ORDER BY id DESC LIMIT 1)
        ) AS r

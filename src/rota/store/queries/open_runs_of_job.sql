@@ -1,10 +1,10 @@
 -- The runs of a job that have not ended and whose cancel was not asked for. $1 namespace; $2 job id.
 -- Index: primary keys for the one-shot itself, ..._of_job for the rest.
-SELECT id FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2
+SELECT id FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2 AND job_id = id
 UNION ALL
-SELECT id FROM rota.held_runs WHERE namespace = $1 AND id = $2
+SELECT id FROM rota.held_runs WHERE namespace = $1 AND id = $2 AND job_id = id
 UNION ALL
-SELECT id FROM rota.live_runs WHERE namespace = $1 AND id = $2 AND cancel_requested_at IS NULL
+SELECT id FROM rota.live_runs WHERE namespace = $1 AND id = $2 AND job_id = id AND cancel_requested_at IS NULL
 UNION ALL
 SELECT id FROM rota.upcoming_runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id
 UNION ALL

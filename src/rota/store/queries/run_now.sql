@@ -3,5 +3,5 @@ INSERT INTO rota.live_runs ({run}, ready_at)
 SELECT j.namespace, $3, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload, j.payload_id,
        j.options, 'manual', NULL, NULL, j.shard, now(), now(), 0, 0, now(), now()
   FROM rota.jobs AS j
- WHERE j.namespace = $1 AND j.id = $2
+ WHERE j.namespace = $1 AND j.id = $2 AND j.state <> 'cancelled'
 RETURNING pool
