@@ -25,7 +25,7 @@ check: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 4 --dist worksteal
 
 format: setup
 	$(BIN)/ruff check --fix

@@ -2,7 +2,6 @@
 
 Start Rota with them from this directory: rota up --app tasks:app
 """
-# ruff: noqa: INP001 - an application's own module, not part of a package
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ class Settings:
     @property
     def url(self) -> str:
         """Where the server is, for the command line."""
-        return self.server_url or f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.server_url or f"http://{host}:{self.port}"
 
     @property
     def token(self) -> str | None:

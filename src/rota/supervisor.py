@@ -112,9 +112,10 @@ class Supervisor:
                 group.create_task(child.run(), name=child.name)
             if self._postgres:
                 group.create_task(self._watch_postgres(self._postgres), name="postgres")
-            await self._until_ready()
-            if not self._stopping:
+            if await self._is_ready():
                 self._announce()
+            elif not self._stopping:
+                _log.error("the server does not answer; start with --verbose to see why", seconds=READY_SECONDS)
 
     async def _watch_postgres(self, postgres: EmbeddedPostgres) -> None:
         while not self._stopping:
@@ -127,7 +128,7 @@ class Supervisor:
                     _log.error("PostgreSQL could not be started again", error=str(error))
                     await asyncio.sleep(LONGEST_PAUSE_SECONDS)
 
-    async def _until_ready(self) -> None:
+    async def _is_ready(self) -> bool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + READY_SECONDS
         while not self._stopping and loop.time() < deadline:
@@ -137,7 +138,8 @@ class Supervisor:
                 await asyncio.sleep(0.1)
                 continue
             writer.close()
-            return
+            return True
+        return False
 
     async def _stop(self) -> None:
         self._stopping = True

@@ -38,12 +38,17 @@ async def test_a_poisoned_item_of_a_batch_call_has_its_own_error(engine, sql):
 
 
 async def test_a_poisoned_run_is_buried_and_the_others_are_promoted(engine, sql):
-    soon = (datetime.now(UTC) + timedelta(seconds=1.1)).isoformat()
+    soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
     fine = [await engine.submit(scheduleType="future", scheduleTime=soon) for _ in range(5)]
     bad = await engine.submit(name="poison", scheduleType="future", scheduleTime=soon)
     await sql.execute(POISON.format(table="live_runs"))
     scheduler = await engine.leading()
-    await eventually(scheduler.promoter.tick)
+
+    async def promoted():
+        await scheduler.leases.tick()
+        return await scheduler.promoter.tick()
+
+    await eventually(promoted)
     assert {(await engine.run(run_id))["status"] for run_id in fine} == {"queued"}
     run = await engine.run(bad)
     assert run["status"] == "failed"

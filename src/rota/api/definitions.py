@@ -39,6 +39,7 @@ _FIELDS_OF = {
     "interval": ("every_seconds",),
 }
 _TIMING = ("schedule_time", "cron_expression", "every_seconds")
+_ZONED = ("cron", "interval")
 _CAMEL = {
     "schedule_time": "scheduleTime",
     "cron_expression": "cronExpression",
@@ -65,6 +66,7 @@ class Preparer:
         """The submission and the answer it will get; raises BadInputError naming the field."""
         now = self._now()
         _check_timing_fields(wanted)
+        _check_zone(wanted)
         definition = self.definition(wanted, caller)
         if wanted.schedule_type in ("immediate", "future"):
             return self._one_shot(wanted, definition, caller, now)
@@ -160,7 +162,7 @@ class Preparer:
     def _recurring(
         self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
     ) -> tuple[Recurring, Submitted]:
-        timetable = _timetable(wanted.cron_expression, wanted.every_seconds, wanted.timezone, now, now)
+        timetable = _timetable(wanted.cron_expression, wanted.every_seconds, wanted.timezone or "UTC", now, now)
         first = timetable.schedule().next_after(now)
         if first is None:
             raise BadInputError("never fires", field="cronExpression")
@@ -223,6 +225,11 @@ def _check_timing_fields(wanted: JobIn) -> None:
             raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
         if given and field not in needed:
             raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+
+
+def _check_zone(wanted: JobIn) -> None:
+    if wanted.timezone is not None and wanted.schedule_type not in _ZONED:
+        raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field="timezone")
 
 
 def _check_time(moment: datetime | None, now: datetime) -> datetime:

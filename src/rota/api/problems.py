@@ -23,6 +23,22 @@ from rota.errors import (
 
 _AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<field>[^`]*)`")
+# What the decoder says, in words for people.
+_PHRASES = (
+    (re.compile(r"^Expected `str` of length >= 1$"), "must not be empty"),
+    (re.compile(r"^Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
+    (re.compile(r"^Expected `array` of length <= (\d+)$"), r"must have at most \1 items"),
+    (re.compile(r"^Expected `(?:int|float)` ([<>]=) ([\d.]+)$"), r"must be \1 \2"),
+    (re.compile(r"^Expected `str` matching regex '\^\[A-Za-z.*$"), "may hold letters, digits and _ . : - only"),
+    (re.compile(r"^Expected `str` matching regex '\^(job|run)_.*$"), r"must be \1_ and 32 hex digits"),
+    (re.compile(r"^Expected `str` matching regex .*,\]\+.*$"), "may hold neither commas nor control characters"),
+    (re.compile(r"^Expected `str` matching regex .*$"), "holds characters that are not allowed"),
+    (
+        re.compile(r"^(?:Invalid RFC3339 encoded datetime|Expected `datetime` with a timezone component)$"),
+        "must be a time with an offset, such as 2030-01-31T09:30:00Z",
+    ),
+    (re.compile(r"^Invalid enum value '(.*)'$"), r"'\1' is not one of the known values"),
+)
 _encoder = msgspec.json.Encoder()
 
 # The first class that fits gives status and title.
@@ -81,6 +97,8 @@ def bad_json(error: msgspec.MsgspecError) -> BadInputError:
     if named := _NAMED.match(message):
         path = f"{path}.{named['field']}" if path else named["field"]
         message = "unknown field" if "unknown" in message else "required, but missing"
+    for pattern, phrase in _PHRASES:
+        message = pattern.sub(phrase, message)
     if not path:
         return BadInputError(f"the body is not what is expected: {message}")
     return BadInputError(message, field=path)

@@ -60,7 +60,9 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         payload_limit_bytes=settings.payload_limit_bytes,
     )
     await services.set_clock()
-    app = build_app(services, Authenticator(admin_token(settings.admin_token_file)), rota.__version__)
+    app = build_app(
+        services, Authenticator(settings.given_token or admin_token(settings.admin_token_file)), rota.__version__
+    )
     app.state.services = services
     config = uvicorn.Config(
         app,

@@ -55,14 +55,7 @@ FILTERS = {
     "jobId": "--job",
 }
 _INDEX = re.compile(r"\[\d+\]$")
-_PHRASES = (
-    (re.compile(r"^Expected `str` of length >= 1$"), "must not be empty"),
-    (re.compile(r"^Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
-    (re.compile(r"^Expected `str` matching regex '\^\[A-Za-z.*$"), "may hold letters, digits and _ . : - only"),
-    (re.compile(r"^Expected `str` matching regex .*,\]\+\$'$"), "may hold neither commas nor control characters"),
-    (re.compile(r"^Expected `str` matching regex .*$"), "holds characters that are not allowed"),
-    (re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),
-)
+_PHRASES = ((re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),)
 
 JsonFlag = typer.Option(False, "--json", help="Print JSON for programs.")
 LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many at most.")

@@ -9,7 +9,6 @@ directories on the way to its data and its binaries are made passable (not reada
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import hashlib
 import os
 import pwd
@@ -17,7 +16,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
@@ -29,6 +27,7 @@ import asyncpg
 import psutil
 
 from rota.errors import SetupError
+from rota.lifeline import end_with_parent
 from rota.telemetry import get_logger
 
 SUPERUSER = "rota"
@@ -38,7 +37,6 @@ ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
-_PR_SET_PDEATHSIG = 1
 _log = get_logger("embedded")
 
 # Fit for many small commits; fsync and synchronous_commit stay on, as they are by default.
@@ -175,7 +173,7 @@ class EmbeddedPostgres:
                 stderr=log,
                 cwd=self.directory,
                 start_new_session=True,
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one system call
+                preexec_fn=end_with_parent(signal.SIGINT),  # noqa: PLW1509 - one system call
                 **self._identity(),
             )
         while self.is_running:
@@ -252,8 +250,3 @@ def _make_passable(path: Path) -> None:
         mode = stat.S_IMODE(directory.stat().st_mode)
         if not mode & stat.S_IXOTH:
             directory.chmod(mode | stat.S_IXOTH)
-
-
-def _end_with_parent() -> None:
-    """In the child, before it becomes PostgreSQL: a fast shutdown when the supervisor dies (Linux)."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)

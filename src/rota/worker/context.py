@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from datetime import datetime
 
@@ -19,6 +20,7 @@ class Context:
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
         self._cancelled = threading.Event()
+        self.stop_within = math.inf
         self._progress: float | None = None
         self._message: str | None = None
         self._changed = False
@@ -59,8 +61,9 @@ class Context:
         self._message = message[:500] if message else message
         self._changed = True
 
-    def ask_to_stop(self) -> None:
-        """For the worker: sets `cancelled`."""
+    def ask_to_stop(self, within: float = math.inf) -> None:
+        """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone."""
+        self.stop_within = within
         self._cancelled.set()
 
     def take_progress(self) -> tuple[float | None, str | None] | None:

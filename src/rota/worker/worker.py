@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import os
 import time
 import traceback
@@ -67,11 +68,11 @@ class _Running:
         self.stop_as: Outcome | None = None
         self.task: asyncio.Task[None] | None = None
 
-    def stop(self, outcome: Outcome) -> None:
+    def stop(self, outcome: Outcome, *, within: float = math.inf) -> None:
         """Asks the task to stop; the first reason stands."""
         if self.stop_as is None:
             self.stop_as = outcome
-            self.context.ask_to_stop()
+            self.context.ask_to_stop(within)
             # A task cancelled before its first step never enters its body and could not report: it looks by itself.
             if self.task and self.begun:
                 self.task.cancel()
@@ -339,7 +340,7 @@ class Worker:
     def _stop_everything(self) -> None:
         self._release(self._take_all_waiting())
         for running in list(self._running.values()):
-            running.stop(Outcome.cut_off)
+            running.stop(Outcome.cut_off, within=self._broker.lease_seconds * (EXIT - CUT_OFF) / 2)
 
     def _give_back_hoarded(self) -> None:
         """Due, but no slot came free: somebody else may have one."""

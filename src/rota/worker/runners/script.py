@@ -1,7 +1,8 @@
 """Scripts from one directory: parameters as JSON on standard input and in ROTA_PARAMS; the exit code decides.
 
 A script runs in a process group of its own with a clean environment. Asked to stop, the whole group gets SIGTERM, and
-SIGKILL after the grace period.
+SIGKILL after the grace period, or sooner where less time is left. On Linux the script also ends when its worker is
+killed; what it started itself may then survive.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from rota.lifeline import end_with_parent
 from rota.worker.context import Context, Final
 
 GRACE_SECONDS = 10.0
@@ -47,12 +49,13 @@ class ScriptRunner:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=end_with_parent(signal.SIGKILL),
         )
         talking = asyncio.ensure_future(_talk(process, parameters))
         try:
             output, errors = await asyncio.shield(talking)
         except asyncio.CancelledError:
-            await self._stop(process, talking)
+            await self._stop(process, talking, min(self._grace, context.stop_within))
             raise
         finally:
             _kill_group(process)
@@ -60,10 +63,12 @@ class ScriptRunner:
             raise ScriptError(_describe(script, process.returncode, errors))
         return {"exitCode": 0, "stdout": output}
 
-    async def _stop(self, process: asyncio.subprocess.Process, talking: asyncio.Future[Any]) -> None:
+    async def _stop(
+        self, process: asyncio.subprocess.Process, talking: asyncio.Future[Any], grace_seconds: float
+    ) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGTERM)
-        stopped, _ = await asyncio.wait({talking}, timeout=self._grace)
+        stopped, _ = await asyncio.wait({talking}, timeout=grace_seconds)
         if not stopped:
             _kill_group(process)
             await asyncio.wait({talking})
