@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import shutil
 import tempfile
 from contextlib import asynccontextmanager
@@ -37,9 +38,10 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres():
-    """One server for all tests."""
+    """One server for all tests: the embedded one, or that of ROTA_TEST_POSTGRES (a directory with its binaries)."""
     home = Path(tempfile.mkdtemp(prefix="rota-test-"))
-    server = EmbeddedPostgres(home, settings=QUICK)
+    other = os.environ.get("ROTA_TEST_POSTGRES")
+    server = EmbeddedPostgres(home, settings=QUICK, binaries=Path(other) if other else None)
 
     async def start() -> None:
         await server.start()

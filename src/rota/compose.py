@@ -19,7 +19,7 @@ from rota.scheduler.scheduler import Scheduler
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
-from rota.store.migrating import check_schema
+from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
 from rota.worker.examples import EXAMPLES
 from rota.worker.runners import Runner
@@ -30,7 +30,7 @@ from rota.worker.worker import Worker
 
 SUPERVISED = "ROTA_SUPERVISED"
 SCHEDULER_CONNECTIONS = 4
-WORKER_CONNECTIONS = 4
+WORKER_CONNECTIONS = 6
 
 
 def database_url(settings: Settings) -> str:
@@ -52,7 +52,7 @@ async def open_database(settings: Settings, *, size: int, name: str, check: bool
         ) from error
     try:
         if check:
-            await check_schema(database)
+            await bring_up_to_date(database)
         yield database
     finally:
         await database.close()

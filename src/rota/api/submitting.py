@@ -25,6 +25,7 @@ _log = get_logger("submitting")
 
 # What became of a submission: None (accepted), an error, or what was answered under its key before.
 Fate = RotaError | KnownKey | None
+Entry = tuple[Submission, asyncio.Future[Fate]]
 
 
 class GroupCommitter:
@@ -33,7 +34,8 @@ class GroupCommitter:
     def __init__(self, *, submissions: Submissions, notifier: Notifier) -> None:
         self._submissions = submissions
         self._notifier = notifier
-        self._waiting: deque[tuple[Submission, asyncio.Future[Fate]]] = deque()
+        self._waiting: deque[Entry] = deque()
+        self._keys: set[tuple[str, str]] = set()
         self._some = asyncio.Event()
 
     async def submit(self, items: Sequence[Submission]) -> list[Fate]:
@@ -59,27 +61,25 @@ class GroupCommitter:
             if batch:
                 await self._write(batch)
 
-    def _next_batch(self) -> list[tuple[Submission, asyncio.Future[Fate]]]:
-        """Up to MOST_PER_BATCH; an idempotency key at most once, its repeats wait for the next batch."""
-        batch: list[tuple[Submission, asyncio.Future[Fate]]] = []
-        keys: set[tuple[str, str]] = set()
-        repeats = []
+    def _next_batch(self) -> list[Entry]:
+        """Up to MOST_PER_BATCH; a key that is being written waits for its answer, so that who came first is first."""
+        batch: list[Entry] = []
+        repeats: list[Entry] = []
         while self._waiting and len(batch) < MOST_PER_BATCH:
             entry = self._waiting.popleft()
-            item = entry[0]
-            if item.key is not None:
-                key = (item.namespace, item.key.key)
-                if key in keys:
-                    repeats.append(entry)
-                    continue
-                keys.add(key)
+            key = _key_of(entry[0])
+            if key in self._keys:
+                repeats.append(entry)
+                continue
+            if key:
+                self._keys.add(key)
             batch.append(entry)
         self._waiting.extendleft(reversed(repeats))
-        if not self._waiting:
+        if len(self._waiting) == len(repeats):
             self._some.clear()
         return batch
 
-    async def _write(self, batch: list[tuple[Submission, asyncio.Future[Fate]]]) -> None:
+    async def _write(self, batch: list[Entry]) -> None:
         try:
             fates = await self._commit([item for item, _ in batch])
         except DatabaseUnavailableError as error:
@@ -90,6 +90,9 @@ class GroupCommitter:
         for item, future in batch:
             if not future.done():
                 future.set_result(fates.get(item.id))
+        self._keys.difference_update(key for item, _ in batch if (key := _key_of(item)))
+        if self._waiting:
+            self._some.set()
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Fate]:
         done = await self._submissions.submit(items)
@@ -107,3 +110,7 @@ class GroupCommitter:
             for item, pair in zip(repeated, pairs, strict=True):
                 fates[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
         return fates
+
+
+def _key_of(item: Submission) -> tuple[str, str] | None:
+    return (item.namespace, item.key.key) if item.key else None

@@ -117,10 +117,16 @@ class Database:
     async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """All rows of the statement in queries/<name>.sql, in a transaction of its own.
 
-        Deadlocks and serialization failures are tried again: a single statement that failed left nothing behind.
+        `timeout` covers the wait for a connection as well. Deadlocks and serialization failures are tried again: a
+        single statement that failed left nothing behind.
         """
 
         async def once() -> list[Any]:
+            with _translated(name):
+                async with asyncio.timeout(timeout):
+                    return await attempt()
+
+        async def attempt() -> list[Any]:
             if self.pooled:
                 async with self._transaction() as statements:
                     return await statements.fetch(name, *arguments, timeout=timeout)

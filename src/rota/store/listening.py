@@ -51,14 +51,18 @@ class Listener:
 
     async def _listen(self) -> None:
         connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS)
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda _connection: closed.set())
         try:
             for channel in self._channels:
                 await connection.add_listener(channel, self._heard)
             self.connected = True
             for channel in self._channels:
                 self._on_hint(channel, "")
-            while not connection.is_closed():
-                await asyncio.sleep(CHECK_SECONDS)
+            while not closed.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(closed.wait(), CHECK_SECONDS)
+                    return
                 await connection.execute("SELECT 1")
         finally:
             with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

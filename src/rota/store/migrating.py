@@ -58,16 +58,25 @@ async def migrate(database: Database) -> list[Migration]:
     return applied
 
 
-async def check_schema(database: Database) -> None:
-    """Raises SetupError when the schema is older than this release needs. A newer one is fine."""
+async def bring_up_to_date(database: Database) -> None:
+    """Applies what this release needs and the database lacks. A newer schema is fine.
+
+    Raises SetupError when something is missing and our role may not make it.
+    """
     async with database.raw() as connection:
         try:
             done = await _done(connection)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
             done = set()
-    missing = [step for step in migrations() if step.number not in done]
-    if missing:
-        raise SetupError("The database has no Rota schema, or an older one: run `rota migrate` first.")
+    if all(step.number in done for step in migrations()):
+        return
+    try:
+        await migrate(database)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SetupError(
+            f"The database's schema is not up to date and this role may not change it ({error}): "
+            "run `rota migrate` as its owner."
+        ) from error
 
 
 async def _done(connection: Any) -> set[int]:

@@ -218,7 +218,8 @@ class Worker:
         self._start_ready()
 
     def _start_ready(self) -> None:
-        while self._ready and self._occupied < self._profile.slots and not self._cut_off:
+        # A process that was paused may wake up here, before anything else has noticed that its lease is over.
+        while self._ready and self._occupied < self._profile.slots and self._silence() < CUT_OFF:
             self._start(heapq.heappop(self._ready)[2])
 
     def _start(self, claim: Claim) -> None:
@@ -314,7 +315,8 @@ class Worker:
         if self._cut_off:
             _log.info("the lease is kept again")
             self._cut_off = False
-            self._wanted.set()
+        self._start_ready()
+        self._wanted.set()
 
     async def _start_over(self) -> None:
         """We were given up: stop everything, and come back as somebody new."""
@@ -326,7 +328,7 @@ class Worker:
     async def _watch_loop(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            silent = (self._monotonic() - self._beaten_at) / self._broker.lease_seconds
+            silent = self._silence()
             if silent < CUT_OFF:
                 continue
             if not self._cut_off:
@@ -336,6 +338,10 @@ class Worker:
             elif silent > EXIT and self._running:
                 _log.error("runs did not stop in time; leaving the process", running=len(self._running))
                 self._leave_process(EXIT_CODE_CUT_OFF)
+
+    def _silence(self) -> float:
+        """For how much of the lease no beat was answered."""
+        return (self._monotonic() - self._beaten_at) / self._broker.lease_seconds
 
     def _stop_everything(self) -> None:
         self._release(self._take_all_waiting())
