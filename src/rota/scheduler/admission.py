@@ -8,39 +8,27 @@ since it was read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from rota.scheduler.leases import LeaseKeeper
-from rota.scheduler.service import Service
-from rota.store.listening import READY
-from rota.store.notifying import Notifier
-from rota.store.schedules import RecalledRun, Schedules
+from rota.scheduler.sharded import ShardService
+from rota.store.schedules import RecalledRun
 
 RUNS_PER_SHARD = 100
 _INSTANT = timedelta(microseconds=1)
 
 
-class Admitter(Service):
+class Admitter(ShardService):
     """Decides what becomes of recalled runs."""
 
     interval_seconds = 1.0
     full_round = RUNS_PER_SHARD
 
-    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
-        super().__init__()
-        self._schedules = schedules
-        self._leases = leases
-        self._notifier = notifier
-
-    async def tick(self) -> int:
+    async def serve(self, owned: Mapping[int, int]) -> int:
         """Looks at every recalled run of our shards; returns how many."""
-        owned = self._leases.owned
-        if not owned:
-            return 0
         recalled = await self._schedules.recalled_runs(owned, RUNS_PER_SHARD)
         if recalled:
-            for pool in await self._schedules.readmit([(run, fate_of(run)) for run in recalled]):
-                self._notifier.hint(READY, pool)
+            self.tell_pools(await self._schedules.readmit([(run, fate_of(run)) for run in recalled]))
         return len(recalled)
 
 

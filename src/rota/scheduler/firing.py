@@ -12,14 +12,15 @@ missed times only the latest is run, and only within WINDOW; runs already made a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from rota.domain.ids import fire_id
 from rota.domain.schedule import Schedule, fire_times
 from rota.errors import RotaError
 from rota.scheduler.leases import LeaseKeeper
-from rota.scheduler.service import Service
+from rota.scheduler.sharded import ShardService
+from rota.store.notifying import Notifier
 from rota.store.schedules import DueJob, Firing, Schedules
 from rota.telemetry import get_logger
 
@@ -35,23 +36,20 @@ _INSTANT = timedelta(microseconds=1)
 _log = get_logger("firing")
 
 
-class Firer(Service):
+class Firer(ShardService):
     """Makes the runs of schedules whose time comes near."""
 
     interval_seconds = 0.5
     full_round = JOBS_PER_SHARD
 
-    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, on_fired: Callable[[], None]) -> None:
-        super().__init__()
-        self._schedules = schedules
-        self._leases = leases
+    def __init__(
+        self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier, on_fired: Callable[[], None]
+    ) -> None:
+        super().__init__(schedules=schedules, leases=leases, notifier=notifier)
         self._on_fired = on_fired
 
-    async def tick(self) -> int:
+    async def serve(self, owned: Mapping[int, int]) -> int:
         """Fires what is inside the horizon; returns how many jobs were looked at."""
-        owned = self._leases.owned
-        if not owned:
-            return 0
         due = await self._schedules.due_jobs(owned, REFILL, JOBS_PER_SHARD)
         firings = [firing for job in due if (firing := _plan(job))]
         if firings and await self._schedules.fire(owned, firings):

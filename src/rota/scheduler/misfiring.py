@@ -6,40 +6,29 @@ recorded as skipped, with the reason, so that nobody has to wonder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rota.scheduler.firing import MISSED_AFTER, WINDOW
-from rota.scheduler.leases import LeaseKeeper
-from rota.scheduler.service import Service
-from rota.store.listening import READY
-from rota.store.notifying import Notifier
-from rota.store.schedules import MissedRun, Schedules
+from rota.scheduler.sharded import ShardService
+from rota.store.schedules import MissedRun
 
 RUNS_PER_SHARD = 500
 
 
-class MisfireJudge(Service):
+class MisfireJudge(ShardService):
     """Runs the latest of what was missed, and skips the rest."""
 
     interval_seconds = 2.0
     full_round = RUNS_PER_SHARD
 
-    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
-        super().__init__()
-        self._schedules = schedules
-        self._leases = leases
-        self._notifier = notifier
-
-    async def tick(self) -> int:
+    async def serve(self, owned: Mapping[int, int]) -> int:
         """Judges what is too late to be promoted without a thought; returns how many."""
-        owned = self._leases.owned
-        if not owned:
-            return 0
         missed = await self._schedules.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
         reasons = [(run, reason_to_skip(run)) for run in missed]
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
             await self._schedules.skip(skips)
         if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
-            for pool in await self._schedules.promote_runs(late):
-                self._notifier.hint(READY, pool)
+            self.tell_pools(await self._schedules.promote_runs(late))
         return len(missed)
 
 

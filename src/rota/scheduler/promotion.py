@@ -7,35 +7,23 @@ live).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rota.scheduler.firing import MISSED_AFTER
-from rota.scheduler.leases import LeaseKeeper
-from rota.scheduler.service import Service
-from rota.store.listening import READY
-from rota.store.notifying import Notifier
-from rota.store.schedules import Schedules
+from rota.scheduler.sharded import ShardService
 from rota.store.submissions import LOOKAHEAD
 
 RUNS_PER_SHARD = 200
 
 
-class Promoter(Service):
+class Promoter(ShardService):
     """Moves due runs to live."""
 
     interval_seconds = LOOKAHEAD.total_seconds() / 2.5
     full_round = RUNS_PER_SHARD
 
-    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
-        super().__init__()
-        self._schedules = schedules
-        self._leases = leases
-        self._notifier = notifier
-
-    async def tick(self) -> int:
+    async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        owned = self._leases.owned
-        if not owned:
-            return 0
         counts = await self._schedules.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
-        for pool in counts:
-            self._notifier.hint(READY, pool)
+        self.tell_pools(counts)
         return sum(counts.values())

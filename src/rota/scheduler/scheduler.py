@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import TypedDict
 from uuid import uuid4
 
 from rota.clock import DatabaseClock
@@ -26,6 +27,12 @@ from rota.store.workers import Workers
 LEAVE_SECONDS = 3.0
 
 
+class _Shared(TypedDict):
+    schedules: Schedules
+    leases: LeaseKeeper
+    notifier: Notifier
+
+
 class Scheduler:
     """Wires the services to one database and runs them."""
 
@@ -36,12 +43,13 @@ class Scheduler:
         self.leases = LeaseKeeper(
             shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
-        self.promoter = Promoter(schedules=schedules, leases=self.leases, notifier=notifier)
-        self.firer = Firer(schedules=schedules, leases=self.leases, on_fired=self.promoter.wake)
-        self.misfires = MisfireJudge(schedules=schedules, leases=self.leases, notifier=notifier)
-        self.admitter = Admitter(schedules=schedules, leases=self.leases, notifier=notifier)
+        shared: _Shared = {"schedules": schedules, "leases": self.leases, "notifier": notifier}
+        self.promoter = Promoter(**shared)
+        self.firer = Firer(**shared, on_fired=self.promoter.wake)
+        self.misfires = MisfireJudge(**shared)
+        self.admitter = Admitter(**shared)
+        self.sweeper = Sweeper(**shared)
         self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
-        self.sweeper = Sweeper(schedules=schedules, leases=self.leases)
         self._listen_url = listen_url
 
     @property
