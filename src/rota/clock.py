@@ -43,7 +43,3 @@ class DatabaseClock:
     def now_datetime(self) -> datetime:
         """The same as an aware datetime."""
         return datetime.fromtimestamp(self.now(), UTC)
-
-    def until(self, moment: float) -> float:
-        """Seconds from now to `moment`; negative when it is past."""
-        return moment - self.now()

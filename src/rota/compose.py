@@ -77,9 +77,8 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
     )
 
 
-def build_worker(settings: Settings, database: Database, app: App | None) -> Worker:
-    """A worker on this database, with the app's tasks, the examples and scripts."""
-    functions = FunctionRunner(EXAMPLES | (app.tasks if app else {}), threads=settings.threads)
+def build_worker(settings: Settings, database: Database, functions: FunctionRunner) -> Worker:
+    """A worker on this database, with these functions and scripts."""
     runners: dict[str, Runner] = dict.fromkeys(functions.tasks, functions)
     runners[SCRIPT] = ScriptRunner(settings.scripts)
     broker = PostgresBroker(
@@ -108,8 +107,12 @@ async def run_scheduler(settings: Settings) -> None:
 async def run_worker(settings: Settings, app: App | None) -> None:
     """Runs a worker until told to stop, then drains it."""
     async with open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker") as database:
-        worker = build_worker(settings, database, app)
+        functions = FunctionRunner(EXAMPLES | (app.tasks if app else {}), threads=settings.threads)
+        worker = build_worker(settings, database, functions)
         await until_stopped(worker.run(), on_stop=worker.drain)
+        if functions.stuck:
+            # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
+            os._exit(0)
 
 
 async def until_stopped(

@@ -15,6 +15,7 @@ DEFAULT_PORT = 7682
 DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
 MAX_PORT = 65535
+SHORTEST_LEASE_SECONDS = 1.0
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -61,6 +62,8 @@ class Settings:
             value = getattr(self, name)
             if variable.endswith("_SECONDS") and not 0 < value < math.inf:
                 raise SetupError(f"{variable} must be a positive number of seconds, not {value:g}")
+        if min(self.worker_lease_seconds, self.scheduler_lease_seconds) < SHORTEST_LEASE_SECONDS:
+            raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
         for variable in ("ROTA_SLOTS", "ROTA_THREADS", "ROTA_PAYLOAD_LIMIT_BYTES"):
             if getattr(self, _VARIABLES[variable][0]) < 1:
                 raise SetupError(f"{variable} must be at least 1")

@@ -26,7 +26,7 @@ from rota.telemetry import get_logger
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 SETTLED_SECONDS = 10.0
-KILL_AFTER_SECONDS = 10.0
+KILL_AFTER_SECONDS = 20.0
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
 _log = get_logger("supervisor")
@@ -57,6 +57,8 @@ class Child:
                 env=self._environment,
                 start_new_session=True,
             )
+            if self._stopping:
+                self.process.terminate()  # asked to stop while it was being started
             code = await self.process.wait()
             if self._stopping:
                 return
@@ -124,7 +126,7 @@ class Supervisor:
                 _log.warning("PostgreSQL ended and is started again")
                 try:
                     await postgres.start()
-                except SetupError as error:
+                except Exception as error:  # noqa: BLE001 - without a database nothing runs: try until it does
                     _log.error("PostgreSQL could not be started again", error=str(error))
                     await asyncio.sleep(LONGEST_PAUSE_SECONDS)
 

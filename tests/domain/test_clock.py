@@ -104,14 +104,6 @@ def test_before_the_first_answer_the_local_clock_has_to_do():
     assert abs(DatabaseClock().now() - datetime.now(UTC).timestamp()) < 5
 
 
-def test_until_counts_down_and_goes_on_below_zero(world):
-    world.ask()
-    moment = world.database + 10
-    assert world.clock.until(moment) == pytest.approx(10, abs=ROUNDING)
-    world.local += 12
-    assert world.clock.until(moment) == pytest.approx(-2, abs=ROUNDING)
-
-
 def test_the_datetime_is_aware_and_the_same_moment(world):
     world.ask()
     assert world.clock.now_datetime().utcoffset().total_seconds() == 0

@@ -25,7 +25,9 @@ def verdict(outcome, *, max_retries=3, attempt=0, losses=0):
     [
         pytest.param(Outcome.success, Verdict(Disposition.succeed, charged=True), id="a success succeeds"),
         pytest.param(Outcome.released, GIVEN_BACK, id="one given back before its start is not charged"),
-        pytest.param(Outcome.cancelled, Verdict(Disposition.cancel), id="a cancelled one ends with all its retries"),
+        pytest.param(
+            Outcome.cancelled, Verdict(Disposition.cancel, charged=True), id="a cancelled one ends with all its retries"
+        ),
         pytest.param(Outcome.final, BURIED, id="one not worth another try is buried"),
     ],
 )

@@ -107,7 +107,7 @@ STATEMENTS = [
     ("unbound_runs", ("default", uuid4(), 1), {"live_runs": {"live_runs_of_job"}}),
     (
         "list_runs",
-        ("default", UUID(int=0), UUID(int=2**128 - 1), None, None, None, None, None, 50),
+        ("default", UUID(int=0), UUID(int=2**128 - 1), None, None, None, None, None, 50, False),
         {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
     ),
     (
@@ -129,6 +129,6 @@ async def test_statements_use_the_indexes_they_name(crowded):
 
 async def test_a_list_stops_at_its_limit(crowded):
     first, last = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
-    plan = await explain(crowded, "list_runs", "default", first, last, None, None, None, None, None, 50)
+    plan = await explain(crowded, "list_runs", "default", first, last, None, None, None, None, None, 50, False)
     read = sum(node["Actual Rows"] for table in ("live_runs", "upcoming_runs") for node in scans(plan, table))
     assert read < 200, "a page is merged from the ends of the indexes, not sorted out of everything"

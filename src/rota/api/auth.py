@@ -5,12 +5,14 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 from starlette.requests import Request
 
 from rota.api.definitions import Caller
 from rota.api.problems import HttpError
+from rota.errors import SetupError
 from rota.settings import DEFAULT_NAMESPACE
 
 ADMIN = "admin"
@@ -20,6 +22,8 @@ class Authenticator:
     """Knows the admin token."""
 
     def __init__(self, token: str) -> None:
+        if not token:
+            raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
 
     def authenticate(self, request: Request) -> Caller:
@@ -38,10 +42,18 @@ class Authenticator:
 def admin_token(path: Path) -> str:
     """The admin token; made at the first start, readable by its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
+    if path.exists() and (token := path.read_text().strip()):
+        return token
+    # Written whole beside, then linked: nobody ever reads half a token, and of two that start together one wins.
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".admin.token-")  # with mode 600
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(32) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        if not path.read_text().strip():
+            Path(beside).replace(path)
+    Path(beside).unlink(missing_ok=True)
     return path.read_text().strip()

@@ -137,15 +137,15 @@ class Preparer:
         same_interval = every == before.every_seconds
         return _timetable(cron, every, timezone, before.anchor_at if cron or same_interval else now, now)
 
-    def patched_time(self, before: datetime, patch: JobPatch) -> datetime:
-        """A one-shot's new time."""
+    def patched_time(self, patch: JobPatch) -> datetime | None:
+        """A one-shot's new time; None leaves it as it is."""
         _refuse(
             patch,
             ("cron_expression", "every_seconds", "timezone"),
             "is for recurring jobs; this one runs once",
         )
         if patch.schedule_time is UNSET:
-            return before
+            return None
         return _check_time(patch.schedule_time, self._now())
 
     def _one_shot(

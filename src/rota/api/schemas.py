@@ -194,8 +194,16 @@ class AttemptOut(_Out, kw_only=True):
     traceback: str | UnsetType = UNSET
 
 
+class TimelineEntry(_Out, kw_only=True):
+    """Something that happened to a run."""
+
+    time: datetime
+    event: str
+    detail: str | UnsetType = UNSET
+
+
 class RunOut(_Out, kw_only=True):
-    """A run. `attempts`, `traceback` and `waitingFor` are given for a single run only."""
+    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are given for a single run only."""
 
     run_id: str
     job_id: str
@@ -226,6 +234,7 @@ class RunOut(_Out, kw_only=True):
     result: msgspec.Raw | UnsetType = UNSET
     traceback: str | UnsetType = UNSET
     attempts: list[AttemptOut] | UnsetType = UNSET
+    timeline: list[TimelineEntry] | UnsetType = UNSET
     waiting_for: str | UnsetType = UNSET
 
 

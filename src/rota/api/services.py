@@ -31,7 +31,7 @@ class Services:
         self.database = database
         self.clock = DatabaseClock()
         self.submissions = Submissions(database)
-        self.committer = GroupCommitter(submissions=self.submissions, notifier=notifier)
+        self.committer = GroupCommitter(submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime)
         self.preparer = Preparer(shards=shards, payload_limit_bytes=payload_limit_bytes, now=self.clock.now_datetime)
         self.jobs = Jobs(database)
         self.runs = Runs(database)

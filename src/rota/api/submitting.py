@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from uuid import UUID
 
-from rota.domain.job import OneShot, Submission
+from rota.domain.job import Recurring, Submission
 from rota.errors import DatabaseUnavailableError, OverloadedError, RotaError
 from rota.store.listening import READY, SCHEDULE
 from rota.store.notifying import Notifier
-from rota.store.submissions import KnownKey, Submissions
+from rota.store.submissions import LOOKAHEAD, KnownKey, Submissions
 from rota.telemetry import get_logger
 
 MOST_WAITING = 20_000
@@ -31,9 +32,10 @@ Entry = tuple[Submission, asyncio.Future[Fate]]
 class GroupCommitter:
     """Gathers submissions and commits them in batches."""
 
-    def __init__(self, *, submissions: Submissions, notifier: Notifier) -> None:
+    def __init__(self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime]) -> None:
         self._submissions = submissions
         self._notifier = notifier
+        self._now = now
         self._waiting: deque[Entry] = deque()
         self._keys: set[tuple[str, str]] = set()
         self._some = asyncio.Event()
@@ -96,12 +98,13 @@ class GroupCommitter:
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Fate]:
         done = await self._submissions.submit(items)
+        soon = self._now() + LOOKAHEAD
         for item in items:
             if item.id in done.accepted:
-                if isinstance(item, OneShot):
-                    self._notifier.hint(READY, item.definition.pool)
-                else:
+                if isinstance(item, Recurring):
                     self._notifier.hint(SCHEDULE)
+                elif item.run_at is None or item.run_at <= soon:
+                    self._notifier.hint(READY, item.definition.pool)
         fates: dict[UUID, Fate] = dict(done.rejected)
         repeated = [item for item in items if item.id in done.repeated and item.key]
         if repeated:

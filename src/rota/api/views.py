@@ -17,6 +17,7 @@ from rota.api.schemas import (
     Retry,
     RunOut,
     ShardOut,
+    TimelineEntry,
     WorkerOut,
 )
 from rota.domain.ids import show_job, show_run
@@ -122,6 +123,24 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         if row["traceback"]:
             out.traceback = row["traceback"]
     return out
+
+
+def show_timeline(row: Any, attempts: list[Any]) -> list[TimelineEntry]:
+    """What happened to a run, in order."""
+    events: list[tuple[Any, str, Any]] = [(row["created_at"], "created", None)]
+    for attempt in attempts:
+        events.append((attempt["started_at"], "started", f"attempt {attempt['number']}"))
+        events.append((attempt["finished_at"], attempt["outcome"], attempt["error"]))
+    told = {moment for moment, _, _ in events}
+    if row["started_at"] not in told:
+        events.append((row["started_at"], "started", f"attempt {_show_attempt(row)}"))
+    if row["finished_at"] not in told:
+        events.append((row["finished_at"], row["status"], row["reason"]))
+    known = [event for event in events if event[0] is not None]
+    return [
+        TimelineEntry(time=moment, event=name, detail=UNSET if detail is None else detail)
+        for moment, name, detail in sorted(known, key=lambda event: event[0])
+    ]
 
 
 def show_attempt_row(row: Any) -> AttemptOut:

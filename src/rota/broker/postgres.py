@@ -93,7 +93,7 @@ class PostgresBroker:
 
     async def reconcile(self, held: frozenset[ClaimKey]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
-        claimed = await self._workers.claims_of(self._id, timedelta(0))
+        claimed = await self._workers.claims_of(self._id)
         strays = [row for row in claimed if row[1:] not in held]
         if strays:
             now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
@@ -114,10 +114,14 @@ class PostgresBroker:
         listener = Listener(self._listen_url, (READY, WORKER), self._heard) if self._listen_url else None
         listening = asyncio.create_task(listener.run(), name="listener") if listener else None
         try:
+            loop = asyncio.get_running_loop()
+            asked_at = loop.time()
             while True:
                 pause = LOOK_LISTENING_SECONDS if listener and listener.connected else LOOK_BLIND_SECONDS
-                hint = await self._hint(pause)
-                if hint is not SignalKind.work:
+                hint = await self._hint(max(0.0, asked_at + pause - loop.time()))
+                # Hints of work must not keep us from looking at the rest.
+                if hint is not SignalKind.work or loop.time() >= asked_at + pause:
+                    asked_at = loop.time()
                     for signal in await self._asked():
                         yield signal
                 if hint is not SignalKind.cancel:
@@ -160,7 +164,13 @@ class PostgresBroker:
 
 def _ended(report: Report) -> Ended:
     claim = report.claim
-    verdict = judge(report.outcome, options=claim.options, attempt=claim.attempt, losses=claim.losses)
+    verdict = judge(
+        report.outcome,
+        options=claim.options,
+        attempt=claim.attempt,
+        losses=claim.losses,
+        started=report.started is not None,
+    )
     return Ended(
         claim.namespace,
         claim.run_id,

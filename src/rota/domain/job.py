@@ -14,7 +14,6 @@ from rota.domain.schedule import Cron, Every, Schedule
 from rota.errors import BadInputError
 
 ScheduleType = Literal["immediate", "future", "cron", "interval"]
-JobState = Literal["scheduled", "paused", "cancelled", "completed"]
 
 # What a one-shot may be late at its submission and still run: clocks differ and requests take time.
 LATE_SUBMISSION_SECONDS = 60.0

@@ -94,8 +94,10 @@ class Verdict(msgspec.Struct, frozen=True):
     loss: bool = False
 
 
-def judge(outcome: Outcome, *, options: str, attempt: int, losses: int) -> Verdict:
+def judge(outcome: Outcome, *, options: str, attempt: int, losses: int, started: bool = True) -> Verdict:
     """The verdict on an attempt; `attempt` counts the ones charged before it."""
+    if outcome is Outcome.cancelled:
+        return Verdict(Disposition.cancel, charged=started)
     if outcome in _PLAIN_VERDICTS:
         return _PLAIN_VERDICTS[outcome]
     known = decode_options(options)
@@ -109,7 +111,6 @@ def judge(outcome: Outcome, *, options: str, attempt: int, losses: int) -> Verdi
 
 _PLAIN_VERDICTS = {
     Outcome.success: Verdict(Disposition.succeed, charged=True),
-    Outcome.cancelled: Verdict(Disposition.cancel),
     Outcome.released: Verdict(Disposition.release),
     Outcome.final: Verdict(Disposition.bury, charged=True),
 }

@@ -12,12 +12,12 @@ missed times only the latest is run, and only within WINDOW; runs already made a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from rota.domain.ids import fire_id
 from rota.domain.schedule import Schedule, fire_times
-from rota.errors import RotaError
 from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.sharded import ShardService
 from rota.store.notifying import Notifier
@@ -32,6 +32,7 @@ MISSED_AFTER = timedelta(seconds=60)
 WINDOW = timedelta(hours=1)
 JOBS_PER_SHARD = 100
 MOST_PER_JOB = 1000
+PLANS_PER_STEP = 20
 _INSTANT = timedelta(microseconds=1)
 _log = get_logger("firing")
 
@@ -51,7 +52,12 @@ class Firer(ShardService):
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Fires what is inside the horizon; returns how many jobs were looked at."""
         due = await self._schedules.due_jobs(owned, REFILL, JOBS_PER_SHARD)
-        firings = [firing for job in due if (firing := _plan(job))]
+        firings = []
+        for number, job in enumerate(due):
+            if number % PLANS_PER_STEP == 0:
+                await asyncio.sleep(0)  # others on this event loop have leases to keep
+            if firing := _plan(job):
+                firings.append(firing)
         if firings and await self._schedules.fire(owned, firings):
             self._on_fired()
         return len(firings)
@@ -60,8 +66,8 @@ class Firer(ShardService):
 def _plan(job: DueJob) -> Firing | None:
     try:
         return plan_firing(job)
-    except RotaError as error:
-        _log.error("a schedule can't be read and does not fire", job_id=str(job.id), error=str(error))
+    except Exception as error:  # noqa: BLE001 - one schedule that can't be planned must not stop the others
+        _log.error("a schedule can't be planned and does not fire", job_id=str(job.id), error=repr(error))
         return None
 
 
@@ -80,7 +86,16 @@ def plan_firing(job: DueJob) -> Firing:
 
 def _catch_up(schedule: Schedule, fired_through: datetime, now: datetime) -> tuple[datetime, list[datetime]]:
     """The latest of the missed times, if it lies inside the window; the mark passes all of them."""
-    moment = schedule.next_after(max(fired_through, now - WINDOW - _INSTANT))
+    earliest = max(fired_through, now - WINDOW - _INSTANT)
+    back = timedelta(seconds=1)
+    moment = None
+    # From now back in growing steps: a frequent schedule has thousands of missed times, and only the last is wanted.
+    while moment is None or moment > now:
+        start = max(earliest, now - back)
+        moment = schedule.next_after(start)
+        if start == earliest:
+            break
+        back *= 2
     latest = None
     while moment is not None and moment <= now:
         latest, moment = moment, schedule.next_after(moment)

@@ -25,6 +25,8 @@ from rota.store.workers import Ended, LostClaim, Workers
 from rota.telemetry import get_logger
 
 CLAIMS_PER_ROUND = 1000
+# Looking less often than this counts as having been away; it must be well above the interval of our own looks.
+LONGEST_GAP_SECONDS = 1.0
 _log = get_logger("reaping")
 
 
@@ -67,7 +69,9 @@ class Reaper(Service):
     async def _give_up_silent(self) -> None:
         live = await self._workers.live()
         shortest = min((lease.total_seconds() for _, _, lease in live), default=1.0)
-        self._observer.look({worker_id: beat for worker_id, beat, _ in live}, longest_gap=shortest / 2)
+        self._observer.look(
+            {worker_id: beat for worker_id, beat, _ in live}, longest_gap=max(shortest / 2, LONGEST_GAP_SECONDS)
+        )
         for worker_id, beat, lease in live:
             if self._observer.still_for(worker_id) >= lease.total_seconds():
                 await self._give_up(worker_id, beat)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rota.scheduler.sharded import ShardService
+from rota.store.migrating import DAYS_AHEAD
 
-DAYS_AHEAD = 7
 KEYS_PER_ROUND = 5000
 SWEEPING_SHARD = 0  # its owner sweeps: one scheduler is enough
 

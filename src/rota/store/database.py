@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import asyncpg
@@ -172,6 +172,10 @@ class Database:
             connection = await self._pool.acquire(timeout=STATEMENT_SECONDS)
         try:
             yield connection
+        except (asyncio.CancelledError, TimeoutError):
+            # Its backend may hang; handing it back would wait for that. The pool makes another.
+            connection.terminate()
+            raise
         finally:
             with _translated("release"):
                 await self._pool.release(connection)
@@ -183,8 +187,9 @@ class Database:
                 await connection.execute(_SET_LOCAL if self.pooled else "BEGIN")
                 try:
                     yield Statements(connection)
-                except BaseException:
-                    if not connection.is_closed():
+                except Exception:
+                    # What was cut off (by a time-out, or by the server) is rolled back by its end.
+                    with suppress(*_UNAVAILABLE):
                         await connection.execute("ROLLBACK")
                     raise
                 await connection.execute("COMMIT")

@@ -44,6 +44,7 @@ SERVER_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
+    "max_locks_per_transaction": "256",
     "shared_buffers": "256MB",
     "wal_buffers": "16MB",
     "max_wal_size": "2GB",
@@ -101,8 +102,9 @@ class EmbeddedPostgres:
             await self._initialise()
         await asyncio.to_thread(self._clear_orphan)
         deadline = asyncio.get_running_loop().time() + START_SECONDS
-        while not await self._launch():
+        while not await self._launch(deadline):
             if asyncio.get_running_loop().time() > deadline:
+                await self.stop()
                 raise SetupError(f"PostgreSQL does not start; the end of {self.log_file} says:\n{self._log_tail()}")
             # Backends of a server that was killed need a moment to notice and let go of its shared memory.
             await asyncio.sleep(0.5)
@@ -124,6 +126,8 @@ class EmbeddedPostgres:
     def _prepare_directories(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.socket_directory.mkdir(mode=0o700, exist_ok=True)
+        if self.socket_directory.stat().st_uid not in (os.geteuid(), self._account and self._account.pw_uid):
+            raise SetupError(f"{self.socket_directory} belongs to somebody else; choose a home with a shorter path.")
         if self._account is None:
             return
         _make_passable(self.directory)
@@ -162,8 +166,8 @@ class EmbeddedPostgres:
         shutil.rmtree(self.data, ignore_errors=True)
         fresh.rename(self.data)
 
-    async def _launch(self) -> bool:
-        """Starts the process; True once it answers, False when it ended before that."""
+    async def _launch(self, deadline: float) -> bool:
+        """Starts the process; True once it answers, False when it ended before that or time is up."""
         arguments = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         with self.log_file.open("ab") as log:
             # Not in another thread: the server is to end with its parent, which for Linux is the thread that forked.
@@ -177,7 +181,7 @@ class EmbeddedPostgres:
                 preexec_fn=end_with_parent(signal.SIGINT),  # noqa: PLW1509 - one system call
                 **self._identity(),
             )
-        while self.is_running:
+        while self.is_running and asyncio.get_running_loop().time() < deadline:
             try:
                 connection = await asyncpg.connect(self.url("postgres"), timeout=2)
             except (OSError, asyncpg.PostgresError):
@@ -208,14 +212,15 @@ class EmbeddedPostgres:
             pid_file.unlink(missing_ok=True)
             return
         _log.info("ending a server left behind by an earlier start", pid=process.pid)
-        for number in (signal.SIGINT, signal.SIGQUIT):
-            process.send_signal(number)
-            try:
-                process.wait(STOP_SECONDS)
-            except psutil.TimeoutExpired:
-                continue
-            return
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            for number in (signal.SIGINT, signal.SIGQUIT):
+                process.send_signal(number)
+                try:
+                    process.wait(STOP_SECONDS)
+                except psutil.TimeoutExpired:
+                    continue
+                return
+            process.kill()
 
     def _identity(self) -> dict[str, Any]:
         if self._account is None:

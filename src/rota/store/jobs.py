@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.ids import floor_id
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.batches import with_days
@@ -62,9 +63,10 @@ class Jobs:
         row = await self._database.fetch_row("get_run", namespace, job_id)
         return row if row is not None and row["job_id"] == job_id else None
 
-    async def latest_run(self, namespace: str, job_id: UUID) -> Any | None:
-        """The latest run of a job, or None."""
-        return await self._database.fetch_row("latest_run_of_job", namespace, job_id)
+    async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
+        """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
+        bound = floor_id(now + timedelta(milliseconds=1))
+        return await self._database.fetch_row("latest_run_of_job", namespace, job_id, bound)
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
@@ -72,7 +74,7 @@ class Jobs:
 
     async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """One-shot jobs that match, latest planned first."""
-        return await self._database.fetch("list_oneshots", namespace, *wanted.arguments, limit)
+        return await self._database.fetch("list_runs", namespace, *wanted.arguments, limit, True)
 
     async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
         """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
@@ -89,7 +91,7 @@ class Jobs:
         """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
 
         async def change_job(statements: Statements) -> Changed:
-            row = await statements.fetch_row("lock_job", namespace, job_id)
+            row = await _lock(statements, namespace, job_id)
             if row is None:
                 raise NotFoundError("there is no such job")
             if expected_version is not None and row["version"] != expected_version:
@@ -102,7 +104,7 @@ class Jobs:
         """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
 
         async def cancel_job(statements: Statements) -> Changed:
-            row = await statements.fetch_row("lock_job", namespace, job_id)
+            row = await _lock(statements, namespace, job_id)
             changed = Changed()
             if row is not None:
                 changed.version = await _write(statements, row, decide(row), row["fired_through"])
@@ -130,7 +132,7 @@ class Jobs:
         namespace: str,
         job_id: UUID,
         definition: Definition,
-        run_at: datetime,
+        run_at: datetime | None,
         payload_id: UUID | None,
         version: int,
     ) -> str:
@@ -188,6 +190,13 @@ class Jobs:
         raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
 
 
+async def _lock(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
+    """The job's row, ours until the transaction ends, and the time at which it became ours."""
+    row = await statements.fetch_row("lock_job", namespace, job_id)
+    # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
+    return None if row is None else {**row, "database_time": await statements.fetch_value("database_time")}
+
+
 async def _apply(statements: Statements, row: Any, change: JobChange) -> Changed:
     """Writes the job and binds its unclaimed runs to what it says now."""
     namespace, job_id = row["namespace"], row["id"]
@@ -197,9 +206,10 @@ async def _apply(statements: Statements, row: Any, change: JobChange) -> Changed
         mark = await _drop_future(statements, namespace, job_id, mark)
     changed.version = await _write(statements, row, change, mark)
     for _ in range(LOOKS):
-        if change.state == "paused":
-            await statements.fetch("hold_runs_of_job", namespace, job_id)
+        # First bound, then held: what is bound is locked by us; what was missed keeps its version and is seen below.
         await statements.fetch("refresh_runs_of_job", namespace, job_id)
+        if change.state == "paused":
+            await statements.fetch("hold_runs_of_job", namespace, job_id, changed.version)
         changed.workers.update(r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace, job_id))
         if not await statements.fetch_value("unbound_runs", namespace, job_id, changed.version):
             break
@@ -223,7 +233,9 @@ async def _drop_future(statements: Statements, namespace: str, job_id: UUID, mar
 
 async def _write(statements: Statements, row: Any, change: JobChange, mark: datetime) -> int:
     next_fire_at = None
-    if change.state == "scheduled":
+    if change.state == row["state"] == "scheduled" and not change.reschedule:
+        next_fire_at = row["next_fire_at"]  # also when it is past: it is due, and will be fired
+    elif change.state == "scheduled":
         next_fire_at = change.timetable.schedule().next_after(max(mark, row["database_time"]))
     timetable, definition = change.timetable, change.definition
     *columns, large_payload = _definition_arguments(definition, change.payload_id)

@@ -16,6 +16,7 @@ from rota.store.database import Database
 # Taken for the transaction, not the session: a pooler in transaction mode may not keep a session for us.
 LOCK_KEY = 7682
 DAYS_AHEAD = 7
+STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -42,7 +43,7 @@ def migrations() -> tuple[Migration, ...]:
 async def migrate(database: Database) -> list[Migration]:
     """Brings the schema up to date; returns what was applied. Safe to call from many processes at once."""
     async with database.raw() as connection, connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=STEP_SECONDS)
         await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
         await connection.execute(
             "CREATE TABLE IF NOT EXISTS rota.migrations (number integer PRIMARY KEY, name text NOT NULL, "
@@ -50,7 +51,7 @@ async def migrate(database: Database) -> list[Migration]:
         )
         applied = [step for step in migrations() if step.number not in await _done(connection)]
         for step in applied:
-            await connection.execute(step.sql)
+            await connection.execute(step.sql, timeout=STEP_SECONDS)
             await connection.execute(
                 "INSERT INTO rota.migrations (number, name) VALUES ($1, $2)", step.number, step.name
             )

@@ -54,6 +54,13 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
+class Rerun(msgspec.Struct, frozen=True):
+    """A run that was made of an earlier one."""
+
+    run_id: UUID
+    pool: str
+
+
 class Runs:
     """Reads and changes runs by id."""
 
@@ -73,7 +80,7 @@ class Runs:
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Runs that match, latest planned first."""
-        return await self._database.fetch("list_runs", namespace, *wanted.arguments, limit)
+        return await self._database.fetch("list_runs", namespace, *wanted.arguments, limit, False)
 
     async def list_of_job(self, namespace: str, job_id: UUID, before: UUID, limit: int) -> list[Any]:
         """A job's runs, latest first."""
@@ -101,12 +108,12 @@ class Runs:
 
         return await with_days(self._database, [run_id], lambda: self._database.transact(cancel_run))
 
-    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> dict[UUID, UUID]:
-        """New runs of these ('manual', 'retry' or 'redrive'); returns old id by new id."""
+    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> list[Rerun]:
+        """New runs of these ('manual', 'retry' or 'redrive')."""
         moment = now.timestamp()
         ordered = sorted(set(run_ids))
         rows = await self._database.fetch("rerun", namespace, ordered, [new_id(moment) for _ in ordered], cause)
-        return {row["id"]: row["retry_of"] for row in rows}
+        return [Rerun(row["id"], row["pool"]) for row in rows]
 
     async def dead_letters(self, namespace: str, wanted: DeadLetterFilter, limit: int) -> list[Any]:
         """Dead letters that match, latest first."""

@@ -91,23 +91,29 @@ class Schedules:
 
     async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> list[datetime]:
         """Makes the runs of what has not changed since it was read; returns when they are due."""
-        ordered = sorted(firings, key=lambda firing: firing.job.id)
-        jobs = [firing.job for firing in ordered]
-        runs = [(firing.job.id, *run) for firing in ordered for run in firing.runs]
-        rows = await self._database.fetch(
-            "fire",
-            self._scheduler_id,
-            [job.namespace for job in jobs],
-            [job.id for job in jobs],
-            [job.version for job in jobs],
-            [job.fired_through for job in jobs],
-            [firing.mark for firing in ordered],
-            [firing.next_fire_at for firing in ordered],
-            [job_id for job_id, _, _ in runs],
-            [run_id for _, run_id, _ in runs],
-            [nominal_at for _, _, nominal_at in runs],
-            *columns(owned),
-        )
+
+        async def write(some: Sequence[Firing]) -> list[Any]:
+            jobs = [firing.job for firing in some]
+            runs = [(firing.job.id, *run) for firing in some for run in firing.runs]
+            return await self._database.fetch(
+                "fire",
+                self._scheduler_id,
+                [job.namespace for job in jobs],
+                [job.id for job in jobs],
+                [job.version for job in jobs],
+                [job.fired_through for job in jobs],
+                [firing.mark for firing in some],
+                [firing.next_fire_at for firing in some],
+                [job_id for job_id, _, _ in runs],
+                [run_id for _, run_id, _ in runs],
+                [nominal_at for _, _, nominal_at in runs],
+                *columns(owned),
+            )
+
+        async def reject(firing: Firing, error: DataRejectedError) -> None:
+            _log.error("a schedule could not be fired", job_id=str(firing.job.id), error=str(error))
+
+        rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write, reject)
         return [row["run_at"] for row in rows]
 
     async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> dict[str, int]:
@@ -198,11 +204,14 @@ class Schedules:
     async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
         namespace, run_id = run
         _log.error("a run can't be promoted and is buried", run_id=str(run_id), error=str(error))
-        await with_days(
-            self._database,
-            [run_id],
-            lambda: self._database.fetch("bury_upcoming", namespace, run_id, f"could not be promoted: {error}"),
-        )
+        try:
+            await with_days(
+                self._database,
+                [run_id],
+                lambda: self._database.fetch("bury_upcoming", namespace, run_id, f"could not be promoted: {error}"),
+            )
+        except DataRejectedError as again:
+            _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
 
 
 def timetable_of(row: Any) -> Timetable:

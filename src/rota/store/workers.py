@@ -13,6 +13,9 @@ from rota.domain.run import Claim, Disposition, Outcome, Verdict
 from rota.errors import DataRejectedError
 from rota.store.batches import with_days, write_each
 from rota.store.database import Database
+from rota.telemetry import get_logger
+
+_log = get_logger("workers")
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -116,15 +119,23 @@ class Workers:
         rows = await self._database.fetch("worker_signals", worker_id)
         return [(row["id"], row["claim"], row["cancel"]) for row in rows]
 
-    async def claims_of(self, worker_id: UUID, older_than: timedelta) -> list[tuple[str, UUID, int]]:
-        """Everything claimed in its name, except what may still be on its way to it."""
-        rows = await self._database.fetch("claims_of_worker", worker_id, older_than)
+    async def claims_of(self, worker_id: UUID) -> list[tuple[str, UUID, int]]:
+        """Everything claimed in its name."""
+        rows = await self._database.fetch("claims_of_worker", worker_id)
         return [(row["namespace"], row["id"], row["claim"]) for row in rows]
 
     async def note(self, notes: Sequence[Note]) -> None:
         """Writes starts and progress."""
-        columns = list(zip(*(msgspec.structs.astuple(note) for note in notes), strict=True))
-        await self._database.fetch("note_starts", *columns)
+
+        async def write(some: Sequence[Note]) -> list[Any]:
+            return await self._database.fetch(
+                "note_starts", *map(list, zip(*map(msgspec.structs.astuple, some), strict=True))
+            )
+
+        async def reject(note: Note, error: DataRejectedError) -> None:
+            _log.warning("progress was refused", run_id=str(note.run_id), error=str(error))
+
+        await write_each(notes, write, reject)
 
     async def leave(self, worker_id: UUID) -> None:
         """The worker stopped in good order."""

@@ -8,6 +8,9 @@ from datetime import datetime
 
 from rota.domain.ids import show_job, show_run
 from rota.domain.run import Claim
+from rota.domain.text import clean_text
+
+MESSAGE_LIMIT = 500
 
 
 class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no such customer")
@@ -58,13 +61,17 @@ class Context:
     def progress(self, share: float, message: str | None = None) -> None:
         """Says how far it is, from 0 to 1; written with the next heartbeat."""
         self._progress = min(1.0, max(0.0, share))
-        self._message = message[:500] if message else message
+        self._message = clean_text(str(message))[:MESSAGE_LIMIT] if message else None
         self._changed = True
 
     def ask_to_stop(self, within: float = math.inf) -> None:
         """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone."""
         self.stop_within = within
         self._cancelled.set()
+
+    def keep_progress(self) -> None:
+        """For the worker: what was taken could not be written; it is still to be."""
+        self._changed = True
 
     def take_progress(self) -> tuple[float | None, str | None] | None:
         """For the worker: progress that was not written yet."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.broker.protocol import Broker, Report
+from rota.broker.protocol import Broker, ClaimKey, Report
 from rota.domain.run import Outcome
+from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 
@@ -32,6 +33,7 @@ class Reporter:
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._bare: set[ClaimKey] = set()
         self.fenced = 0
 
     def add(self, report: Report) -> None:
@@ -63,16 +65,26 @@ class Reporter:
                 break
             except DatabaseUnavailableError as error:
                 _log.info("reports not answered; sending them again", reports=len(batch), error=str(error))
-                await asyncio.sleep(TRY_AGAIN_SECONDS)
+            except Exception:  # noqa: BLE001 - what was done must not be forgotten; logged whole
+                _log.exception("reports failed; sending them again", reports=len(batch))
+            await asyncio.sleep(TRY_AGAIN_SECONDS)
         self.fenced += len(answer.fenced)
         if answer.fenced:
             _log.warning("reports came too late and changed nothing", reports=len(answer.fenced))
-        done = [report for report in batch if report.key not in answer.rejected]
-        for report in batch:
-            if report.key in answer.rejected:
-                self.add(_without_data(report, answer.rejected[report.key]))
+        done = [report for report in batch if not self._repeat_without_data(report, answer.rejected.get(report.key))]
         if done:
             self._on_answered(done)
+
+    def _repeat_without_data(self, report: Report, reason: str | None) -> bool:
+        """A report that was refused for its data is told again without it, once."""
+        if reason is None:
+            return False
+        if report.key in self._bare:
+            _log.error("a report was refused again and is given up", run_id=str(report.claim.run_id), reason=reason)
+            return False
+        self._bare.add(report.key)
+        self.add(_without_data(report, reason))
+        return True
 
 
 def _without_data(report: Report, reason: str) -> Report:
@@ -80,8 +92,3 @@ def _without_data(report: Report, reason: str) -> Report:
     error = f"the outcome ({report.outcome}) could not be stored: {clean_text(reason)}"
     outcome = Outcome.failed if report.outcome is Outcome.success else report.outcome
     return msgspec.structs.replace(report, outcome=outcome, result=None, error=error, traceback=None)
-
-
-def clean_text(text: str) -> str:
-    """Text that PostgreSQL takes: no NUL, no lone surrogates."""
-    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")

@@ -23,7 +23,7 @@ import math
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -32,10 +32,11 @@ import msgspec
 from rota.broker.protocol import Broker, ClaimKey, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim, Outcome
+from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 from rota.worker.context import Context, Final
-from rota.worker.reporter import Reporter, clean_text
+from rota.worker.reporter import Reporter
 from rota.worker.runners import Runner
 from rota.worker.wheel import Wheel
 
@@ -57,12 +58,13 @@ _log = get_logger("worker")
 class _Running:
     """A run in a slot."""
 
-    __slots__ = ("begun", "claim", "context", "noted", "started", "stop_as", "task")
+    __slots__ = ("began", "begun", "claim", "context", "noted", "started", "stop_as", "task")
 
-    def __init__(self, claim: Claim, started: float) -> None:
+    def __init__(self, claim: Claim, started: float, began: float) -> None:
         self.claim = claim
         self.context = Context(claim)
         self.started = started
+        self.began = began
         self.begun = False
         self.noted = False
         self.stop_as: Outcome | None = None
@@ -76,6 +78,16 @@ class _Running:
             # A task cancelled before its first step never enters its body and could not report: it looks by itself.
             if self.task and self.begun:
                 self.task.cancel()
+
+
+async def _keep_going(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A fault in one loop must not take down the runs of the whole worker: it is logged, and the loop goes on."""
+    while True:
+        try:
+            await loop()
+        except Exception:  # noqa: BLE001 - logged whole
+            _log.exception("a loop of the worker failed and goes on", loop=loop.__qualname__)
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 class Worker:
@@ -101,7 +113,7 @@ class Worker:
         self._leave_process = leave_process
         self._wheel = Wheel(self._clock, self._due)
         self._reporter = Reporter(broker, self._answered)
-        self._ready: list[tuple[float, int, Claim]] = []
+        self._ready: list[tuple[float, int, float, Claim]] = []
         self._running: dict[ClaimKey, _Running] = {}
         self._reporting: set[ClaimKey] = set()
         self._occupied = 0
@@ -115,17 +127,15 @@ class Worker:
         self.id: UUID | None = None
 
     async def run(self) -> None:
-        """Works until it has drained; raises only for faults of its own."""
+        """Works until it has drained."""
         await self._join()
         loops = (self._claim_loop, self._beat_loop, self._watch_loop, self._signal_loop, self._reporter.run)
-        tasks = [asyncio.create_task(loop(), name=loop.__qualname__) for loop in loops]
+        tasks = [asyncio.create_task(_keep_going(loop), name=loop.__qualname__) for loop in loops]
         drained = asyncio.create_task(self._drained.wait(), name="drained")
-        done, _ = await asyncio.wait([*tasks, drained], return_when=asyncio.FIRST_COMPLETED)
-        for task in (*tasks, drained):
+        await drained
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, drained, return_exceptions=True)
-        for task in done - {drained}:
-            task.result()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def drain(self) -> None:
         """Claims nothing more, hands back what has not started, waits for the rest, and leaves."""
@@ -140,7 +150,7 @@ class Worker:
         except TimeoutError:
             _log.warning("stopping runs that did not end in time", running=len(self._running))
             for running in list(self._running.values()):
-                running.stop(Outcome.interrupted)
+                running.stop(Outcome.interrupted, within=self._broker.lease_seconds)
         await self._leave_in_good_order()
         self._drained.set()
 
@@ -148,6 +158,7 @@ class Worker:
         """What can't be stopped or reported within a lease is left to the reaper."""
         try:
             await asyncio.wait_for(self._until_done(), self._broker.lease_seconds * 2)
+            await asyncio.wait_for(self._reconcile(), self._broker.lease_seconds)
             await asyncio.wait_for(self._broker.leave(), self._broker.lease_seconds)
         except (TimeoutError, DatabaseUnavailableError):
             _log.error("left without a last word; the reaper will take over", running=len(self._running))
@@ -191,16 +202,21 @@ class Worker:
         return self._profile.slots + self._prefetch() - held
 
     def _prefetch(self) -> int:
-        if self._mean_seconds is None or self._mean_seconds > PREFETCH_SECONDS:
+        if self._mean_seconds is None or self._mean_seconds > PREFETCH_SECONDS or self._is_held_up():
             return 0
         ahead = self._profile.slots * PREFETCH_SECONDS / max(self._mean_seconds, 1e-4)
         return int(min(ahead, MOST_PREFETCHED))
+
+    def _is_held_up(self) -> bool:
+        """Whether a run has been in its slot for longer than runs usually take: the first is the oldest."""
+        oldest = next(iter(self._running.values()), None)
+        return oldest is not None and self._monotonic() - oldest.began > PREFETCH_SECONDS
 
     async def _reconcile(self) -> None:
         """Rows claimed in our name that we do not hold: the answer to a claim was lost."""
         async with self._claiming:
             held = frozenset(
-                {(claim.run_id, claim.number) for _, _, claim in self._ready}
+                {(claim.run_id, claim.number) for _, _, _, claim in self._ready}
                 | self._wheel.keys()
                 | self._running.keys()
                 | self._reporting
@@ -213,24 +229,24 @@ class Worker:
     # Starting
 
     def _due(self, claims: list[Claim]) -> None:
+        now = self._monotonic()
         for claim in claims:
-            heapq.heappush(self._ready, (claim.rank, claim.number, claim))
+            heapq.heappush(self._ready, (claim.rank, claim.number, now, claim))
         self._start_ready()
 
     def _start_ready(self) -> None:
         # A process that was paused may wake up here, before anything else has noticed that its lease is over.
         while self._ready and self._occupied < self._profile.slots and self._silence() < CUT_OFF:
-            self._start(heapq.heappop(self._ready)[2])
+            self._start(heapq.heappop(self._ready)[3])
 
     def _start(self, claim: Claim) -> None:
-        running = _Running(claim, self._clock.now())
+        running = _Running(claim, self._clock.now(), self._monotonic())
         self._running[claim.run_id, claim.number] = running
         self._occupied += 1
         running.task = asyncio.create_task(self._execute(running))
 
     async def _execute(self, running: _Running) -> None:
         claim = running.claim
-        began = self._monotonic()
         result = error = trace = None
         outcome = Outcome.success
         running.begun = True
@@ -240,13 +256,14 @@ class Worker:
             payload = _decode_payload(claim)
             value = await self._runners[claim.task].run(claim.task, payload, running.context)
             result = _encode_result(value)
-        except asyncio.CancelledError:
-            outcome = running.stop_as or Outcome.interrupted
-            error = _STOP_WORDS[outcome]
-        except Exception as problem:  # noqa: BLE001 - whatever a task raises is its outcome
+        except GeneratorExit:
+            raise
+        except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
             outcome = running.stop_as or (Outcome.final if isinstance(problem, Final) else Outcome.failed)
             error, trace = _describe(problem)
-        self._note_length(self._monotonic() - began)
+            if running.stop_as and isinstance(problem, asyncio.CancelledError):
+                error, trace = _STOP_WORDS[outcome], None
+        self._note_length(self._monotonic() - running.began)
         report = Report(claim, outcome, running.started, self._clock.now(), result, error, trace)
         del self._running[report.key]
         self._report(report)
@@ -350,25 +367,32 @@ class Worker:
 
     def _give_back_hoarded(self) -> None:
         """Due, but no slot came free: somebody else may have one."""
-        now = self._clock.now()
-        overdue = [entry for entry in self._ready if now - entry[2].ready_at.timestamp() > HOARD_SECONDS]
-        if overdue and (self._mean_seconds or 0) > PREFETCH_SECONDS:
-            self._ready = [entry for entry in self._ready if entry not in overdue]
+        since = self._monotonic() - HOARD_SECONDS
+        overdue = [entry for entry in self._ready if entry[2] < since]
+        if overdue:
+            self._ready = [entry for entry in self._ready if entry[2] >= since]
             heapq.heapify(self._ready)
-            self._release([claim for _, _, claim in overdue])
+            self._release([claim for _, _, _, claim in overdue])
 
     async def _write_notes(self) -> None:
+        told = []
         notes = []
         for running in self._running.values():
             progress = running.context.take_progress()
             if progress or not running.noted:
-                running.noted = True
+                told.append(running)
                 notes.append(Note(running.claim, running.started, *(progress or (None, None))))
-        if notes:
-            try:
-                await self._broker.update(notes)
-            except DatabaseUnavailableError as error:
-                _log.debug("progress not written", error=str(error))
+        if not notes:
+            return
+        try:
+            await self._broker.update(notes)
+        except DatabaseUnavailableError as error:
+            _log.debug("progress not written", error=str(error))
+            for running in told:
+                running.context.keep_progress()
+            return
+        for running in told:
+            running.noted = True
 
     # Being told
 
@@ -391,14 +415,14 @@ class Worker:
         if claim := self._wheel.remove(key):
             return claim
         for entry in self._ready:
-            if (entry[2].run_id, entry[2].number) == key:
+            if (entry[3].run_id, entry[3].number) == key:
                 self._ready.remove(entry)
                 heapq.heapify(self._ready)
-                return entry[2]
+                return entry[3]
         return None
 
     def _take_all_waiting(self) -> list[Claim]:
-        waiting = [*self._wheel.clear(), *(claim for _, _, claim in self._ready)]
+        waiting = [*self._wheel.clear(), *(claim for _, _, _, claim in self._ready)]
         self._ready.clear()
         return waiting
 
@@ -427,8 +451,11 @@ def _encode_result(value: Any) -> str | None:
     return encoded.decode()
 
 
-def _describe(problem: Exception) -> tuple[str, str]:
-    words = str(problem) or "no message"
+def _describe(problem: BaseException) -> tuple[str, str]:
+    try:
+        words = str(problem) or "no message"
+        trace = "".join(traceback.format_exception(problem))
+    except Exception:  # noqa: BLE001 - an error that can't even be told is told as that
+        words, trace = "an error whose text can't be had", ""
     error = words if isinstance(problem, Final) else f"{type(problem).__name__}: {words}"
-    trace = "".join(traceback.format_exception(problem))
     return clean_text(error)[:ERROR_LIMIT], clean_text(trace)[-ERROR_LIMIT:]

@@ -39,8 +39,7 @@ async def redrive(services: Services, call: Call) -> CountOut:
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
         made = await services.runs.rerun(call.caller.namespace, run_ids, "redrive", services.now)
-        for run_id in made:
-            pools.add((await services.runs.get(call.caller.namespace, run_id))["pool"])
+        pools.update(rerun.pool for rerun in made)
         return len(made)
 
     count = await _each_page(services, call, redrive_page)

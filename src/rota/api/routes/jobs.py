@@ -54,6 +54,7 @@ from rota.store.schedules import timetable_of
 from rota.store.submissions import KnownKey
 
 MOST_PER_BATCH = 10_000
+CHANGE_TRIES = 10
 BATCH_LIMIT_BYTES = 64 * 1024 * 1024
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
@@ -137,7 +138,7 @@ async def get_job(services: Services, call: Call) -> Any:
 async def get_status(services: Services, call: Call) -> JobStatusOut:
     """A job's latest run in short."""
     job_id = parse_job(call.path["jobId"])
-    run = await services.jobs.latest_run(call.caller.namespace, job_id)
+    run = await services.jobs.latest_run(call.caller.namespace, job_id, services.now)
     job = None
     if run is None or run["job_id"] != run["id"]:
         job = await services.jobs.get(call.caller.namespace, job_id)
@@ -177,7 +178,7 @@ async def cancel_job(services: Services, call: Call) -> JobCancelled:
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
     if await services.jobs.get(namespace, job_id) is None:
-        run = await services.jobs.latest_run(namespace, job_id)
+        run = await services.jobs.latest_run(namespace, job_id, services.now)
         if run is None:
             raise NotFoundError("there is no such job")
         if run["place"] == "finished" and run["status"] != "cancelled":
@@ -196,13 +197,13 @@ async def run_job(services: Services, call: Call) -> RunStarted:
     if pool is None:
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
-        latest = await services.jobs.latest_run(namespace, job_id)
+        latest = await services.jobs.latest_run(namespace, job_id, services.now)
         if latest is None:
             raise NotFoundError("there is no such job")
         made = await services.runs.rerun(namespace, [latest["id"]], "manual", now)
         if not made:
             raise ConflictError("the job moved while it was looked at; try again")
-        run_id, pool = next(iter(made)), latest["pool"]
+        run_id, pool = made[0].run_id, made[0].pool
     services.tell_pools({pool})
     return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
 
@@ -239,7 +240,7 @@ async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
         shown = show_recurring(row, services.now, whole=True)
     else:
         first = await services.jobs.first_run(namespace, job_id)
-        latest = await services.jobs.latest_run(namespace, job_id)
+        latest = await services.jobs.latest_run(namespace, job_id, services.now)
         if latest is None:
             raise NotFoundError("there is no such job")
         shown = show_one_shot(first or latest, latest, whole=True)
@@ -272,17 +273,24 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
 
 
 async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
-    run = await services.jobs.first_run(call.caller.namespace, job_id)
-    if run is None:
-        raise NotFoundError("there is no such job")
-    if expected is not None and run["job_version"] != expected:
-        raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
-    definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch)
-    run_at = services.preparer.patched_time(run["run_at"], patch)
-    pool = await services.jobs.change_one_shot(
-        call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
-    )
-    services.tell_pools({pool})
+    for left in reversed(range(CHANGE_TRIES)):
+        run = await services.jobs.first_run(call.caller.namespace, job_id)
+        if run is None:
+            raise NotFoundError("there is no such job")
+        if expected is not None and run["job_version"] != expected:
+            raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
+        definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch)
+        run_at = services.preparer.patched_time(patch)
+        try:
+            pool = await services.jobs.change_one_shot(
+                call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
+            )
+        except VersionMismatchError:
+            if expected is not None or not left:
+                raise
+            continue  # another change came first and nobody named a version: ours goes on top of it
+        services.tell_pools({pool})
+        return
 
 
 def _patched(

@@ -16,14 +16,13 @@ from rota.api.paging import (
 )
 from rota.api.schemas import CountOut, RunCancelled, RunList, RunOut, RunSelection, RunStarted
 from rota.api.services import Services
-from rota.api.views import show_attempt_row, show_run_row
+from rota.api.views import show_attempt_row, show_run_row, show_timeline
 from rota.domain.ids import floor_id, parse_run, show_job, show_run
 from rota.errors import BadInputError, ConflictError
 from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
 
 OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
 PAGE = 500
-RERUN_TRIES = 3
 
 
 async def list_runs(services: Services, call: Call) -> RunList:
@@ -43,6 +42,7 @@ async def get_run(services: Services, call: Call) -> RunOut:
     out = show_run_row(row, whole=True)
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
+    out.timeline = show_timeline(row, attempts)
     if waiting_for := await explain(services, row):
         out.waiting_for = waiting_for
     return out
@@ -81,9 +81,9 @@ async def retry_run(services: Services, call: Call) -> RunStarted:
     row = await services.runs.get(call.caller.namespace, run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
-    made = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
-    services.tell_pools({row["pool"]})
-    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(next(iter(made))), status="queued")
+    (made,) = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
+    services.tell_pools({made.pool})
+    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
 
 
 async def explain(services: Services, row: Any) -> str | None:

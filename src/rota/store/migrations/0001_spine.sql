@@ -2,7 +2,7 @@
 --
 -- A run's place is its state. It is in exactly one of upcoming_runs, held_runs, live_runs and
 -- finished_runs; it moves by DELETE ... RETURNING + INSERT in one statement. The columns that travel
--- with it are the same in all four, in the same order (queries/columns.sql names them once).
+-- with it are the same in all four, in the same order (queries/columns.txt names them once).
 --
 -- Ids are UUIDv7 whose time part is the moment the run was planned for, so that the id alone says which
 -- day partition of the history holds it.
@@ -171,6 +171,7 @@ CREATE TABLE rota.dead_letters (
     buried_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, run_id)
 );
+CREATE INDEX dead_letters_of_job ON rota.dead_letters (namespace, job_id, run_id);
 
 CREATE TABLE rota.submission_keys (
     namespace    text COLLATE "C" NOT NULL,
@@ -225,24 +226,30 @@ CREATE FUNCTION rota.id_floor(moment timestamptz) RETURNS uuid
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN (lpad(to_hex(floor(extract(epoch FROM moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
 
--- Makes the partitions of history for one UTC day. Made apart and then attached, because ATTACH lets
+-- Makes the partitions of history that one UTC day belongs to: its own, or that of its whole month when the month is
+-- still more than 31 days away. (Runs end in the far future only when they are cancelled; a day each would be a table
+-- each.) The days of a month that has its partition need none of their own later. Made apart and then attached, because ATTACH lets
 -- readers and writers of the parent go on where CREATE ... PARTITION OF would lock them out.
 CREATE FUNCTION rota.make_day(day date) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    first_id uuid := rota.id_floor(day::timestamp AT TIME ZONE 'UTC');
-    last_id  uuid := rota.id_floor((day + 1)::timestamp AT TIME ZONE 'UTC');
+    month    date := date_trunc('month', day);
+    far      boolean := month > (now() AT TIME ZONE 'UTC')::date + 31;
+    first_at date := CASE WHEN far THEN month ELSE day END;
+    last_at  date := CASE WHEN far THEN (month + interval '1 month')::date ELSE day + 1 END;
     parent   text;
     child    text;
     made     boolean := false;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('rota.make_day', 0));
     FOREACH parent IN ARRAY ARRAY['finished_runs', 'attempts'] LOOP
-        child := parent || '_' || to_char(day, 'YYYYMMDD');
-        IF to_regclass('rota.' || child) IS NULL THEN
+        child := parent || '_' || to_char(day, CASE WHEN far THEN 'YYYYMM' ELSE 'YYYYMMDD' END);
+        IF to_regclass('rota.' || child) IS NULL
+           AND to_regclass('rota.' || parent || '_' || to_char(day, 'YYYYMM')) IS NULL THEN
             EXECUTE format('CREATE TABLE rota.%I (LIKE rota.%I INCLUDING ALL)', child, parent);
             EXECUTE format('ALTER TABLE rota.%I ATTACH PARTITION rota.%I FOR VALUES FROM (%L) TO (%L)',
-                           parent, child, first_id, last_id);
+                           parent, child, rota.id_floor(first_at::timestamp AT TIME ZONE 'UTC'),
+                           rota.id_floor(last_at::timestamp AT TIME ZONE 'UTC'));
             made := true;
         END IF;
     END LOOP;

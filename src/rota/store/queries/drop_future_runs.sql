@@ -4,19 +4,19 @@
 WITH seen AS (
     SELECT (SELECT count(*) FROM rota.upcoming_runs
              WHERE namespace = $1 AND job_id = $2 AND job_id <> id
-               AND cause = 'schedule' AND attempt = 0 AND run_at > now())
+               AND cause = 'schedule' AND attempt = 0 AND run_at > clock_timestamp())
          + (SELECT count(*) FROM rota.live_runs
              WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
-               AND cause = 'schedule' AND attempt = 0 AND ready_at > now()) AS runs
+               AND cause = 'schedule' AND attempt = 0 AND ready_at > clock_timestamp()) AS runs
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs
      WHERE namespace = $1 AND job_id = $2 AND job_id <> id
-       AND cause = 'schedule' AND attempt = 0 AND run_at > now()
+       AND cause = 'schedule' AND attempt = 0 AND run_at > clock_timestamp()
     RETURNING nominal_at
 ), from_live AS (
     DELETE FROM rota.live_runs
      WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
-       AND cause = 'schedule' AND attempt = 0 AND ready_at > now()
+       AND cause = 'schedule' AND attempt = 0 AND ready_at > clock_timestamp()
     RETURNING nominal_at
 )
 SELECT (SELECT runs FROM seen) AS seen,

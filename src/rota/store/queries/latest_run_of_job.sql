@@ -1,11 +1,12 @@
--- The latest run of a job (a one-shot is its own first run). $1 namespace; $2 job id.
--- Index: primary keys, and ..._of_job.
+-- The latest run of a job that is due: of a one-shot itself or the last that was made of it, of a schedule the last
+-- whose time has come. $1 namespace; $2 job id; $3 ids below this (now). Index: primary keys, and ..._of_job.
 SELECT r.*, p.body AS large_payload
   FROM (
         (SELECT * FROM rota.runs WHERE namespace = $1 AND id = $2 AND job_id = id)
         UNION ALL
-        (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id ORDER BY id DESC LIMIT 1)
+        (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND id < $3
+          ORDER BY id DESC LIMIT 1)
        ) AS r
   LEFT JOIN rota.payloads AS p ON p.namespace = r.namespace AND p.id = r.payload_id
- ORDER BY r.id DESC
+ ORDER BY r.created_at DESC
  LIMIT 1

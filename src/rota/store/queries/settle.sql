@@ -1,6 +1,7 @@
 -- Settles attempts that did not succeed, fenced by claim number, each by its verdict:
 --   retry    -> upcoming after its delay, or ready at once;   bury -> finished (failed) + dead letter;
---   release  -> ready again, uncharged (held for the scheduler when it was recalled);
+--   release  -> ready again, uncharged;
+-- A run that was recalled, because its job changed, goes to the gate instead: the scheduler looks what its job says.
 --   cancel   -> finished (cancelled).
 -- A run whose cancel was asked for is cancelled whatever the verdict: cancelling ends all its retries.
 -- $1 namespaces; $2 run ids; $3 claim numbers; $4 dispositions; $5 charged; $6 loss; $7 delays in seconds;
@@ -26,7 +27,7 @@ WITH input AS (
            claim, worker_id, ready_at, progress, progress_note, recalled, cancel_requested, charged, delay,
            started_at, finished_at, outcome, error, traceback,
            CASE WHEN cancel_requested OR judged = 'cancel' THEN 'cancel'
-                WHEN judged = 'release' AND recalled THEN 'hold'
+                WHEN judged IN ('retry', 'release') AND recalled THEN 'hold'
                 WHEN judged = 'retry' AND delay > 0 THEN 'wait'
                 WHEN judged IN ('retry', 'release') THEN 'ready'
                 ELSE judged END AS fate
@@ -37,7 +38,7 @@ WITH input AS (
     SELECT namespace, id, claim, attempt + (NOT charged)::integer, worker_id, started_at, finished_at, outcome,
            error, traceback
       FROM moved
-     WHERE outcome <> 'released'
+     WHERE started_at IS NOT NULL OR outcome = 'lost'
 ), ended AS (
     INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, worker_id, claim, progress,
                                     progress_note, cancel_requested, error, traceback, reason)
@@ -58,7 +59,12 @@ WITH input AS (
      WHERE fate = 'wait'
 ), held AS (
     INSERT INTO rota.held_runs ({run}, gate)
-    SELECT {run}, 'recall' FROM moved WHERE fate = 'hold'
+    SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+           options, cause, retry_of, root_id, shard, nominal_at,
+           CASE WHEN delay > 0 THEN now() + make_interval(secs => delay) ELSE run_at END,
+           attempt, losses, created_at, 'recall'
+      FROM moved
+     WHERE fate = 'hold'
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, ready_at)
     SELECT {run}, CASE WHEN charged THEN now() ELSE ready_at END FROM moved WHERE fate = 'ready'

@@ -12,12 +12,17 @@ from typing import Any
 from rota.worker.context import Context, Final
 
 
+class TaskEscapedError(Exception):
+    """A function raised what is not an error to others: SystemExit, StopIteration, CancelledError."""
+
+
 class FunctionRunner:
     """Calls a function with the payload's fields as keyword arguments."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], *, threads: int) -> None:
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
         self._calls = {name: _Call(function) for name, function in functions.items()}
+        # Calls that have not returned: a process that must leave can't wait for them.
         self.stuck: set[Future[Any]] = set()
 
     @property
@@ -31,25 +36,34 @@ class FunctionRunner:
         arguments = call.arguments(payload, context)
         if call.is_async:
             return await call.function(**arguments)
-        return await self._in_thread(call.function, arguments, context)
+        return await self._in_thread(call.function, arguments)
 
-    def close(self) -> None:
-        """Starts nothing more; threads that still run are left to themselves."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
-        future = self._threads.submit(function, **arguments)
+    async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        future = self._threads.submit(_call, function, arguments)
         self.stuck.add(future)
         future.add_done_callback(self.stuck.discard)
         waiting = asyncio.wrap_future(future)
-        while True:
+        while not waiting.done():
             try:
-                return await asyncio.shield(waiting)
+                await asyncio.shield(waiting)
             except asyncio.CancelledError:
-                if future.cancel() or future.cancelled():
+                if future.cancel():
                     raise
-                # The thread goes on whatever we do: ask it, and wait for what it says.
-                context.ask_to_stop()
+                # The thread goes on whatever we do: it was asked to stop; wait for what it says.
+        value, problem = waiting.result()
+        if problem is None:
+            return value
+        if isinstance(problem, Exception) and not isinstance(problem, StopIteration):
+            raise problem
+        raise TaskEscapedError(f"{type(problem).__name__}: {problem}") from problem
+
+
+def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    """Runs in the thread. What it raises comes back as a value: some exceptions can't pass through a future."""
+    try:
+        return function(**arguments), None
+    except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to whoever waits
+        return None, problem
 
 
 class _Call:

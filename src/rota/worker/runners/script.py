@@ -17,11 +17,13 @@ from typing import Any
 
 import msgspec
 
+from rota.domain.text import clean_text
 from rota.lifeline import end_with_parent
 from rota.worker.context import Context, Final
 
 GRACE_SECONDS = 10.0
 KEPT_BYTES = 16 * 1024
+LAST_WORDS_SECONDS = 1.0
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER")
 TASK = "script"
 
@@ -51,27 +53,19 @@ class ScriptRunner:
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGKILL),
         )
-        talking = asyncio.ensure_future(_talk(process, parameters))
+        talk = _Talk(process, parameters)
+        ending = asyncio.ensure_future(process.wait())
         try:
-            output, errors = await asyncio.shield(talking)
+            await asyncio.shield(ending)
         except asyncio.CancelledError:
-            await self._stop(process, talking, min(self._grace, context.stop_within))
+            await _stop(process, ending, min(self._grace, context.stop_within))
             raise
         finally:
             _kill_group(process)
+            output, errors = await talk.last_words()
         if process.returncode:
             raise ScriptError(_describe(script, process.returncode, errors))
         return {"exitCode": 0, "stdout": output}
-
-    async def _stop(
-        self, process: asyncio.subprocess.Process, talking: asyncio.Future[Any], grace_seconds: float
-    ) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGTERM)
-        stopped, _ = await asyncio.wait({talking}, timeout=grace_seconds)
-        if not stopped:
-            _kill_group(process)
-            await asyncio.wait({talking})
 
 
 def find_script(directory: Path, name: Any) -> Path:
@@ -107,12 +101,48 @@ def _environment(parameters: bytes, context: Context) -> dict[str, str]:
     }
 
 
-async def _talk(process: asyncio.subprocess.Process, parameters: bytes) -> tuple[str, str]:
-    output, errors, _ = await asyncio.gather(
-        _read_tail(process.stdout), _read_tail(process.stderr), _feed(process.stdin, parameters)
-    )
-    await process.wait()
-    return output, errors
+class _Talk:
+    """Feeds the script and reads what it says, so that it never blocks."""
+
+    def __init__(self, process: asyncio.subprocess.Process, parameters: bytes) -> None:
+        self._output = _Tail()
+        self._errors = _Tail()
+        self._tasks = [
+            asyncio.create_task(self._output.read(process.stdout)),
+            asyncio.create_task(self._errors.read(process.stderr)),
+            asyncio.create_task(_feed(process.stdin, parameters)),
+        ]
+
+    async def last_words(self) -> tuple[str, str]:
+        """What was said. Whoever got away from the script's group may hold its output open: no long wait for that."""
+        await asyncio.wait(self._tasks, timeout=LAST_WORDS_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        return self._output.text(), self._errors.text()
+
+
+class _Tail:
+    """The last KEPT_BYTES of a stream."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    async def read(self, stream: asyncio.StreamReader | None) -> None:
+        while stream is not None and (chunk := await stream.read(65536)):
+            self._kept = (self._kept + chunk)[-KEPT_BYTES:]
+
+    def text(self) -> str:
+        return clean_text(self._kept.decode("utf-8", "replace"))
+
+
+async def _stop(process: asyncio.subprocess.Process, ending: asyncio.Future[int], grace_seconds: float) -> None:
+    """SIGTERM to the whole group, and SIGKILL when the grace period is over."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
+    stopped, _ = await asyncio.wait({ending}, timeout=grace_seconds)
+    if not stopped:
+        _kill_group(process)
+        await asyncio.wait({ending})
 
 
 async def _feed(stream: asyncio.StreamWriter | None, parameters: bytes) -> None:
@@ -122,14 +152,6 @@ async def _feed(stream: asyncio.StreamWriter | None, parameters: bytes) -> None:
         stream.write(parameters)
         await stream.drain()
     stream.close()
-
-
-async def _read_tail(stream: asyncio.StreamReader | None) -> str:
-    """The last KEPT_BYTES of a stream, read to its end so that the script never blocks."""
-    kept = b""
-    while stream is not None and (chunk := await stream.read(65536)):
-        kept = (kept + chunk)[-KEPT_BYTES:]
-    return kept.decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
 def _kill_group(process: asyncio.subprocess.Process) -> None:
