@@ -12,6 +12,7 @@ from rota.scheduler.leases import BeatObserver, LeaseKeeper
 from rota.scheduler.reaping import Reaper
 from rota.store.notifying import Notifier
 from rota.store.shards import Shards
+from support import eventually
 
 LEASE = 3.0
 
@@ -127,3 +128,17 @@ async def test_who_leaves_in_good_order_leaves_its_shards_at_once(keeper):
     await first.leave()
     assert await second.tick() == 32
     assert len(second.owned) == 64
+
+
+async def test_a_worker_with_a_short_lease_does_not_keep_others_from_being_reaped(engine, sql):
+    short, silent = engine.broker(lease_seconds=1.0), engine.broker(lease_seconds=1.5)
+    await engine.join(short)
+    await engine.join(silent)
+    async with engine.running(engine.scheduler()):
+
+        async def silent_is_gone():
+            await short.beat(busy=0, fenced=0, draining=False)
+            rows = await sql.fetch("SELECT id FROM rota.workers WHERE gone_at IS NOT NULL")
+            return [row["id"] for row in rows] == [silent._id]
+
+        await eventually(silent_is_gone)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 
 from engine import plain, report
-from rota.domain.ids import fire_id
+from rota.domain.ids import fire_id, new_id
 from rota.domain.run import Outcome
 from rota.scheduler.firing import HORIZON
-from support import eventually
+from rota.store.database import Statements
+from rota.store.queries import load
+from support import eventually, job
 
 EACH_SECOND = {"scheduleType": "cron", "cronExpression": "* * * * * *"}
 
@@ -302,3 +306,146 @@ async def test_schedules_fire_on_time_end_to_end(engine, sql):
     times = [run["nominal_at"] for run in done]
     assert times == [times[0] + timedelta(seconds=number) for number in range(len(times))]
     assert all(run["started_at"] >= run["nominal_at"] for run in done)
+
+
+async def test_pause_wins_against_a_retry_in_the_middle_of_it(engine, monkeypatch):
+    job_id = await engine.recurring(
+        scheduleType="interval", everySeconds=3600, retry={"strategy": "fixed", "baseSeconds": 0.1, "jitter": 0}
+    )
+    run_id = (await engine.api.post(f"/v1/jobs/{job_id}/run")).json()["runId"]
+    broker = engine.broker()
+    await engine.join(broker)
+    (claim,) = await broker.claim(1)
+    fetch = Statements.fetch
+    failed = []
+
+    async def fail_meanwhile(self, name, *arguments, **options):
+        if name in ("refresh_runs_of_job", "hold_runs_of_job") and not failed:
+            failed.append(await broker.report([report(claim, Outcome.failed, error="e")]))
+        return await fetch(self, name, *arguments, **options)
+
+    monkeypatch.setattr(Statements, "fetch", fail_meanwhile)
+    assert (await engine.api.post(f"/v1/jobs/{job_id}/pause")).json()["status"] == "paused"
+    run = await engine.run(run_id)
+    assert (run["status"], run["waitingFor"]) == ("blocked", "its job is paused")
+
+
+async def test_pause_wins_against_a_promotion_under_way(engine, database_url):
+    job_id = await engine.recurring(
+        scheduleType="interval", everySeconds=3600, retry={"strategy": "fixed", "baseSeconds": 0.2, "jitter": 0}
+    )
+    run_id = (await engine.api.post(f"/v1/jobs/{job_id}/run")).json()["runId"]
+    broker = engine.broker()
+    await engine.join(broker)
+    (claim,) = await broker.claim(1)
+    await broker.report([report(claim, Outcome.failed, error="e")])
+    other = await asyncpg.connect(database_url)
+    moving = other.transaction()
+    await moving.start()
+    assert await other.fetch(load("promote_runs"), ["default"], [plain(run_id)])
+    pausing = asyncio.create_task(engine.api.post(f"/v1/jobs/{job_id}/pause"))
+
+    async def waits():
+        return await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+    await eventually(waits)
+    await moving.commit()
+    await other.close()
+    assert (await pausing).json()["status"] == "paused"
+    assert (await engine.run(run_id))["status"] == "blocked"
+    assert await broker.claim(1) == []
+
+
+async def test_a_run_that_fails_after_its_job_was_paused_is_held_and_keeps_its_backoff(engine):
+    job_id = await engine.recurring(
+        scheduleType="interval", everySeconds=3600, retry={"strategy": "fixed", "baseSeconds": 100, "jitter": 0}
+    )
+    run_id = (await engine.api.post(f"/v1/jobs/{job_id}/run")).json()["runId"]
+    broker = engine.broker()
+    await engine.join(broker)
+    (claim,) = await broker.claim(1)
+    await engine.api.post(f"/v1/jobs/{job_id}/pause")
+    await broker.report([report(claim, Outcome.failed, error="e")])
+    scheduler = await engine.leading()
+    await scheduler.admitter.tick()
+    run = await engine.run(run_id)
+    assert (run["status"], run["attempt"], run["waitingFor"]) == ("blocked", 1, "its job is paused")
+    await engine.api.post(f"/v1/jobs/{job_id}/resume")
+    run = await engine.run(run_id)
+    assert run["status"] == "retrying"
+    assert datetime.fromisoformat(run["scheduledTime"]) > datetime.now(UTC) + timedelta(seconds=90)
+
+
+async def test_a_change_that_is_not_of_the_schedule_loses_no_time_that_is_due(engine, sql):
+    job_id = await engine.recurring(scheduleType="interval", everySeconds=3600)
+    await sql.execute(
+        """UPDATE rota.jobs SET next_fire_at = now() - interval '30 s', fired_through = now() - interval '3630 s',
+                                anchor_at = now() - interval '7230 s'"""
+    )
+    await engine.api.put(f"/v1/jobs/{job_id}", json={"name": "new name"})
+    scheduler = await engine.leading()
+    await scheduler.firer.tick()
+    assert [run["name"] for run in await runs_of(sql, job_id)] == ["new name"]
+
+
+async def test_a_time_that_has_its_run_is_not_made_again_even_if_the_mark_were_wrong(engine, sql):
+    job_id = await engine.recurring(**EACH_SECOND)
+    scheduler = await engine.leading()
+    await scheduler.firer.tick()
+    async with engine.running(scheduler, engine.worker()):
+
+        async def some_done():
+            return await sql.fetchval("SELECT count(*) FROM rota.finished_runs") >= 2
+
+        await eventually(some_done)
+    before = [run["id"] for run in await runs_of(sql, job_id)]
+    await sql.execute(
+        """UPDATE rota.jobs SET next_fire_at = date_trunc('second', now()) - interval '1 second',
+                                fired_through = date_trunc('second', now()) - interval '2 seconds'"""
+    )
+    again = await engine.leading()
+    await again.firer.tick()
+    after = [run["id"] for run in await runs_of(sql, job_id)]
+    assert len(after) == len(set(after))
+    assert set(before) <= set(after)
+
+
+async def test_run_now_beside_a_cancel_leaves_no_run_behind(engine, sql, database_url):
+    job_id = await engine.recurring(scheduleType="interval", everySeconds=3600)
+    other = await asyncpg.connect(database_url)
+    asking = other.transaction()
+    await asking.start()
+    assert await other.fetch(load("run_now"), "default", plain(job_id), new_id(datetime.now(UTC).timestamp()))
+    cancelling = asyncio.create_task(engine.api.request("DELETE", f"/v1/jobs/{job_id}"))
+    await asyncio.sleep(0.2)
+    await asking.commit()
+    await other.close()
+    assert (await cancelling).status_code == 200
+    assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 0
+    assert (await engine.api.post(f"/v1/jobs/{job_id}/run")).status_code == 409
+
+
+async def test_the_status_of_a_schedule_is_that_of_the_last_run_whose_time_has_come(engine, sql):
+    job_id = await engine.recurring(**EACH_SECOND)
+    status = (await engine.api.get(f"/v1/jobs/{job_id}/status")).json()
+    assert (status["status"], status["runId"]) == ("scheduled", None)
+    async with engine.running(engine.scheduler(), engine.worker()):
+
+        async def succeeded():
+            return (await engine.api.get(f"/v1/jobs/{job_id}/status")).json()["status"] == "success"
+
+        await eventually(succeeded)
+
+
+async def test_jobs_cancelled_in_the_far_future_do_not_open_a_partition_a_day(engine, sql):
+    now = datetime.now(UTC)
+    items = [
+        job(scheduleType="future", scheduleTime=(now + timedelta(days=100 + number)).isoformat())
+        for number in range(200)
+    ]
+    results = (await engine.api.post("/v1/jobs/batch", json=items)).json()["results"]
+    for result in results:
+        assert (await engine.api.post(f"/v1/runs/{result['runId']}/cancel")).status_code == 202
+    partitions = await sql.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'rota.finished_runs'::regclass")
+    assert partitions <= 9 + 8
+    assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == 200

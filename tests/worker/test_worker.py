@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
+
+import pytest
 
 from rota.errors import DatabaseUnavailableError
 from support import eventually
@@ -33,39 +37,109 @@ async def test_a_worker_claims_no_more_than_it_can_start_of_long_runs(engine, sq
         await eventually(all_done)
 
 
-async def test_short_runs_are_prefetched_and_what_finds_no_slot_is_given_back(engine, sql):
+async def test_what_was_prefetched_and_finds_no_slot_goes_to_a_worker_that_has_one(engine, sql):
     release = asyncio.Event()
 
     async def turn(wait: bool = False):
         if wait:
             await release.wait()
 
-    for _ in range(50):
+    async def done(count):
+        return await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == count
+
+    for _ in range(60):
         await engine.submit(task="turn")
-    worker = engine.worker({"turn": turn}, slots=2)
-    async with engine.running(worker):
-
-        async def done(count):
-            return await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == count
-
-        await eventually(lambda: done(50))
-        assert worker._prefetch() > 0
-        for _ in range(30):
+    busy = engine.worker({"turn": turn}, slots=2)
+    async with engine.running(busy):
+        await eventually(lambda: done(60))
+        assert busy._prefetch() > 0, "runs are short: some are fetched ahead"
+        for _ in range(2):
             await engine.submit(task="turn", payload={"wait": True})
-        await eventually(lambda: len(worker._running) == 2)
-        hoarded = await eventually(lambda: len(worker._ready))
-        assert hoarded
-        # Runs turn out to be long: what is due and waits here is let go for others.
-        worker._mean_seconds = 10.0
-        await eventually(lambda: not worker._ready)
-
-        async def free():
-            return await sql.fetchval("SELECT count(*) FROM rota.live_runs WHERE worker_id IS NULL") == 28
-
-        await eventually(free)
-        assert await sql.fetchval("SELECT max(attempt) FROM rota.live_runs") == 0
+        await eventually(lambda: len(busy._running) == 2)
+        for _ in range(40):
+            await engine.submit(task="turn")
+        async with engine.running(engine.worker({"turn": turn})):
+            await eventually(lambda: done(100), within=10)
+        assert await sql.fetchval("SELECT max(attempt) FROM rota.finished_runs") == 1
         release.set()
-        await eventually(lambda: done(80))
+
+
+async def test_a_task_that_says_nonsense_about_its_progress_harms_nobody(engine):
+    async def odd(context):
+        context.progress(0.5, "a\x00b\ud800")
+        await asyncio.sleep(2.5)
+
+    odd.__annotations__["context"] = "rota.Context"
+    beside = await engine.submit(task="rota.sleep", payload={"seconds": 2.5}, maxRetries=0)
+    run_id = await engine.submit(task="odd", maxRetries=0)
+    async with engine.running(engine.worker({"odd": odd})):
+        await engine.until(run_id, "success")
+        await engine.until(beside, "success")
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise RuntimeError("can't be told")
+
+
+@pytest.mark.parametrize(
+    "kind", [asyncio.CancelledError, SystemExit, StopIteration, KeyboardInterrupt, UnspeakableError]
+)
+@pytest.mark.parametrize("colour", ["async", "sync"])
+async def test_whatever_a_task_raises_is_a_failed_attempt_and_no_more(engine, kind, colour):
+    starts = 0
+
+    def odd():
+        nonlocal starts
+        starts += 1
+        raise kind
+
+    async def odd_async():
+        odd()
+
+    run_id = await engine.submit(task="odd", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 0.01})
+    worker = engine.worker({"odd": odd if colour == "sync" else odd_async})
+    async with engine.running(engine.scheduler(), worker):
+        run = await engine.until(run_id, "failed", within=10)
+        assert await engine.until(await engine.submit(), "success"), "the worker lives on"
+    assert starts == 2
+    assert [attempt["outcome"] for attempt in run["attempts"]] == ["failed", "failed"]
+
+
+async def test_a_stream_of_work_does_not_keep_a_worker_from_hearing_a_cancel(engine, sql):
+    broker = engine.broker()
+    run_id = await engine.submit(task="rota.sleep", payload={"seconds": 30})
+    worker = engine.worker(broker=broker)
+    async with engine.running(worker):
+        await eventually(lambda: worker._running)
+
+        async def stream():
+            while True:
+                broker._heard("rota_ready", "default")
+                await asyncio.sleep(0.05)
+
+        streaming = asyncio.create_task(stream())
+        # The hint is lost: nobody is told, the row alone says it.
+        await sql.execute("UPDATE rota.live_runs SET cancel_requested_at = now()")
+        await engine.until(run_id, "cancelled", within=5)
+        streaming.cancel()
+
+
+async def test_a_beat_whose_backend_hangs_comes_back_well_within_the_lease(engine, sql):
+    broker = engine.broker()
+    await engine.join(broker)
+    assert await broker.beat(busy=0, fenced=0, draining=False)
+    rows = await sql.fetch(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'rota' AND datname = current_database()"
+    )
+    for row in rows:
+        os.kill(row["pid"], signal.SIGSTOP)
+    try:
+        with pytest.raises(DatabaseUnavailableError):
+            await asyncio.wait_for(broker.beat(busy=0, fenced=0, draining=False), broker.lease_seconds)
+    finally:
+        for row in rows:
+            os.kill(row["pid"], signal.SIGCONT)
 
 
 async def test_a_worker_that_was_given_up_stops_everything_and_comes_back_as_another(engine, sql):

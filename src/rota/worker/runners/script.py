@@ -43,29 +43,91 @@ class ScriptRunner:
         """One process; its standard output, cut at a limit, is the result."""
         script = find_script(self._directory, payload.get("script", ""))
         parameters = msgspec.json.encode(payload.get("params", {}))
-        process = await asyncio.create_subprocess_exec(
-            *_command(script),
-            cwd=self._directory,
-            env=_environment(parameters, context),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        process = _Process()
+        await process.start(
+            _command(script), parameters, cwd=self._directory, environment=_environment(parameters, context)
+        )
+        try:
+            await process.ended.wait()
+        except asyncio.CancelledError:
+            await process.stop(min(self._grace, context.stop_within))
+            raise
+        finally:
+            await process.close()
+        if process.code:
+            raise ScriptError(_describe(script, process.code, process.errors))
+        return {"exitCode": 0, "stdout": process.output}
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """A process in a group of its own. It has ended when it ended, even if something it started holds its output."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self._silent = asyncio.Event()
+        self._kept = {1: b"", 2: b""}
+        self._transport: asyncio.SubprocessTransport
+
+    @property
+    def code(self) -> int:
+        """The exit code; negative for a signal."""
+        return self._transport.get_returncode() or 0
+
+    @property
+    def output(self) -> str:
+        """The end of what it said on standard output."""
+        return clean_text(self._kept[1].decode("utf-8", "replace"))
+
+    @property
+    def errors(self) -> str:
+        """The end of what it said on standard error."""
+        return clean_text(self._kept[2].decode("utf-8", "replace"))
+
+    async def start(self, command: list[str], parameters: bytes, *, cwd: Path, environment: dict[str, str]) -> None:
+        """Starts it and hands the parameters over."""
+        self._transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: self,
+            *command,
+            cwd=cwd,
+            env=environment,
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGKILL),
         )
-        talk = _Talk(process, parameters)
-        ending = asyncio.ensure_future(process.wait())
+        pipe: Any = self._transport.get_pipe_transport(0)
+        pipe.write(parameters)
+        pipe.close()  # after what was written is out
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM to the whole group, and SIGKILL when the grace period is over."""
+        self._signal(signal.SIGTERM)
         try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            await _stop(process, ending, min(self._grace, context.stop_within))
-            raise
-        finally:
-            _kill_group(process)
-            output, errors = await talk.last_words()
-        if process.returncode:
-            raise ScriptError(_describe(script, process.returncode, errors))
-        return {"exitCode": 0, "stdout": output}
+            await asyncio.wait_for(self.ended.wait(), grace_seconds)
+        except TimeoutError:
+            self._signal(signal.SIGKILL)
+            await self.ended.wait()
+
+    async def close(self) -> None:
+        """Ends what is left of the group, and takes in its last words; who got away from it is not waited for."""
+        self._signal(signal.SIGKILL)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._silent.wait(), LAST_WORDS_SECONDS)
+        self._transport.close()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keeps the end of each stream; reading everything, so that the script never blocks."""
+        self._kept[fd] = (self._kept[fd] + data)[-KEPT_BYTES:]
+
+    def process_exited(self) -> None:
+        """It has ended."""
+        self.ended.set()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """It has ended and all its pipes are closed."""
+        self._silent.set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._transport.get_pid(), number)
 
 
 def find_script(directory: Path, name: Any) -> Path:
@@ -99,65 +161,6 @@ def _environment(parameters: bytes, context: Context) -> dict[str, str]:
         "ROTA_IDEMPOTENCY_KEY": context.idempotency_key,
         "ROTA_NOMINAL_TIME": context.nominal_time.isoformat(),
     }
-
-
-class _Talk:
-    """Feeds the script and reads what it says, so that it never blocks."""
-
-    def __init__(self, process: asyncio.subprocess.Process, parameters: bytes) -> None:
-        self._output = _Tail()
-        self._errors = _Tail()
-        self._tasks = [
-            asyncio.create_task(self._output.read(process.stdout)),
-            asyncio.create_task(self._errors.read(process.stderr)),
-            asyncio.create_task(_feed(process.stdin, parameters)),
-        ]
-
-    async def last_words(self) -> tuple[str, str]:
-        """What was said. Whoever got away from the script's group may hold its output open: no long wait for that."""
-        await asyncio.wait(self._tasks, timeout=LAST_WORDS_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        return self._output.text(), self._errors.text()
-
-
-class _Tail:
-    """The last KEPT_BYTES of a stream."""
-
-    def __init__(self) -> None:
-        self._kept = b""
-
-    async def read(self, stream: asyncio.StreamReader | None) -> None:
-        while stream is not None and (chunk := await stream.read(65536)):
-            self._kept = (self._kept + chunk)[-KEPT_BYTES:]
-
-    def text(self) -> str:
-        return clean_text(self._kept.decode("utf-8", "replace"))
-
-
-async def _stop(process: asyncio.subprocess.Process, ending: asyncio.Future[int], grace_seconds: float) -> None:
-    """SIGTERM to the whole group, and SIGKILL when the grace period is over."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGTERM)
-    stopped, _ = await asyncio.wait({ending}, timeout=grace_seconds)
-    if not stopped:
-        _kill_group(process)
-        await asyncio.wait({ending})
-
-
-async def _feed(stream: asyncio.StreamWriter | None, parameters: bytes) -> None:
-    if stream is None:
-        return
-    with suppress(BrokenPipeError, ConnectionResetError):
-        stream.write(parameters)
-        await stream.drain()
-    stream.close()
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """Nothing a script started survives it."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _describe(script: Path, code: int, errors: str) -> str:
