@@ -25,7 +25,7 @@ def count(context: rota.Context, to: int = 10) -> int:
     """A synchronous function runs in a thread. It should look now and then whether it was asked to stop."""
     for number in range(to):
         if context.cancelled:
-            break
+            return number  # it has stopped as it was asked to: the run is cancelled
         context.progress((number + 1) / to, f"at {number + 1}")
         time.sleep(0.1)
     return to

@@ -169,7 +169,7 @@ class Supervisor:
 def hold_home(settings: Settings) -> Iterator[None]:
     """Makes us the only supervisor of this home."""
     try:
-        settings.home.mkdir(parents=True, exist_ok=True)
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = (settings.home / "lock").open("a")
     except OSError as error:
         raise SetupError(f"{settings.home} can't be used as Rota's home: {error}. Choose another: --home") from error
@@ -191,5 +191,5 @@ def check_port(settings: Settings) -> None:
             probe.bind((settings.host, settings.port))
         except (OSError, OverflowError) as error:
             raise SetupError(
-                f"Port {settings.port} on {settings.host} can't be used ({error}). Choose another: --port N"
+                f"Port {settings.port} on {settings.host} can't be used ({error}). Choose another: --port N, or --host"
             ) from None

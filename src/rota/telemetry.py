@@ -27,6 +27,8 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(role=role)
+    # A database that is away is told by whoever needs it, in a line; the driver's tracebacks would bury that.
+    logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
 
 
 def _pass_through(_logger: Any, _method: str, event: Any) -> Any:

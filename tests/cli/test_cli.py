@@ -234,7 +234,7 @@ def test_an_interval_job_fires_by_itself(rota):
 def test_a_script_gets_its_parameters(rota):
     done = rota("submit", "cleanup", "--script", "cleanup.py", "--params", '{"days": 30}', "--wait", "--json")
     assert done.code == 0, done.err
-    assert done.json["result"] == {"exitCode": 0, "stdout": "kept 30 days\n"}
+    assert done.json["result"] == {"exitCode": 0, "stdout": "kept 30 days\n", "stderr": ""}
 
 
 def test_the_same_key_makes_no_second_job(rota):

@@ -162,12 +162,10 @@ async def test_cancel_stops_a_running_job_within_a_second(fleet, tmp_path):
         asked_at = time.monotonic()
         answer = await fleet.post(f"/v1/runs/{run_id}/cancel")
         assert answer["cancelRequested"]
-        run = await fleet.until(run_id, "cancelled", "success")
+        run = await fleet.until(run_id, "cancelled")
         took = time.monotonic() - asked_at
         print(f"{kind}: {took * 1000:.0f} ms")  # noqa: T201
         assert took < 1.5
-        # A function in a thread can only be asked: this one looks, and its own last word counts.
-        assert run["status"] == ("success" if kind == "sync" else "cancelled")
         assert run["cancelRequested"]
 
 

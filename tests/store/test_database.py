@@ -57,7 +57,7 @@ async def test_a_deadlock_is_met_by_trying_again(database, sql):
         await database.transact(in_order)
 
     await asyncio.gather(change(1, 2), change(2, 1))
-    assert tries == 3
+    assert tries >= 3
     assert [row["n"] for row in await sql.fetch("SELECT n FROM public.pair ORDER BY id")] == [2, 2]
 
 

@@ -83,9 +83,13 @@ class Operation:
         return answer if isinstance(answer, Response) else json_response(answer, self.status)
 
     def _check_query(self, request: Request) -> None:
-        for name in request.query_params:
+        seen: set[str] = set()
+        for name, _ in request.query_params.multi_items():
             if name not in self.query:
                 raise BadInputError("unknown parameter", field=name)
+            if name in seen:
+                raise BadInputError("given more than once", field=name)
+            seen.add(name)
 
 
 def routes_of(operations: Sequence[Operation], services: Any, authenticator: Authenticator) -> list[Route]:

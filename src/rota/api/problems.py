@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import msgspec
 from starlette.responses import Response
 
-from rota.api.schemas import FieldProblem, Problem
+from rota.api.schemas import FieldProblem, PriorityName, Problem, RunStatusName
+from rota.domain.job import ScheduleType
+from rota.domain.retry import Strategy
 from rota.errors import (
     BadInputError,
     ConflictError,
@@ -35,10 +38,15 @@ _PHRASES = (
     (re.compile(r"^Expected `str` matching regex .*$"), "holds characters that are not allowed"),
     (
         re.compile(r"^(?:Invalid RFC3339 encoded datetime|Expected `datetime` with a timezone component)$"),
-        "must be a time with an offset, such as 2030-01-31T09:30:00Z",
+        "must be a valid time with an offset, such as 2030-01-31T09:30:00Z",
     ),
-    (re.compile(r"^Invalid enum value '(.*)'$"), r"'\1' is not one of the known values"),
 )
+_CHOICES = {
+    "scheduleType": get_args(ScheduleType),
+    "priority": get_args(PriorityName),
+    "strategy": get_args(Strategy),
+    "status": get_args(RunStatusName),
+}
 _encoder = msgspec.json.Encoder()
 
 # The first class that fits gives status and title.
@@ -99,6 +107,8 @@ def bad_json(error: msgspec.MsgspecError) -> BadInputError:
         message = "unknown field" if "unknown" in message else "required, but missing"
     for pattern, phrase in _PHRASES:
         message = pattern.sub(phrase, message)
+    if message.startswith("Invalid enum value") and (known := _CHOICES.get(path.rpartition(".")[2])):
+        message = f"must be one of {', '.join(known)}"
     if not path:
         return BadInputError(f"the body is not what is expected: {message}")
     return BadInputError(message, field=path)

@@ -16,7 +16,9 @@ from rota.compose import build_scheduler, open_database, until_stopped
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.notifying import Notifier
+from rota.telemetry import get_logger
 
+_log = get_logger("api")
 CONNECTIONS = 8
 GRACEFUL_SECONDS = 5
 
@@ -33,6 +35,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     """Serves until told to stop: first no new requests, then the scheduler, then the connections."""
     async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
         server = await build_server(settings, database)
+        _log.info("serving", url=settings.url, token_file=str(settings.admin_token_file))
 
         async def stop() -> None:
             server.should_exit = True

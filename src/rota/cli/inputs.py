@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from rota.errors import BadInputError
 
@@ -30,7 +30,7 @@ def read_object(content: str | None, field: str) -> dict[str, Any] | None:
     if content is None:
         return None
     try:
-        found = json.loads(content)
+        found = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"is not valid JSON ({error}); quote it for the shell: '{{…}}'", field=field) from None
     if not isinstance(found, dict):
@@ -42,3 +42,7 @@ def refuse_empty(content: str | None, field: str) -> None:
     """An empty value is not taken for none: in a script it is a variable that somebody forgot to set."""
     if content is not None and not content.strip():
         raise BadInputError("must not be empty", field=field)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")

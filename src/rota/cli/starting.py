@@ -27,6 +27,7 @@ from rota.cli.tables import console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.settings import DEFAULT_PORT, Settings
+from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate as apply_migrations
 from rota.supervisor import Supervisor, check_port
 from rota.telemetry import configure_logging
@@ -41,7 +42,8 @@ def start_everything(settings: Settings, *, workers: int, app: str | None) -> No
     if app:
         load_app(app)
     supervisor = Supervisor(settings, workers=workers, app=app, announce=lambda: _announce(settings, workers=workers))
-    console().print("Starting Rota; the first start makes a database and takes a few seconds.", style="dim")
+    first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
+    console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
     _run(supervisor.run())
     console().print("Stopped. Everything is kept in", str(settings.home), soft_wrap=True, markup=False)
 

@@ -66,6 +66,8 @@ def parse_cron(expression: str, timezone: str, after: datetime) -> Cron:
     """A checked schedule; raises BadInputError naming the field that is wrong, or that it never fires."""
     if len(expression) > MAX_EXPRESSION_LENGTH:
         raise BadInputError(f"longer than {MAX_EXPRESSION_LENGTH} characters", field="cronExpression")
+    if expression.strip().startswith("@"):
+        raise BadInputError("names such as @daily are not known yet; give the fields", field="cronExpression")
     count = len(expression.split())
     if count not in _FIELD_COUNTS:
         raise BadInputError(
@@ -87,7 +89,7 @@ def parse_every(seconds: float, anchor: datetime) -> Every:
     """A checked interval."""
     if not MIN_INTERVAL_SECONDS <= seconds <= MAX_INTERVAL_SECONDS:
         raise BadInputError(
-            f"must be between {MIN_INTERVAL_SECONDS:g} and {MAX_INTERVAL_SECONDS:g} seconds",
+            f"must be between {MIN_INTERVAL_SECONDS:.0f} and {MAX_INTERVAL_SECONDS:.0f} seconds",
             field="everySeconds",
         )
     return Every(seconds, anchor)

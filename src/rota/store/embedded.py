@@ -121,7 +121,10 @@ class EmbeddedPostgres:
                 await asyncio.to_thread(process.wait, STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 continue
-            return
+            break
+        if self.socket_directory.parent != self.directory:
+            with suppress(OSError):
+                self.socket_directory.rmdir()
 
     def _prepare_directories(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -258,4 +261,5 @@ def _make_passable(path: Path) -> None:
     for directory in (path, *path.parents):
         mode = stat.S_IMODE(directory.stat().st_mode)
         if not mode & stat.S_IXOTH:
+            _log.warning("made passable (o+x) for the account that PostgreSQL runs under", directory=str(directory))
             directory.chmod(mode | stat.S_IXOTH)

@@ -24,6 +24,7 @@ class Context:
         self._claim = claim
         self._cancelled = threading.Event()
         self.stop_within = math.inf
+        self.noticed = False
         self._progress: float | None = None
         self._message: str | None = None
         self._changed = False
@@ -55,8 +56,12 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run was asked to stop. A synchronous function should look now and then."""
-        return self._cancelled.is_set()
+        """Whether this run was asked to stop. A synchronous function should look now and then.
+
+        A task that has seen it and returns has stopped as it was asked to: what it returns is no success.
+        """
+        self.noticed |= self._cancelled.is_set()
+        return self.noticed
 
     def progress(self, share: float, message: str | None = None) -> None:
         """Says how far it is, from 0 to 1; written with the next heartbeat."""

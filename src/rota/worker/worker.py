@@ -24,6 +24,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -146,7 +147,7 @@ class Worker:
         async with self._claiming:
             self._release(self._take_all_waiting())
         try:
-            await asyncio.wait_for(self._until_done(), self._drain_seconds)
+            await asyncio.wait_for(self._until_stopped(), self._drain_seconds)
         except TimeoutError:
             _log.warning("stopping runs that did not end in time", running=len(self._running))
             for running in list(self._running.values()):
@@ -157,17 +158,16 @@ class Worker:
     async def _leave_in_good_order(self) -> None:
         """What can't be stopped or reported within a lease is left to the reaper."""
         try:
-            await asyncio.wait_for(self._until_done(), self._broker.lease_seconds * 2)
+            await asyncio.wait_for(self._until_stopped(), self._broker.lease_seconds * 2)
+            await asyncio.wait_for(self._reporter.wait_idle(), self._broker.lease_seconds)
             await asyncio.wait_for(self._reconcile(), self._broker.lease_seconds)
             await asyncio.wait_for(self._broker.leave(), self._broker.lease_seconds)
         except (TimeoutError, DatabaseUnavailableError):
             _log.error("left without a last word; the reaper will take over", running=len(self._running))
 
-    async def _until_done(self) -> None:
-        while self._running or self._reporting:
-            if tasks := [running.task for running in self._running.values() if running.task]:
-                await asyncio.wait(tasks)
-            await self._reporter.wait_idle()
+    async def _until_stopped(self) -> None:
+        while tasks := [running.task for running in self._running.values() if running.task]:
+            await asyncio.wait(tasks)
 
     # Claiming
 
@@ -255,6 +255,8 @@ class Worker:
                 raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
             payload = _decode_payload(claim)
             value = await self._runners[claim.task].run(claim.task, payload, running.context)
+            if running.stop_as and running.context.noticed:
+                raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped
             result = _encode_result(value)
         except GeneratorExit:
             raise
@@ -451,10 +453,17 @@ def _encode_result(value: Any) -> str | None:
     return encoded.decode()
 
 
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(Path(__file__).parent)
+
+
 def _describe(problem: BaseException) -> tuple[str, str]:
     try:
         words = str(problem) or "no message"
-        trace = "".join(traceback.format_exception(problem))
+        frames = problem.__traceback__
+        while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+            frames = frames.tb_next  # how the worker came to call it is nobody's concern
+        trace = "".join(traceback.format_exception(type(problem), problem, frames))
     except Exception:  # noqa: BLE001 - an error that can't even be told is told as that
         words, trace = "an error whose text can't be had", ""
     error = words if isinstance(problem, Final) else f"{type(problem).__name__}: {words}"

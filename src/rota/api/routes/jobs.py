@@ -212,9 +212,10 @@ async def pause_job(services: Services, call: Call) -> Any:
     """Holds a job: a schedule makes no more runs, what waits is held."""
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
-    if await services.jobs.get(namespace, job_id) is None:
+    job = await services.jobs.get(namespace, job_id)
+    if job is None:
         await services.jobs.pause_one_shot(namespace, job_id)
-    else:
+    elif job["state"] != "paused":
         changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
         services.tell_workers(changed.workers)
     return await _show(services, namespace, job_id)
@@ -224,10 +225,11 @@ async def resume_job(services: Services, call: Call) -> Any:
     """Lets a held job go on; what was due meanwhile by its schedule is not made up for."""
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
-    if await services.jobs.get(namespace, job_id) is None:
+    job = await services.jobs.get(namespace, job_id)
+    if job is None:
         pool = await services.jobs.resume_one_shot(namespace, job_id)
         services.tell_pools({pool} if pool else set())
-    else:
+    elif job["state"] != "scheduled":
         changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
         services.tell_pools(changed.pools)
         services.tell_schedulers()

@@ -22,7 +22,7 @@ from rota.lifeline import end_with_parent
 from rota.worker.context import Context, Final
 
 GRACE_SECONDS = 10.0
-KEPT_BYTES = 16 * 1024
+KEPT_BYTES = 4 * 1024
 LAST_WORDS_SECONDS = 1.0
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER")
 TASK = "script"
@@ -55,8 +55,10 @@ class ScriptRunner:
         finally:
             await process.close()
         if process.code:
-            raise ScriptError(_describe(script, process.code, process.errors))
-        return {"exitCode": 0, "stdout": process.output}
+            problem = ScriptError(_describe(script, process.code, process.errors))
+            problem.add_note(f"standard output:\n{process.output}\nstandard error:\n{process.errors}")
+            raise problem
+        return {"exitCode": 0, "stdout": process.output, "stderr": process.errors}
 
 
 class _Process(asyncio.SubprocessProtocol):
