@@ -6,6 +6,8 @@ import asyncio
 import os
 
 from rota import supervisor
+from rota.settings import Settings
+from support import eventually
 
 
 async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatch):
@@ -21,3 +23,28 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
     await child.stop(5)
     await asyncio.wait_for(running, 5)
     assert child.process.returncode is not None
+
+
+class FlakyPostgres:
+    """Fails to start twice, then runs."""
+
+    def __init__(self):
+        self.starts = 0
+        self.is_running = False
+
+    async def start(self):
+        self.starts += 1
+        if self.starts < 3:
+            raise ConnectionRefusedError("killed again while it was starting")
+        self.is_running = True
+
+
+async def test_a_database_that_dies_while_it_is_started_again_is_tried_until_it_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(supervisor, "LONGEST_PAUSE_SECONDS", 0.01)
+    postgres = FlakyPostgres()
+    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=0, app=None, announce=lambda: None)
+    watching = asyncio.create_task(watcher._watch_postgres(postgres))
+    await eventually(lambda: postgres.is_running)
+    await watcher._stop()
+    await asyncio.wait_for(watching, 5)
+    assert postgres.starts == 3

@@ -29,6 +29,13 @@ def note_sync(context: rota.Context, file: str, seconds: float = 0.0) -> str:
     return "asked to stop" if context.cancelled else "done"
 
 
+@app.task(name="stubborn")
+def stubborn(file: str) -> None:
+    """Never looks whether it was asked to stop."""
+    _write(file, "start")
+    time.sleep(120)
+
+
 @app.task(name="flaky")
 async def flaky(context: rota.Context, fails: int = 1) -> int:
     """Fails this many attempts, then succeeds."""

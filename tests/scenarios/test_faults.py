@@ -219,6 +219,20 @@ async def test_runs_that_outlast_the_drain_are_handed_back_uncharged(fleet, tmp_
     assert [letter["runId"] for letter in (await fleet.get("/v1/dead-letters"))["items"]] == [once]
 
 
+async def test_a_worker_leaves_when_told_to_even_if_a_thread_does_not(fleet, tmp_path):
+    await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
+    worker = await fleet.start_worker(ROTA_DRAIN_SECONDS="0.2", ROTA_WORKER_LEASE_SECONDS="1")
+    run_id = (await fleet.submit("stubborn", payload={"file": str(tmp_path / "notes")}))["runId"]
+    await eventually(lambda: lines(tmp_path / "notes"))
+    assert await worker.terminate() == 0
+    # Nobody could say how it ended: it may have done its work, so it is charged and tried again.
+    await eventually(lambda: gone_lost(fleet, run_id))
+
+
+async def gone_lost(fleet, run_id):
+    return [attempt["outcome"] for attempt in (await fleet.run(run_id))["attempts"]] == ["lost"]
+
+
 async def test_a_worker_that_does_not_know_a_task_leaves_it_to_one_that_does(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     ignorant = await fleet.start("worker")

@@ -139,13 +139,18 @@ class Schedules:
 
     async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> int:
         """Records runs as skipped: (namespace, run id, reason) of each."""
-        ordered = sorted(skips, key=lambda skip: skip[1])
-        rows = await with_days(
-            self._database,
-            [run_id for _, run_id, _ in ordered],
-            lambda: self._database.fetch("skip_runs", *map(list, zip(*ordered, strict=True))),
-        )
-        return len(rows)
+
+        async def write(some: Sequence[tuple[str, UUID, str]]) -> list[Any]:
+            return await with_days(
+                self._database,
+                [run_id for _, run_id, _ in some],
+                lambda: self._database.fetch("skip_runs", *map(list, zip(*some, strict=True))),
+            )
+
+        async def reject(skip: tuple[str, UUID, str], error: DataRejectedError) -> None:
+            _log.error("a missed run could not be recorded", run_id=str(skip[1]), error=str(error))
+
+        return len(await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject))
 
     async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> dict[str, int]:
         """Moves these runs to live, late as they are."""
@@ -173,19 +178,25 @@ class Schedules:
 
     async def readmit(self, decisions: Sequence[tuple[RecalledRun, str]]) -> set[str]:
         """Carries out decisions whose job did not change meanwhile; returns the pools that have new work."""
-        ordered = sorted(decisions, key=lambda decision: decision[0].id)
-        rows = await with_days(
-            self._database,
-            [run.id for run, _ in ordered],
-            lambda: self._database.fetch(
-                "readmit",
-                [run.namespace for run, _ in ordered],
-                [run.id for run, _ in ordered],
-                [fate for _, fate in ordered],
-                [run.version for run, _ in ordered],
-                LOOKAHEAD,
-            ),
-        )
+
+        async def write(some: Sequence[tuple[RecalledRun, str]]) -> list[Any]:
+            return await with_days(
+                self._database,
+                [run.id for run, _ in some],
+                lambda: self._database.fetch(
+                    "readmit",
+                    [run.namespace for run, _ in some],
+                    [run.id for run, _ in some],
+                    [fate for _, fate in some],
+                    [run.version for run, _ in some],
+                    LOOKAHEAD,
+                ),
+            )
+
+        async def reject(decision: tuple[RecalledRun, str], error: DataRejectedError) -> None:
+            _log.error("a recalled run could not be readmitted", run_id=str(decision[0].id), error=str(error))
+
+        rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
         return {row["pool"] for row in rows if row["fate"] == "go"}
 
     async def make_days(self, ahead: int) -> int:
