@@ -26,7 +26,7 @@ from rota.telemetry import get_logger
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 SETTLED_SECONDS = 10.0
-KILL_AFTER_SECONDS = 20.0
+KILL_AFTER_SECONDS = 30.0
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
 _log = get_logger("supervisor")

@@ -9,6 +9,7 @@ import signal
 import tempfile
 from pathlib import Path
 
+import asyncpg
 import psutil
 import pytest
 from fleet import Fleet
@@ -74,6 +75,18 @@ async def test_it_says_what_to_do_next_stops_cleanly_and_finds_everything_again(
     await start(up)
     assert (up.home / "admin.token").read_text() == token
     assert await up.run(run["runId"]) == run
+
+
+async def test_it_runs_on_a_server_of_ones_own_and_brings_its_schema_up_to_date(up, postgres):
+    admin = await asyncpg.connect(postgres.url("postgres"))
+    await admin.execute("CREATE DATABASE my_own")
+    up._environment["ROTA_DATABASE_URL"] = postgres.url("my_own")
+    supervisor = await start(up)
+    await echo(up)
+    assert await supervisor.terminate() == 0
+    assert not (up.home / "postgres").exists(), "no embedded server where one was given"
+    await admin.execute("DROP DATABASE my_own WITH (FORCE)")
+    await admin.close()
 
 
 async def test_a_child_that_dies_is_started_again(up):

@@ -246,18 +246,20 @@ async def test_a_recalled_run_whose_time_the_new_schedule_does_not_have_is_dropp
     job_id = await engine.recurring(**EACH_SECOND)
     scheduler = await engine.leading()
     await scheduler.firer.tick()
-    await scheduler.promoter.tick()
     broker = engine.broker()
     await engine.join(broker)
-    claims = [claim for claim in await broker.claim(10) if claim.ready_at > datetime.now(UTC)]
-    if not claims:
-        pytest.skip("no run of the schedule was claimed ahead of its time")
+
+    async def claimed_ahead():
+        await scheduler.leases.tick()
+        await scheduler.promoter.tick()
+        ahead = datetime.now(UTC) + timedelta(seconds=0.5)
+        return [claim for claim in await broker.claim(10) if claim.ready_at > ahead]
+
+    claims = await eventually(claimed_ahead)
     await engine.api.put(f"/v1/jobs/{job_id}", json={"cronExpression": "0 0 1 1 *"})
     await broker.report([report(claim, Outcome.released) for claim in claims])
     await scheduler.admitter.tick()
-    left = {run["id"] for run in await runs_of(sql, job_id) if run["status"] != "success"}
-    dropped = {claim.run_id for claim in claims if claim.ready_at > datetime.now(UTC)}
-    assert not left & dropped
+    assert not {run["id"] for run in await runs_of(sql, job_id)} & {claim.run_id for claim in claims}
 
 
 @pytest.mark.parametrize("action", ["update", "pause"])
