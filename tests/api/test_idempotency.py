@@ -28,7 +28,7 @@ async def batch(api, *items):
 def pass_time(api, **distance):
     """Lets the API think that it is so much later."""
     later = api.services.now + timedelta(**distance)
-    api.services.preparer._now = lambda: later
+    api.services.clock.now_datetime = lambda: later
 
 
 @pytest.mark.parametrize(

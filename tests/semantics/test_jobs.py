@@ -253,7 +253,7 @@ async def test_a_recalled_run_whose_time_the_new_schedule_does_not_have_is_dropp
         await scheduler.leases.tick()
         await scheduler.promoter.tick()
         ahead = datetime.now(UTC) + timedelta(seconds=0.5)
-        return [claim for claim in await broker.claim(10) if claim.ready_at > ahead]
+        return [claim for claim in await broker.claim(10) if datetime.fromtimestamp(claim.ready, UTC) > ahead]
 
     claims = await eventually(claimed_ahead)
     await engine.api.put(f"/v1/jobs/{job_id}", json={"cronExpression": "0 0 1 1 *"})

@@ -26,9 +26,10 @@ async def crowded(database, sql):
     )
     await sql.execute(
         """INSERT INTO rota.live_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags,
-                                        payload, options, cause, shard, nominal_at, run_at, created_at, ready_at)
+                                        payload, options, cause, shard, nominal_at, run_at, created_at, ready_at, lane)
             SELECT 'default', id, id, 1, 'o', 'n', 'unknown', 'default', 0, '{}', NULL, '{}', 'submit', n % 64,
-                   now(), now(), now(), now() - interval '1 hour'
+                   now(), now(), now(), now() - interval '1 hour',
+                   rota.lane_of('default', 'default', 'unknown', 0::smallint)
               FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, $1::int) AS n) AS s""",
         WAITING,
     )
@@ -59,9 +60,12 @@ async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
     await engine.submit()
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
-    plan = await explain(crowded, "claim", worker_id, broker._lanes, 100, timedelta(seconds=1))
+    plan = await explain(
+        crowded, "claim", worker_id, broker._lanes, [0.0] * len(broker._lanes), 100, timedelta(seconds=1)
+    )
     used = scans(plan, "live_runs")
-    assert {node.get("Index Name") for node in used} == {"live_runs_ready", "live_runs_pkey"}
+    assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}
+    assert [node["Node Type"] for node in used if "Index Name" not in node] == ["Tid Scan"]
     assert plan["Actual Rows"] == 1
     # What waits for others costs nothing: a handful of pages, not the thousands the table has.
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200
@@ -82,6 +86,7 @@ async def test_promote_begins_at_what_is_due(crowded, engine, sql):
         timedelta(seconds=1),
         200,
         timedelta(seconds=60),
+        [0.0] * len(owned),
     )
     used = scans(plan, "upcoming_runs")
     assert {node.get("Index Name") for node in used} == {"upcoming_runs_due", "upcoming_runs_pkey"}
@@ -89,13 +94,14 @@ async def test_promote_begins_at_what_is_due(crowded, engine, sql):
 
 
 STATEMENTS = [
-    ("due_jobs", (uuid4(), [1], [1], timedelta(seconds=6), 100), {"jobs": {"jobs_due"}}),
+    ("due_jobs", (uuid4(), [1], [1], timedelta(seconds=6), 100, [0.0]), {"jobs": {"jobs_due"}}),
     (
         "succeed",
         (["default"], [uuid4()], [1], [0.0], [0.0], [None]),
         {"live_runs": {"live_runs_pkey"}},
     ),
-    ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_claimed"}}),
+    ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_asked"}}),
+    ("claims_of_worker", (uuid4(), None), {"live_runs": {"live_runs_claimed"}}),
     ("claims_of_gone_workers", (100,), {"live_runs": {"live_runs_claimed"}}),
     ("recalled_runs", (uuid4(), [1], [1], 100), {"held_runs": {"held_runs_gate"}}),
     ("cancel_runs", ("default", [uuid4()], "why"), {"live_runs": {"live_runs_pkey"}}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import time
 from uuid import uuid4
 
 import pytest
@@ -15,7 +15,7 @@ from rota.worker.runners.script import ScriptError, ScriptRunner, find_script
 
 @pytest.fixture
 def context():
-    now = datetime.now(UTC)
+    now = time.time()
     return Context(
         Claim("default", uuid4(), uuid4(), 1, "n", "o", "script", "default", 0, None, None, "{}", None, now, now, 0, 0)
     )

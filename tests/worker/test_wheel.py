@@ -14,9 +14,24 @@ from support import eventually
 
 
 def claim(ready_at: float, number: int = 1) -> Claim:
-    moment = datetime.fromtimestamp(ready_at, UTC)
     return Claim(
-        "default", uuid4(), uuid4(), number, "n", "o", "t", "default", 0, None, None, "{}", None, moment, moment, 0, 0
+        "default",
+        uuid4(),
+        uuid4(),
+        number,
+        "n",
+        "o",
+        "t",
+        "default",
+        0,
+        None,
+        None,
+        "{}",
+        None,
+        ready_at,
+        ready_at,
+        0,
+        0,
     )
 
 
@@ -30,7 +45,7 @@ class Due:
 
     def __call__(self, claims: list[Claim]) -> None:
         for found in claims:
-            early = found.ready_at.timestamp() - self.clock.now()
+            early = found.ready - self.clock.now()
             if early > 0:
                 self.early.append(early)
         self.claims += claims
@@ -45,7 +60,7 @@ async def test_nothing_leaves_early_and_the_order_is_that_of_time():
     wheel.add(claims)
     await eventually(lambda: len(due.claims) == 200)
     assert due.early == []
-    assert [found.ready_at for found in due.claims] == sorted(found.ready_at for found in claims)
+    assert [found.ready for found in due.claims] == sorted(found.ready for found in claims)
     assert len(wheel) == 0
 
 

@@ -62,9 +62,8 @@ class Preparer:
         self._payload_limit = payload_limit_bytes
         self._now = now
 
-    def prepare(self, wanted: JobIn, caller: Caller) -> tuple[Submission, Submitted]:
+    def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
         """The submission and the answer it will get; raises BadInputError naming the field."""
-        now = self._now()
         _check_timing_fields(wanted)
         _check_zone(wanted)
         definition = self.definition(wanted, caller)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -26,7 +26,18 @@ _log = get_logger("submitting")
 
 # What became of a submission: None (accepted), an error, or what was answered under its key before.
 Fate = RotaError | KnownKey | None
-Entry = tuple[Submission, asyncio.Future[Fate]]
+
+
+class _Chunk:
+    """Items of one caller that are written together. No key is in it twice."""
+
+    __slots__ = ("future", "items", "keys")
+
+    def __init__(self, items: Sequence[Submission]) -> None:
+        self.items = items
+        self.keys = frozenset(key for item in items if (key := _key_of(item)))
+        # The fates of those that were not simply accepted.
+        self.future: asyncio.Future[dict[UUID, Fate]] = asyncio.get_running_loop().create_future()
 
 
 class GroupCommitter:
@@ -36,19 +47,23 @@ class GroupCommitter:
         self._submissions = submissions
         self._notifier = notifier
         self._now = now
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[_Chunk] = deque()
+        self._count = 0
         self._keys: set[tuple[str, str]] = set()
         self._some = asyncio.Event()
 
     async def submit(self, items: Sequence[Submission]) -> list[Fate]:
         """Returns each item's fate once it is committed; raises OverloadedError when too much waits already."""
-        if len(self._waiting) + len(items) > MOST_WAITING:
+        if self._count + len(items) > MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
-        loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Fate]] = [loop.create_future() for _ in items]
-        self._waiting.extend(zip(items, futures, strict=True))
+        chunks = [_Chunk(some) for some in _split(items)]
+        self._waiting.extend(chunks)
+        self._count += len(items)
         self._some.set()
-        return list(await asyncio.gather(*futures)) if len(futures) > 1 else [await futures[0]]
+        fates: dict[UUID, Fate] = {}
+        for chunk in chunks:
+            fates |= await chunk.future
+        return [fates.get(item.id) for item in items]
 
     async def run(self) -> None:
         """Writes until cancelled."""
@@ -63,50 +78,48 @@ class GroupCommitter:
             if batch:
                 await self._write(batch)
 
-    def _next_batch(self) -> list[Entry]:
-        """Up to MOST_PER_BATCH; a key that is being written waits for its answer, so that who came first is first."""
-        batch: list[Entry] = []
-        repeats: list[Entry] = []
-        while self._waiting and len(batch) < MOST_PER_BATCH:
-            entry = self._waiting.popleft()
-            key = _key_of(entry[0])
-            if key in self._keys:
-                repeats.append(entry)
+    def _next_batch(self) -> list[_Chunk]:
+        """About MOST_PER_BATCH items; a key that is being written waits for its answer, so that who came first is
+        first."""
+        batch: list[_Chunk] = []
+        repeats: list[_Chunk] = []
+        size = 0
+        while self._waiting and size < MOST_PER_BATCH:
+            chunk = self._waiting.popleft()
+            if not chunk.keys.isdisjoint(self._keys):
+                repeats.append(chunk)
                 continue
-            if key:
-                self._keys.add(key)
-            batch.append(entry)
+            self._keys |= chunk.keys
+            batch.append(chunk)
+            size += len(chunk.items)
         self._waiting.extendleft(reversed(repeats))
+        self._count -= size
         if len(self._waiting) == len(repeats):
             self._some.clear()
         return batch
 
-    async def _write(self, batch: list[Entry]) -> None:
+    async def _write(self, batch: list[_Chunk]) -> None:
+        items = [item for chunk in batch for item in chunk.items]
+        fates: dict[UUID, Fate]
         try:
-            fates = await self._commit([item for item, _ in batch])
+            fates = await self._commit(items)
         except DatabaseUnavailableError as error:
-            fates = {item.id: error for item, _ in batch}
+            fates = {item.id: error for item in items}
         except Exception as error:  # noqa: BLE001 - the writer must live on; every caller gets the error
             _log.exception("a batch could not be written")
-            fates = {item.id: RotaError(str(error)) for item, _ in batch}
-        for item, future in batch:
-            if not future.done():
-                future.set_result(fates.get(item.id))
-        self._keys.difference_update(key for item, _ in batch if (key := _key_of(item)))
+            fates = {item.id: RotaError(str(error)) for item in items}
+        for chunk in batch:
+            if not chunk.future.done():
+                chunk.future.set_result(fates)
+            self._keys -= chunk.keys
         if self._waiting:
             self._some.set()
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Fate]:
         done = await self._submissions.submit(items)
-        soon = self._now() + LOOKAHEAD
-        for item in items:
-            if item.id in done.accepted:
-                if isinstance(item, Recurring):
-                    self._notifier.hint(SCHEDULE)
-                elif item.run_at is None or item.run_at <= soon:
-                    self._notifier.hint(READY, item.definition.pool)
+        self._tell(items)
         fates: dict[UUID, Fate] = dict(done.rejected)
-        repeated = [item for item in items if item.id in done.repeated and item.key]
+        repeated = [item for item in items if item.id in done.repeated and item.key] if done.repeated else []
         if repeated:
             pairs = [(item.namespace, item.key.key) for item in repeated if item.key]
             known = await self._submissions.find_keys(pairs)
@@ -114,6 +127,35 @@ class GroupCommitter:
                 fates[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
         return fates
 
+    def _tell(self, items: Sequence[Submission]) -> None:
+        soon = self._now() + LOOKAHEAD
+        pools: set[str] = set()
+        for item in items:
+            if isinstance(item, Recurring):
+                self._notifier.hint(SCHEDULE)
+            elif item.run_at is None or item.run_at <= soon:
+                pools.add(item.definition.pool)
+        for pool in pools:
+            self._notifier.hint(READY, pool)
+
 
 def _key_of(item: Submission) -> tuple[str, str] | None:
     return (item.namespace, item.key.key) if item.key else None
+
+
+def _split(items: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
+    """Parts that fit into a batch; the second of two items with the same key goes into a later part."""
+    while items:
+        part: list[Submission] = []
+        later: list[Submission] = []
+        keys: set[tuple[str, str]] = set()
+        for item in items[:MOST_PER_BATCH]:
+            key = _key_of(item)
+            if key in keys:
+                later.append(item)
+                continue
+            if key:
+                keys.add(key)
+            part.append(item)
+        yield part
+        items = [*later, *items[MOST_PER_BATCH:]]

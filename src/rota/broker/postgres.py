@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -10,11 +11,12 @@ from uuid import UUID, uuid4
 from rota.broker.protocol import Answer, ClaimKey, Note, Profile, Report, Signal, SignalKind
 from rota.domain.run import Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
-from rota.store.database import Database
+from rota.store.database import STATEMENT_SECONDS, Database
 from rota.store.listening import READY, SCHEDULE, WORKER, Listener
 from rota.store.notifying import Notifier
+from rota.store.positions import WholeLooks
 from rota.store.submissions import LOOKAHEAD
-from rota.store.workers import Ended, Registration, Workers
+from rota.store.workers import Ended, Registration, Settled, Success, Workers
 from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger
 
@@ -36,12 +38,16 @@ class PostgresBroker:
         self._listen_url = listen_url
         self._id = uuid4()
         self._lanes: list[int] = []
+        self._whole_looks = WholeLooks()
+        self._reconciled_at = time.monotonic()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
 
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
+        self._whole_looks = WholeLooks()
+        self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
         self._lanes = await self._workers.register(
             Registration(
@@ -63,12 +69,18 @@ class PostgresBroker:
 
     async def report(self, reports: Sequence[Report]) -> Answer:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
-        settled = await self._workers.settle([_ended(report) for report in reports])
-        for pool in settled.ready_pools:
-            self._notifier.hint(READY, pool)
-        if settled.held:
-            self._notifier.hint(SCHEDULE)
-        return Answer(frozenset(settled.fenced), {key: str(error) for key, error in settled.rejected.items()})
+        successes = [_success(report) for report in reports if report.outcome is Outcome.success]
+        others = [_ended(report) for report in reports if report.outcome is not Outcome.success]
+        fenced: set[ClaimKey] = set()
+        rejected: dict[ClaimKey, str] = {}
+        for settled in (
+            await self._workers.succeed(successes) if successes else None,
+            await self._settle(others) if others else None,
+        ):
+            if settled:
+                fenced |= settled.fenced
+                rejected |= {key: str(error) for key, error in settled.rejected.items()}
+        return Answer(frozenset(fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool) -> datetime | None:
         """One row, one update."""
@@ -93,19 +105,16 @@ class PostgresBroker:
 
     async def reconcile(self, held: frozenset[ClaimKey]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
-        claimed = await self._workers.claims_of(self._id)
-        strays = [row for row in claimed if row[1:] not in held]
+        strays = [row for row in await self._claimed() if row[1:] not in held]
         if strays:
             now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
             verdict = Verdict(Disposition.release)
-            settled = await self._workers.settle(
+            await self._settle(
                 [
                     Ended(namespace, run_id, claim, Outcome.released, verdict, None, now)
                     for namespace, run_id, claim in strays
                 ]
             )
-            for pool in settled.ready_pools:
-                self._notifier.hint(READY, pool)
             _log.info("gave back claims whose answer was lost", runs=len(strays))
         return len(strays)
 
@@ -133,6 +142,27 @@ class PostgresBroker:
     async def leave(self) -> None:
         """Marks the worker as stopped."""
         await self._workers.leave(self._id)
+
+    async def _settle(self, ended: Sequence[Ended]) -> Settled:
+        settled = await self._workers.settle(ended)
+        for pool in settled.ready_pools:
+            self._notifier.hint(READY, pool)
+        if settled.held:
+            self._notifier.hint(SCHEDULE)
+        return settled
+
+    async def _claimed(self) -> list[tuple[str, UUID, int]]:
+        """What is claimed in our name; from the beginning where that can be afforded, else since the last look."""
+        began = time.monotonic()
+        if self._whole_looks.affordable():
+            with self._whole_looks.measured():
+                claimed = await self._workers.claims_of(self._id)
+        else:
+            # An answer may be lost for as long as its statement may take, and the server needs a moment to notice.
+            since = began - self._reconciled_at + 2 * STATEMENT_SECONDS
+            claimed = await self._workers.claims_of(self._id, timedelta(seconds=since))
+        self._reconciled_at = began
+        return claimed
 
     def _heard(self, channel: str, payload: str) -> None:
         if channel == READY and (not payload or payload in self._pools):
@@ -162,6 +192,12 @@ class PostgresBroker:
         ]
 
 
+def _success(report: Report) -> Success:
+    claim = report.claim
+    started = report.ended if report.started is None else report.started
+    return Success(claim.namespace, claim.run_id, claim.number, started, report.ended, report.result)
+
+
 def _ended(report: Report) -> Ended:
     claim = report.claim
     verdict = judge(
@@ -179,7 +215,6 @@ def _ended(report: Report) -> Ended:
         verdict,
         report.started,
         report.ended,
-        report.result,
         report.error,
         report.traceback,
     )

@@ -6,7 +6,7 @@ same rules judge a worker's report and the reaper's find.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -54,7 +54,8 @@ class Disposition(StrEnum):
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A worker's right to one attempt. `number` never repeats; every report names it."""
+    """A worker's right to one attempt. `number` never repeats; every report names it. Times are seconds since the
+    epoch on the broker's clock."""
 
     namespace: str
     run_id: UUID
@@ -69,15 +70,20 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     payload_id: UUID | None
     options: str
     root_id: UUID | None
-    nominal_at: datetime
-    ready_at: datetime
+    nominal: float
+    ready: float
     attempt: int
     losses: int
 
     @property
     def rank(self) -> float:
         """Smaller goes first: the moment it became ready, earlier by five minutes for each level of priority."""
-        return self.ready_at.timestamp() - self.priority * AGING_SECONDS
+        return self.ready - self.priority * AGING_SECONDS
+
+    @property
+    def nominal_at(self) -> datetime:
+        """The time this run stands for."""
+        return datetime.fromtimestamp(self.nominal, UTC)
 
     @property
     def idempotency_key(self) -> UUID:

@@ -63,8 +63,8 @@ class Reaper(Service):
             self._notifier.hint(SCHEDULE)
         for key, error in settled.rejected.items():
             _log.error("a lost run could not be settled", run_id=str(key[0]), error=str(error))
-        _log.warning("reaped runs of lost workers", runs=len(settled.written))
-        return len(settled.written)
+        _log.warning("reaped runs of lost workers", runs=settled.written)
+        return settled.written
 
     async def _give_up_silent(self) -> None:
         live = await self._workers.live()

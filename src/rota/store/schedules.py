@@ -13,6 +13,7 @@ from rota.domain.job import Timetable
 from rota.errors import DataRejectedError
 from rota.store.batches import with_days, write_each
 from rota.store.database import Database
+from rota.store.positions import Positions
 from rota.store.shards import columns
 from rota.store.submissions import LOOKAHEAD
 from rota.telemetry import get_logger
@@ -72,10 +73,14 @@ class Schedules:
     def __init__(self, database: Database, scheduler_id: UUID) -> None:
         self._database = database
         self._scheduler_id = scheduler_id
+        self._fired = Positions()
+        self._promoted = Positions()
 
     async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[DueJob]:
         """Jobs to fire."""
-        rows = await self._database.fetch("due_jobs", self._scheduler_id, *columns(owned), horizon, limit)
+        with self._fired.look(owned) as begin_at:
+            rows = await self._database.fetch("due_jobs", self._scheduler_id, *columns(owned), horizon, limit, begin_at)
+        self._fired.advance((row["shard"], row["reached"]) for row in rows)
         return [
             DueJob(
                 row["namespace"],
@@ -120,10 +125,12 @@ class Schedules:
         """Moves due runs to live; returns how many went to each pool. One that is refused is buried alone."""
         arguments = (self._scheduler_id, *columns(owned), LOOKAHEAD, limit, missed_after)
         try:
-            rows = await self._database.fetch("promote", *arguments)
+            with self._promoted.look(owned) as begin_at:
+                rows = await self._database.fetch("promote", *arguments, begin_at)
+            self._promoted.advance((row["shard"], row["reached"]) for row in rows)
         except DataRejectedError:
-            due = [(row["namespace"], row["id"]) for row in await self._database.fetch("due_runs", *arguments)]
-            rows = await write_each(due, self._promote_runs, self._bury)
+            due = await self._database.fetch("due_runs", *arguments, begin_at)
+            rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
         counts: dict[str, int] = {}
         for row in rows:
             counts[row["pool"]] = counts.get(row["pool"], 0) + row["runs"]

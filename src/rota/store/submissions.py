@@ -26,9 +26,8 @@ class KnownKey(msgspec.Struct, frozen=True):
 
 
 class Submitted(msgspec.Struct):
-    """The fates of a batch: ids that went in, ids whose key was taken, ids that were refused and why."""
+    """The fates of a batch: ids whose key was taken, ids that were refused and why. All others went in."""
 
-    accepted: set[UUID] = msgspec.field(default_factory=set)
     repeated: set[UUID] = msgspec.field(default_factory=set)
     rejected: dict[UUID, DataRejectedError] = msgspec.field(default_factory=dict)
 
@@ -49,11 +48,8 @@ class Submissions:
         ordered = sorted(items, key=_by_key)
         one_shots = [item for item in ordered if isinstance(item, OneShot)]
         recurring = [item for item in ordered if isinstance(item, Recurring)]
-        fates.accepted.update(await write_each(one_shots, self._submit_runs, reject))
-        fates.accepted.update(await write_each(recurring, self._submit_jobs, reject))
-        fates.repeated.update(
-            item.id for item in items if item.id not in fates.accepted and item.id not in fates.rejected
-        )
+        fates.repeated.update(await write_each(one_shots, self._submit_runs, reject))
+        fates.repeated.update(await write_each(recurring, self._submit_jobs, reject))
         return fates
 
     async def find_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownKey]:
@@ -64,55 +60,64 @@ class Submissions:
         return {(row["namespace"], row["key"]): KnownKey(row["request_hash"], row["answer"]) for row in rows}
 
     async def _submit_runs(self, items: Sequence[OneShot]) -> list[UUID]:
+        shapes: dict[tuple[Any, ...], int] = {}
         rows = await self._database.fetch(
             "submit_runs",
-            *_definition_columns(items),
+            [item.id for item in items],
+            [item.shard for item in items],
+            [item.definition.name for item in items],
+            [item.definition.payload for item in items],
             [item.run_at for item in items],
-            *_key_columns(items),
+            [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items],
+            *zip(*shapes, strict=True),
+            *_keys(items),
             LOOKAHEAD,
             INLINE_PAYLOAD_BYTES,
         )
         return [row[0] for row in rows]
 
     async def _submit_jobs(self, items: Sequence[Recurring]) -> list[UUID]:
+        definitions = [item.definition for item in items]
+        timetables = [item.timetable for item in items]
         rows = await self._database.fetch(
             "submit_jobs",
-            *_definition_columns(items),
-            [item.timetable.schedule_type for item in items],
-            [item.timetable.cron_expression for item in items],
-            [item.timetable.every_seconds for item in items],
-            [item.timetable.timezone for item in items],
-            [item.timetable.anchor_at for item in items],
+            [item.namespace for item in items],
+            [item.id for item in items],
+            [definition.owner for definition in definitions],
+            [definition.name for definition in definitions],
+            [definition.task for definition in definitions],
+            [definition.pool for definition in definitions],
+            [definition.priority for definition in definitions],
+            [",".join(definition.tags) for definition in definitions],
+            [definition.payload for definition in definitions],
+            [definition.options for definition in definitions],
+            [item.shard for item in items],
+            [timetable.schedule_type for timetable in timetables],
+            [timetable.cron_expression for timetable in timetables],
+            [timetable.every_seconds for timetable in timetables],
+            [timetable.timezone for timetable in timetables],
+            [timetable.anchor_at for timetable in timetables],
             [item.next_fire_at for item in items],
-            *_key_columns(items),
+            *_keys(items),
             INLINE_PAYLOAD_BYTES,
         )
         return [row[0] for row in rows]
 
 
-def _definition_columns(items: Sequence[Submission]) -> tuple[list[Any], ...]:
-    definitions = [item.definition for item in items]
-    return (
-        [item.namespace for item in items],
-        [item.id for item in items],
-        [definition.owner for definition in definitions],
-        [definition.name for definition in definitions],
-        [definition.task for definition in definitions],
-        [definition.pool for definition in definitions],
-        [definition.priority for definition in definitions],
-        [",".join(definition.tags) for definition in definitions],
-        [definition.payload for definition in definitions],
-        [definition.options for definition in definitions],
-        [item.shard for item in items],
-    )
+def _shape(item: OneShot) -> tuple[Any, ...]:
+    """What many jobs of a batch have alike, in the order of submit_runs."""
+    it = item.definition
+    return (item.namespace, it.owner, it.task, it.pool, it.priority, ",".join(it.tags), it.options)
 
 
-def _key_columns(items: Sequence[Submission]) -> tuple[list[Any], list[Any], list[Any]]:
-    keys = [item.key for item in items]
+def _keys(items: Sequence[Submission]) -> tuple[list[int], list[str], list[bytes], list[str]]:
+    """The positions of items that have an idempotency key, with their keys, request hashes and answers."""
+    keyed = [(position, item.key) for position, item in enumerate(items, 1) if item.key]
     return (
-        [key and key.key for key in keys],
-        [key and key.request_hash for key in keys],
-        [key and key.answer for key in keys],
+        [position for position, _ in keyed],
+        [key.key for _, key in keyed],
+        [key.request_hash for _, key in keyed],
+        [key.answer for _, key in keyed],
     )
 
 

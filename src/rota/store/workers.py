@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from rota.domain.run import Claim, Disposition, Outcome, Verdict
+from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError
 from rota.store.batches import with_days, write_each
 from rota.store.database import Database
+from rota.store.positions import Positions
 from rota.telemetry import get_logger
 
 _log = get_logger("workers")
@@ -31,8 +32,19 @@ class Registration(msgspec.Struct, frozen=True):
     lease: timedelta
 
 
+class Success(NamedTuple):
+    """An attempt that succeeded: the hot case. Times are seconds since the epoch."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    started: float
+    ended: float
+    result: str | None
+
+
 class Ended(msgspec.Struct, frozen=True):
-    """An attempt that ended, with the verdict on it. Times are seconds since the epoch."""
+    """An attempt that ended in any other way, with the verdict on it."""
 
     namespace: str
     run_id: UUID
@@ -41,21 +53,15 @@ class Ended(msgspec.Struct, frozen=True):
     verdict: Verdict
     started: float | None
     ended: float
-    result: str | None = None
     error: str | None = None
     traceback: str | None = None
 
-    @property
-    def key(self) -> tuple[UUID, int]:
-        """What tells one report from another."""
-        return (self.run_id, self.claim)
-
 
 class Settled(msgspec.Struct):
-    """The fates of a batch of reports, by (run id, claim number)."""
+    """What became of a batch of reports: how many were written; by (run id, claim number), which changed nothing
+    because their claim was not current, and which could not be stored; who has to be told."""
 
-    written: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
-    recorded: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
+    written: int = 0
     fenced: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
     rejected: dict[tuple[UUID, int], DataRejectedError] = msgspec.field(default_factory=dict)
     ready_pools: set[str] = msgspec.field(default_factory=set)
@@ -93,6 +99,7 @@ class Workers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._positions = Positions()
 
     async def register(self, registration: Registration) -> list[int]:
         """Makes the worker known; returns the lanes it may claim from."""
@@ -101,8 +108,10 @@ class Workers:
 
     async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
         """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
-        rows = await self._database.fetch("claim", worker_id, lanes, room, lookahead)
-        claims = [Claim(*row) for row in rows]
+        with self._positions.look(lanes) as begin_at:
+            rows = await self._database.fetch("claim", worker_id, lanes, begin_at, room, lookahead)
+        self._positions.advance((row[0], row[1]) for row in rows)
+        claims = [Claim(*row[2:]) for row in rows]
         if any(claim.payload_id for claim in claims):
             claims = await self._with_payloads(claims)
         return claims
@@ -119,9 +128,9 @@ class Workers:
         rows = await self._database.fetch("worker_signals", worker_id)
         return [(row["id"], row["claim"], row["cancel"]) for row in rows]
 
-    async def claims_of(self, worker_id: UUID) -> list[tuple[str, UUID, int]]:
-        """Everything claimed in its name."""
-        rows = await self._database.fetch("claims_of_worker", worker_id)
+    async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
+        """What is claimed in its name: everything, or what was claimed this long ago at most."""
+        rows = await self._database.fetch("claims_of_worker", worker_id, made_within)
         return [(row["namespace"], row["id"], row["claim"]) for row in rows]
 
     async def note(self, notes: Sequence[Note]) -> None:
@@ -141,24 +150,34 @@ class Workers:
         """The worker stopped in good order."""
         await self._database.fetch("leave_worker", worker_id)
 
+    async def succeed(self, successes: Sequence[Success]) -> Settled:
+        """Records runs that succeeded, each fenced by its claim number; safe to repeat."""
+        settled = Settled()
+
+        async def reject(success: Success, error: DataRejectedError) -> None:
+            settled.rejected[success.run_id, success.claim] = error
+
+        ordered = sorted(successes, key=_by_run)
+        settled.written = sum(row[0] for row in await write_each(ordered, self._succeed, reject))
+        if settled.written + len(settled.rejected) < len(ordered):
+            settled.fenced = await self._find_fenced(ordered, settled)
+        return settled
+
     async def settle(self, reports: Sequence[Ended]) -> Settled:
-        """Records how attempts ended, each fenced by its claim number; safe to repeat."""
+        """Records how other attempts ended, each fenced by its claim number; safe to repeat."""
         settled = Settled()
 
         async def reject(report: Ended, error: DataRejectedError) -> None:
-            settled.rejected[report.key] = error
+            settled.rejected[report.run_id, report.claim] = error
 
-        ordered = sorted(reports, key=lambda report: report.run_id)
-        succeeded = [report for report in ordered if report.verdict.disposition is Disposition.succeed]
-        others = [report for report in ordered if report.verdict.disposition is not Disposition.succeed]
-        for row in await write_each(succeeded, self._succeed, reject):
-            settled.written.add((row["id"], row["claim"]))
-        for row in await write_each(others, self._settle, reject):
-            settled.written.add((row["id"], row["claim"]))
-            if row["fate"] == "ready":
-                settled.ready_pools.add(row["pool"])
-            settled.held |= row["fate"] == "hold"
-        await self._explain_missing(ordered, settled)
+        ordered = sorted(reports, key=_by_run)
+        rows = await write_each(ordered, self._settle, reject)
+        settled.written = len(rows)
+        settled.ready_pools = {row["pool"] for row in rows if row["fate"] == "ready"}
+        settled.held = any(row["fate"] == "hold" for row in rows)
+        if settled.written + len(settled.rejected) < len(ordered):
+            written = {(row["id"], row["claim"]) for row in rows}
+            settled.fenced = await self._find_fenced(ordered, settled) - written
         return settled
 
     async def live(self) -> list[tuple[UUID, int, timedelta]]:
@@ -192,17 +211,11 @@ class Workers:
             for claim in claims
         ]
 
-    async def _succeed(self, reports: Sequence[Ended]) -> list[Any]:
+    async def _succeed(self, successes: Sequence[Success]) -> list[Any]:
         return await with_days(
             self._database,
-            [report.run_id for report in reports],
-            lambda: self._database.fetch(
-                "succeed",
-                *_identity_columns(reports),
-                [report.started for report in reports],
-                [report.ended for report in reports],
-                [report.result for report in reports],
-            ),
+            [success.run_id for success in successes],
+            lambda: self._database.fetch("succeed", *zip(*successes, strict=True)),
         )
 
     async def _settle(self, reports: Sequence[Ended]) -> list[Any]:
@@ -225,21 +238,21 @@ class Workers:
             ),
         )
 
-    async def _explain_missing(self, reports: Sequence[Ended], settled: Settled) -> None:
+    async def _find_fenced(self, reports: Sequence[Success | Ended], settled: Settled) -> set[tuple[UUID, int]]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
-        missing = [
-            report for report in reports if report.key not in settled.written and report.key not in settled.rejected
-        ]
-        if not missing:
-            return
+        missing = [report for report in reports if (report.run_id, report.claim) not in settled.rejected]
         rows = await self._database.fetch("recorded_reports", *_identity_columns(missing))
-        settled.recorded = {(row["id"], row["claim"]) for row in rows}
-        settled.fenced = {report.key for report in missing} - settled.recorded
+        recorded = {(row["id"], row["claim"]) for row in rows}
+        return {(report.run_id, report.claim) for report in missing} - recorded
 
 
-def _identity_columns(reports: Sequence[Ended]) -> tuple[list[str], list[UUID], list[int]]:
+def _identity_columns(reports: Sequence[Success | Ended]) -> tuple[list[str], list[UUID], list[int]]:
     return (
         [report.namespace for report in reports],
         [report.run_id for report in reports],
         [report.claim for report in reports],
     )
+
+
+def _by_run(report: Success | Ended) -> UUID:
+    return report.run_id

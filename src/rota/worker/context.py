@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from datetime import datetime
 
 from rota.domain.ids import show_job, show_run
@@ -20,9 +19,11 @@ class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no su
 class Context:
     """Handed to tasks that have a parameter annotated with it."""
 
+    __slots__ = ("_cancelled", "_changed", "_claim", "_message", "_progress", "noticed", "stop_within")
+
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
-        self._cancelled = threading.Event()
+        self._cancelled = False
         self.stop_within = math.inf
         self.noticed = False
         self._progress: float | None = None
@@ -60,7 +61,7 @@ class Context:
 
         A task that has seen it and returns has stopped as it was asked to: what it returns is no success.
         """
-        self.noticed |= self._cancelled.is_set()
+        self.noticed |= self._cancelled
         return self.noticed
 
     def progress(self, share: float, message: str | None = None) -> None:
@@ -72,7 +73,7 @@ class Context:
     def ask_to_stop(self, within: float = math.inf) -> None:
         """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone."""
         self.stop_within = within
-        self._cancelled.set()
+        self._cancelled = True
 
     def keep_progress(self) -> None:
         """For the worker: what was taken could not be written; it is still to be."""

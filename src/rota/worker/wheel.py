@@ -38,7 +38,7 @@ class Wheel:
     def add(self, claims: list[Claim]) -> None:
         """Takes claims in; those already due leave at once, in the order given."""
         for claim in claims:
-            heapq.heappush(self._heap, (claim.ready_at.timestamp(), claim.number, claim))
+            heapq.heappush(self._heap, (claim.ready, claim.number, claim))
             self._held[claim.run_id, claim.number] = claim
         self._turn()
 

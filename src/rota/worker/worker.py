@@ -12,7 +12,9 @@ Given up. A beat that is not accepted means that the lease ended and others have
 late reports are counted as fenced, and the worker joins again under a new id.
 
 Room. A worker claims what it has slots for, and a little ahead: as much as it gets through in PREFETCH_SECONDS by the
-measured length of runs, nothing for long ones. What is due and finds no slot within HOARD_SECONDS is given back.
+measured length of runs, nothing for long ones. What is due and finds no slot within HOARD_SECONDS is given back. A run
+that has ended counts until its report is answered, so that a worker never gets further ahead of what is recorded than
+that: short runs start while the reports of others are under way, long ones wait for a slot that is wholly free.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ class Worker:
         self._ready: list[tuple[float, int, float, Claim]] = []
         self._running: dict[ClaimKey, _Running] = {}
         self._reporting: set[ClaimKey] = set()
-        self._occupied = 0
+        self._occupied = 0  # runs that have started and whose report is not answered
+        self._refilling = False
         self._wanted = asyncio.Event()
         self._claiming = asyncio.Lock()
         self._drained = asyncio.Event()
@@ -235,15 +238,17 @@ class Worker:
         self._start_ready()
 
     def _start_ready(self) -> None:
+        slots, running, ready = self._profile.slots, self._running, self._ready
+        most = slots + self._prefetch()
         # A process that was paused may wake up here, before anything else has noticed that its lease is over.
-        while self._ready and self._occupied < self._profile.slots and self._silence() < CUT_OFF:
-            self._start(heapq.heappop(self._ready)[3])
+        while ready and len(running) < slots and self._occupied < most and self._silence() < CUT_OFF:
+            self._start(heapq.heappop(ready)[3])
 
     def _start(self, claim: Claim) -> None:
         running = _Running(claim, self._clock.now(), self._monotonic())
         self._running[claim.run_id, claim.number] = running
         self._occupied += 1
-        running.task = asyncio.create_task(self._execute(running))
+        running.task = asyncio.get_running_loop().create_task(self._execute(running))
 
     async def _execute(self, running: _Running) -> None:
         claim = running.claim
@@ -269,6 +274,14 @@ class Worker:
         report = Report(claim, outcome, running.started, self._clock.now(), result, error, trace)
         del self._running[report.key]
         self._report(report)
+        if self._ready and not self._refilling:
+            self._refilling = True
+            asyncio.get_running_loop().call_soon(self._refill)
+
+    def _refill(self) -> None:
+        """Once for all the runs that ended in this turn of the loop."""
+        self._refilling = False
+        self._start_ready()
 
     def _report(self, report: Report) -> None:
         self._reporting.add(report.key)

@@ -69,7 +69,7 @@ async def submit(services: Services, call: Call) -> Any:
         known = (await services.submissions.find_keys([(call.caller.namespace, key)])).values()
         for before in known:
             return _answer_again(before, request_hash)
-    item, answer = services.preparer.prepare(wanted, call.caller)
+    item, answer = services.preparer.prepare(wanted, call.caller, services.now)
     if key:
         item = msgspec.structs.replace(item, key=_key(key, request_hash, answer))
     (fate,) = await services.committer.submit([item])
@@ -97,11 +97,12 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     await _answer_known(services, call, wanted, hashes, results)
     items: dict[int, Submission] = {}
     answers: dict[int, Submitted] = {}
+    now = services.now
     for index, job in wanted.items():
         if results[index] is not None:
             continue
         try:
-            submission, answers[index] = services.preparer.prepare(job, call.caller)
+            submission, answers[index] = services.preparer.prepare(job, call.caller, now)
         except RotaError as error:
             results[index] = BatchResult(error=problem_of(error))
             continue

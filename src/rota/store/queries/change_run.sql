@@ -30,7 +30,7 @@ WITH from_upcoming AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT {run} FROM changed WHERE place = 'free' AND run_at > now() + $14::interval
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, greatest(run_at, now()) FROM changed WHERE place = 'free' AND run_at <= now() + $14::interval
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM changed WHERE place = 'free' AND run_at <= now() + $14::interval
 )
 SELECT pool FROM changed

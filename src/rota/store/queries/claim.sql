@@ -1,29 +1,34 @@
 -- Claims ready runs for a worker: due ones first, by rank, then those due within the lookahead.
--- $1 worker id; $2 lanes; $3 room; $4 lookahead (interval).
--- Index: live_runs_ready, one range per lane that begins at its oldest entry and stops at the room.
+-- $1 worker id; $2 lanes, with $3 where to begin in each (seconds since the epoch); $4 room; $5 lookahead (interval).
+-- Gives back the runs, each with its lane and how far that lane has been emptied by taking it.
+-- Index: live_runs_ready, one range per lane that begins at its position and stops at the room. The rows found are
+-- updated where they lie (ctid): they are locked, so they can't move; one that moved before that is left for the next look.
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
     SELECT id FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
 ), picked AS MATERIALIZED (
-    SELECT r.namespace, r.id
-      FROM me, unnest($2::bigint[]) AS lanes (lane)
+    SELECT r.place
+      FROM me, unnest($2::bigint[], $3::float8[]) AS lanes (lane, begin_at)
      CROSS JOIN LATERAL (
-           SELECT l.namespace, l.id, l.ready_at, l.priority
+           SELECT l.ctid AS place, l.ready_at, l.priority
              FROM rota.live_runs AS l
-            WHERE l.lane = lanes.lane AND l.worker_id IS NULL AND l.ready_at <= now() + $4::interval
+            WHERE l.lane = lanes.lane AND l.worker_id IS NULL
+              AND l.ready_at >= to_timestamp(lanes.begin_at) AND l.ready_at <= now() + $5::interval
             ORDER BY l.ready_at
-            LIMIT $3
+            LIMIT $4
               FOR UPDATE SKIP LOCKED
            ) AS r
      ORDER BY r.ready_at > now(), r.ready_at - r.priority * interval '5 minutes'
-     LIMIT $3
+     LIMIT $4
 )
 UPDATE rota.live_runs AS l
    SET worker_id = $1, claim = nextval('rota.claim_numbers'), claimed_at = now(),
        started_at = NULL, progress = NULL, progress_note = NULL
   FROM picked AS p
- WHERE l.namespace = p.namespace AND l.id = p.id
-RETURNING l.namespace, l.id, l.job_id, l.claim, l.name, l.owner, l.task, l.pool, l.priority, l.payload,
-          l.payload_id, l.options, l.root_id, l.nominal_at, l.ready_at, l.attempt, l.losses
+ WHERE l.ctid = p.place
+RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached,
+          l.namespace, l.id, l.job_id, l.claim, l.name, l.owner, l.task, l.pool, l.priority, l.payload, l.payload_id,
+          l.options, l.root_id, extract(epoch FROM l.nominal_at)::float8, extract(epoch FROM l.ready_at)::float8,
+          l.attempt, l.losses

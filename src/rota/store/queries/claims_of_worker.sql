@@ -1,2 +1,5 @@
--- Everything claimed in a worker's name, to reconcile with what it holds. $1 worker id. Index: live_runs_claimed.
-SELECT namespace, id, claim FROM rota.live_runs WHERE worker_id = $1
+-- What is claimed in a worker's name, to reconcile with what it holds. $1 worker id; $2 claimed this long ago at most
+-- (interval; null: ever). Index: live_runs_claimed.
+SELECT namespace, id, claim
+  FROM rota.live_runs
+ WHERE worker_id = $1 AND claimed_at >= coalesce(now() - $2::interval, '-infinity')

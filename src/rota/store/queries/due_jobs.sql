@@ -1,15 +1,18 @@
 -- Jobs whose next fire time is inside the horizon. $1 scheduler id; $2 shards with $3 their epochs; $4 horizon;
--- $5 at most this many per shard. Index: jobs_due, one range per shard. Locks nothing: fire compares and sets.
+-- $5 at most this many per shard; $6 where to begin in each shard (seconds since the epoch). Index: jobs_due, one range per shard. Locks nothing: fire compares and sets.
 WITH leased AS MATERIALIZED (
-    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+    SELECT l.shard, mine.begin_at
+      FROM unnest($2::smallint[], $3::bigint[], $6::float8[]) AS mine (shard, epoch, begin_at)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 )
 SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
-       j.next_fire_at, j.fired_through, clock_timestamp() AS database_time
+       j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard,
+       extract(epoch FROM least(j.next_fire_at, now()))::float8 AS reached
   FROM leased
  CROSS JOIN LATERAL (
        SELECT * FROM rota.jobs AS j
-        WHERE j.shard = leased.shard AND j.state = 'scheduled' AND j.next_fire_at <= now() + $4::interval
+        WHERE j.shard = leased.shard AND j.state = 'scheduled'
+          AND j.next_fire_at >= to_timestamp(leased.begin_at) AND j.next_fire_at <= now() + $4::interval
         ORDER BY j.next_fire_at
         LIMIT $5
        ) AS j

@@ -1,17 +1,21 @@
 -- Promotes runs that are due within the lookahead: upcoming -> live.
 -- $1 scheduler id; $2 shards with $3 the epochs they were leased at; $4 lookahead; $5 at most this many per shard;
 -- $6 how late a schedule's run may be before it counts as missed and is left to the misfire rules.
+-- $7 where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
+-- and how far that shard has been emptied.
 -- A shard whose lease has a newer epoch is passed over. Safe with two owners all the same: a row moves once.
 -- Index: upcoming_runs_due, one range per shard. Locks: FOR UPDATE SKIP LOCKED.
 WITH leased AS MATERIALIZED (
-    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+    SELECT l.shard, mine.begin_at
+      FROM unnest($2::smallint[], $3::bigint[], $7::float8[]) AS mine (shard, epoch, begin_at)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 ), due AS MATERIALIZED (
     SELECT r.namespace, r.id
       FROM leased
      CROSS JOIN LATERAL (
            SELECT u.namespace, u.id FROM rota.upcoming_runs AS u
-            WHERE u.shard = leased.shard AND u.run_at <= now() + $4::interval
+            WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at)
+              AND u.run_at <= now() + $4::interval
               AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0)
             ORDER BY u.run_at
             LIMIT $5
@@ -22,7 +26,7 @@ WITH leased AS MATERIALIZED (
      WHERE u.namespace = d.namespace AND u.id = d.id
     RETURNING {u.run}
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, greatest(run_at, now()) FROM taken
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
 )
-SELECT pool, count(*) AS runs FROM taken GROUP BY pool
+SELECT pool, shard, count(*) AS runs, extract(epoch FROM max(run_at))::float8 AS reached FROM taken GROUP BY pool, shard

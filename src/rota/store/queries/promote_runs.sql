@@ -6,7 +6,7 @@ WITH input AS (
      WHERE u.namespace = i.namespace AND u.id = i.id
     RETURNING {u.run}
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, greatest(run_at, now()) FROM taken
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
 )
 SELECT pool, count(*) AS runs FROM taken GROUP BY pool

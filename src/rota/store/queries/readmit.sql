@@ -25,8 +25,8 @@ WITH decided AS MATERIALIZED (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT {run} FROM taken WHERE fate = 'go' AND run_at > now() + $5::interval
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval
 ), cancelled AS (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)
     SELECT {run}, 'cancelled', now(), true, 'its job was cancelled' FROM taken WHERE fate = 'cancel'

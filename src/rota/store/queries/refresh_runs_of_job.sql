@@ -16,7 +16,7 @@ WITH job AS MATERIALIZED (
      WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
 )
 UPDATE rota.live_runs AS r
-   SET job_version = j.version, owner = j.owner, name = j.name, task = j.task, pool = j.pool,
+   SET lane = rota.lane_of(j.namespace, j.pool, j.task, j.priority), job_version = j.version, owner = j.owner, name = j.name, task = j.task, pool = j.pool,
        priority = j.priority, tags = j.tags, payload = j.payload, payload_id = j.payload_id, options = j.options
   FROM job AS j
  WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL

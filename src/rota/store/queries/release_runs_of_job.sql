@@ -6,7 +6,7 @@ WITH taken AS (
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM taken WHERE run_at > now() + $3::interval
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, greatest(run_at, now()) FROM taken WHERE run_at <= now() + $3::interval
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE run_at <= now() + $3::interval
 )
 SELECT pool FROM taken

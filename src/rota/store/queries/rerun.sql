@@ -9,10 +9,10 @@ WITH input AS (
      WHERE d.namespace = $1 AND d.run_id = i.old_id AND $4::text <> 'manual'
     RETURNING d.run_id
 )
-INSERT INTO rota.live_runs ({run}, ready_at)
+INSERT INTO rota.live_runs ({run}, lane, ready_at)
 SELECT r.namespace, i.new_id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags, r.payload,
        r.payload_id, r.options, $4::text, r.id, CASE WHEN $4::text <> 'manual' THEN coalesce(r.root_id, r.id) END,
-       r.shard, now(), now(), 0, 0, now(), now()
+       r.shard, now(), now(), 0, 0, now(), rota.lane_of(r.namespace, r.pool, r.task, r.priority), now()
   FROM input AS i
   JOIN rota.runs AS r ON r.namespace = $1 AND r.id = i.old_id
  WHERE $4::text <> 'redrive' OR i.old_id IN (SELECT run_id FROM raised)

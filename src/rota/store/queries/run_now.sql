@@ -4,8 +4,9 @@
 WITH job AS MATERIALIZED (
     SELECT * FROM rota.jobs WHERE namespace = $1 AND id = $2 AND state <> 'cancelled' FOR SHARE
 )
-INSERT INTO rota.live_runs ({run}, ready_at)
+INSERT INTO rota.live_runs ({run}, lane, ready_at)
 SELECT j.namespace, $3, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload, j.payload_id,
-       j.options, 'manual', NULL, NULL, j.shard, now(), now(), 0, 0, now(), now()
+       j.options, 'manual', NULL, NULL, j.shard, now(), now(), 0, 0, now(),
+       rota.lane_of(j.namespace, j.pool, j.task, j.priority), now()
   FROM job AS j
 RETURNING pool

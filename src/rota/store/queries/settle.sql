@@ -66,7 +66,8 @@ WITH input AS (
       FROM moved
      WHERE fate = 'hold'
 ), ready AS (
-    INSERT INTO rota.live_runs ({run}, ready_at)
-    SELECT {run}, CASE WHEN charged THEN now() ELSE ready_at END FROM moved WHERE fate = 'ready'
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), CASE WHEN charged THEN now() ELSE ready_at END
+      FROM moved WHERE fate = 'ready'
 )
 SELECT namespace, id, claim, pool, fate FROM moved

@@ -1,6 +1,6 @@
 -- Records runs that succeeded: live -> finished, fenced by claim number.
 -- $1 namespaces; $2 run ids; $3 claim numbers; $4 started, $5 ended (seconds since the epoch); $6 results.
--- Gives back the runs that moved; one that is missing was not current under that claim.
+-- Gives back how many moved; the others were not current under their claim.
 -- Index: primary key of live_runs. Locks the rows in the order given: callers sort by id.
 WITH input AS (
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::float8[], $5::float8[], $6::text[])
@@ -20,4 +20,4 @@ WITH input AS (
            cancel_requested_at IS NOT NULL, result
       FROM taken
 )
-SELECT namespace, id, claim FROM taken
+SELECT count(*) FROM taken

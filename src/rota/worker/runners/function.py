@@ -74,15 +74,24 @@ class _Call:
         self.is_async = inspect.iscoroutinefunction(function)
         self._context_name = _context_parameter(function)
         self._signature = inspect.signature(function)
+        named = [
+            parameter
+            for parameter in self._signature.parameters.values()
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ]
+        self._known = frozenset(parameter.name for parameter in named)
+        self._required = frozenset(parameter.name for parameter in named if parameter.default is parameter.empty)
 
     def arguments(self, payload: Any, context: Context) -> dict[str, Any]:
         arguments = dict(payload or {})
         if self._context_name:
             arguments[self._context_name] = context
-        try:
-            self._signature.bind(**arguments)
-        except TypeError as error:
-            raise Final(f"the payload does not fit the task's parameters: {error}") from None
+        # Binding is slow; it is left for what does not fit at first sight, and finds the words for what is wrong.
+        if not self._required <= arguments.keys() <= self._known:
+            try:
+                self._signature.bind(**arguments)
+            except TypeError as error:
+                raise Final(f"the payload does not fit the task's parameters: {error}") from None
         return arguments
 
 

@@ -1,0 +1,68 @@
+"""Where to begin: positions in an index whose head may be full of dead entries.
+
+Rows are taken from the head of an index, oldest first. The entries they leave behind are skipped at no cost, unless a
+transaction somewhere holds back cleaning up: then they pile up, and each look would walk all of them again. So whoever
+takes remembers for each key (a lane, a shard) how far it has come, and begins there next time, a little before
+(SLACK_SECONDS), because rows become visible in another order than the moments written in them.
+
+Some rows appear further back: given back by a worker, or committed late. They are found by a look from the very
+beginning, taken as often as it can be afforded: the time such looks take may be at most WHOLE_SHARE of all time. Where
+cleaning up works a whole look costs next to nothing, and so is taken many times a second.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+SLACK_SECONDS = 0.25
+WHOLE_SHARE = 0.05
+
+
+class WholeLooks:
+    """Says when a look from the very beginning can be afforded, by what the last one cost."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._not_before = -math.inf
+
+    def affordable(self) -> bool:
+        """Whether it is time for one."""
+        return self._monotonic() >= self._not_before
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Goes around a whole look."""
+        began = self._monotonic()
+        try:
+            yield
+        finally:
+            ended = self._monotonic()
+            self._not_before = ended + (ended - began) / WHOLE_SHARE
+
+
+class Positions:
+    """How far each key has been emptied: moments in seconds since the epoch, on the database's clock."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._reached: dict[int, float] = {}
+        self._looks = WholeLooks(monotonic)
+
+    @contextmanager
+    def look(self, keys: Collection[int]) -> Iterator[list[float]]:
+        """Goes around one look; gives the moments to begin at, one for each key."""
+        if self._looks.affordable():
+            with self._looks.measured():
+                yield [-math.inf] * len(keys)
+        else:
+            yield [self._reached.get(key, -math.inf) - SLACK_SECONDS for key in keys]
+
+    def advance(self, taken: Iterable[tuple[int, float]]) -> None:
+        """Notes what was taken: (key, moment) of each. What comes later must not be before that moment, but for what
+        the slack and the whole looks are there for."""
+        reached = self._reached
+        for key, moment in taken:
+            if moment > reached.get(key, -math.inf):
+                reached[key] = moment
