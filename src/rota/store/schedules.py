@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -99,7 +100,8 @@ class Schedules:
 
         async def write(some: Sequence[Firing]) -> list[Any]:
             jobs = [firing.job for firing in some]
-            runs = [(firing.job.id, *run) for firing in some for run in firing.runs]
+            runs = [run for firing in some for run in firing.runs]
+            ends = list(accumulate(len(firing.runs) for firing in some))
             return await self._database.fetch(
                 "fire",
                 self._scheduler_id,
@@ -109,9 +111,10 @@ class Schedules:
                 [job.fired_through for job in jobs],
                 [firing.mark for firing in some],
                 [firing.next_fire_at for firing in some],
-                [job_id for job_id, _, _ in runs],
-                [run_id for _, run_id, _ in runs],
-                [nominal_at for _, _, nominal_at in runs],
+                [end - len(firing.runs) + 1 for firing, end in zip(some, ends, strict=True)],
+                ends,
+                [run_id for run_id, _ in runs],
+                [nominal_at for _, nominal_at in runs],
                 *columns(owned),
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -157,10 +157,10 @@ class Workers:
         async def reject(success: Success, error: DataRejectedError) -> None:
             settled.rejected[success.run_id, success.claim] = error
 
-        ordered = sorted(successes, key=_by_run)
-        settled.written = sum(row[0] for row in await write_each(ordered, self._succeed, reject))
-        if settled.written + len(settled.rejected) < len(ordered):
-            settled.fenced = await self._find_fenced(ordered, settled)
+        for some in _each_run_once(successes):
+            settled.written += sum(row[0] for row in await write_each(some, self._succeed, reject))
+        if settled.written + len(settled.rejected) < len(successes):
+            settled.fenced = await self._find_fenced(successes, settled)
         return settled
 
     async def settle(self, reports: Sequence[Ended]) -> Settled:
@@ -212,10 +212,11 @@ class Workers:
         ]
 
     async def _succeed(self, successes: Sequence[Success]) -> list[Any]:
+        namespaces, *others = zip(*successes, strict=True)
         return await with_days(
             self._database,
             [success.run_id for success in successes],
-            lambda: self._database.fetch("succeed", *zip(*successes, strict=True)),
+            lambda: self._database.fetch("succeed", list(set(namespaces)), *others),
         )
 
     async def _settle(self, reports: Sequence[Ended]) -> list[Any]:
@@ -252,6 +253,16 @@ def _identity_columns(reports: Sequence[Success | Ended]) -> tuple[list[str], li
         [report.run_id for report in reports],
         [report.claim for report in reports],
     )
+
+
+def _each_run_once(successes: Sequence[Success]) -> Iterator[list[Success]]:
+    """In the order of runs; a run that is there twice, under two claims, goes into another round."""
+    while successes:
+        first = {success.run_id: success for success in successes}
+        yield sorted(first.values(), key=_by_run)
+        if len(first) == len(successes):
+            return
+        successes = [success for success in successes if success is not first[success.run_id]]
 
 
 def _by_run(report: Success | Ended) -> UUID:

@@ -1,22 +1,20 @@
 -- Cancels runs wherever they are: one that is not claimed ends here; one that is claimed is marked, and its worker
--- is to be told. $1 namespace; $2 run ids, in order; $3 reason. Index: primary keys.
+-- is to be told. $1 namespace; $2 run ids; $3 reason. Index: primary keys, in their order, so that two cancels
+-- of the same runs wait for each other and never in a circle.
 -- The statement sees each run in exactly one place. One that is moving at this very moment is missed by it:
 -- callers repeat for the ids that neither came back nor are finished.
-WITH target AS MATERIALIZED (
-    SELECT id FROM unnest($2::uuid[]) AS t (id)
-), from_upcoming AS (
-    DELETE FROM rota.upcoming_runs AS u USING target AS t
-     WHERE u.namespace = $1 AND u.id = t.id RETURNING {u.run}
+WITH from_upcoming AS (
+    DELETE FROM rota.upcoming_runs AS u
+     WHERE u.namespace = $1 AND u.id = ANY ($2::uuid[]) RETURNING {u.run}
 ), from_held AS (
-    DELETE FROM rota.held_runs AS h USING target AS t
-     WHERE h.namespace = $1 AND h.id = t.id RETURNING {h.run}
+    DELETE FROM rota.held_runs AS h
+     WHERE h.namespace = $1 AND h.id = ANY ($2::uuid[]) RETURNING {h.run}
 ), from_live AS (
-    DELETE FROM rota.live_runs AS l USING target AS t
-     WHERE l.namespace = $1 AND l.id = t.id AND l.worker_id IS NULL RETURNING {l.run}
+    DELETE FROM rota.live_runs AS l
+     WHERE l.namespace = $1 AND l.id = ANY ($2::uuid[]) AND l.claim IS NULL RETURNING {l.run}
 ), asked AS (
     UPDATE rota.live_runs AS l SET cancel_requested_at = coalesce(l.cancel_requested_at, now())
-      FROM target AS t
-     WHERE l.namespace = $1 AND l.id = t.id AND l.worker_id IS NOT NULL
+     WHERE l.namespace = $1 AND l.id = ANY ($2::uuid[]) AND l.claim IS NOT NULL
     RETURNING l.id, l.worker_id
 ), ended AS (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)

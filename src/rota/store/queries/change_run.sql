@@ -10,7 +10,7 @@ WITH from_upcoming AS (
      WHERE h.namespace = $1 AND h.id = $2 AND ($3::integer IS NULL OR h.job_version = $3) RETURNING {h.run}
 ), from_live AS (
     DELETE FROM rota.live_runs AS l
-     WHERE l.namespace = $1 AND l.id = $2 AND ($3::integer IS NULL OR l.job_version = $3) AND l.worker_id IS NULL
+     WHERE l.namespace = $1 AND l.id = $2 AND ($3::integer IS NULL OR l.job_version = $3) AND l.claim IS NULL
     RETURNING {l.run}
 ), changed AS (
     SELECT namespace, id, job_id, job_version + 1 AS job_version, owner, $4::text AS name, $5::text AS task,

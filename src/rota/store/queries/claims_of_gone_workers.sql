@@ -3,6 +3,6 @@
 SELECT l.namespace, l.id, l.claim, l.options, l.attempt, l.losses, l.pool, w.gone_why,
        extract(epoch FROM l.started_at)::float8 AS started, l.ready_at <= w.gone_at AS may_have_started
   FROM rota.workers AS w
-  JOIN rota.live_runs AS l ON l.worker_id = w.id
+ CROSS JOIN LATERAL (SELECT * FROM rota.live_runs AS l WHERE l.worker_id = w.id LIMIT $1) AS l
  WHERE w.gone_at IS NOT NULL AND NOT w.reaped
  LIMIT $1

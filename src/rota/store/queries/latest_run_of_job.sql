@@ -7,6 +7,8 @@ SELECT r.*, p.body AS large_payload
         (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND id < $3
           ORDER BY id DESC LIMIT 1)
        ) AS r
-  LEFT JOIN rota.payloads AS p ON p.namespace = r.namespace AND p.id = r.payload_id
+  LEFT JOIN LATERAL (
+       SELECT p.body FROM rota.payloads AS p WHERE p.namespace = r.namespace AND p.id = r.payload_id OFFSET 0
+       ) AS p ON true
  ORDER BY r.created_at DESC
  LIMIT 1

@@ -15,4 +15,4 @@ SELECT r.namespace, r.id, r.nominal_at, j.schedule_type, j.cron_expression, j.ev
         ORDER BY u.run_at
         LIMIT $5
        ) AS r
-  JOIN rota.jobs AS j ON j.namespace = r.namespace AND j.id = r.job_id
+ CROSS JOIN LATERAL (SELECT * FROM rota.jobs AS j WHERE j.namespace = r.namespace AND j.id = r.job_id OFFSET 0) AS j

@@ -5,4 +5,4 @@ UPDATE rota.live_runs AS l
        progress_note = coalesce(i.note, l.progress_note)
   FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::float8[], $5::float8[], $6::text[])
        AS i (namespace, id, claim, started, progress, note)
- WHERE l.namespace = i.namespace AND l.id = i.id AND l.claim = i.claim
+ WHERE l.namespace = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim = i.claim

@@ -3,7 +3,7 @@
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u WHERE u.namespace = $1 AND u.id = $2 AND u.job_id = u.id RETURNING {u.run}
 ), from_live AS (
-    DELETE FROM rota.live_runs AS l WHERE l.namespace = $1 AND l.id = $2 AND l.job_id = l.id AND l.worker_id IS NULL
+    DELETE FROM rota.live_runs AS l WHERE l.namespace = $1 AND l.id = $2 AND l.job_id = l.id AND l.claim IS NULL
     RETURNING {l.run}
 )
 INSERT INTO rota.held_runs ({run}, gate)

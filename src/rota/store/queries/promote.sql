@@ -4,16 +4,16 @@
 -- $7 where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
 -- and how far that shard has been emptied.
 -- A shard whose lease has a newer epoch is passed over. Safe with two owners all the same: a row moves once.
--- Index: upcoming_runs_due, one range per shard. Locks: FOR UPDATE SKIP LOCKED.
+-- Index: upcoming_runs_due, one range per shard. Locks: FOR UPDATE SKIP LOCKED; the rows are then taken from where they lie (ctid).
 WITH leased AS MATERIALIZED (
     SELECT l.shard, mine.begin_at
       FROM unnest($2::smallint[], $3::bigint[], $7::float8[]) AS mine (shard, epoch, begin_at)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 ), due AS MATERIALIZED (
-    SELECT r.namespace, r.id
+    SELECT r.place
       FROM leased
      CROSS JOIN LATERAL (
-           SELECT u.namespace, u.id FROM rota.upcoming_runs AS u
+           SELECT u.ctid AS place FROM rota.upcoming_runs AS u
             WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at)
               AND u.run_at <= now() + $4::interval
               AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0)
@@ -22,8 +22,7 @@ WITH leased AS MATERIALIZED (
               FOR UPDATE SKIP LOCKED
            ) AS r
 ), taken AS (
-    DELETE FROM rota.upcoming_runs AS u USING due AS d
-     WHERE u.namespace = d.namespace AND u.id = d.id
+    DELETE FROM rota.upcoming_runs AS u WHERE u.ctid = ANY (ARRAY(SELECT place FROM due))
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)

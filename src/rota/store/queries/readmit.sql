@@ -5,16 +5,17 @@
 WITH decided AS MATERIALIZED (
     SELECT i.namespace, i.id AS run_id, i.fate, j.*
       FROM unnest($1::text[], $2::uuid[], $3::text[], $4::integer[]) AS i (namespace, id, fate, version)
-      JOIN rota.held_runs AS h ON h.namespace = i.namespace AND h.id = i.id AND h.gate = 'recall'
+     CROSS JOIN LATERAL (SELECT h.namespace, h.job_id FROM rota.held_runs AS h
+                          WHERE h.namespace = i.namespace AND h.id = i.id AND (h.gate = 'recall') IS TRUE OFFSET 0) AS h
       JOIN LATERAL (SELECT j.id AS of_job, j.version AS of_version, j.owner AS new_owner, j.name AS new_name,
                            j.task AS new_task, j.pool AS new_pool, j.priority AS new_priority, j.tags AS new_tags,
                            j.payload AS new_payload, j.payload_id AS new_payload_id, j.options AS new_options
                       FROM rota.jobs AS j
                      WHERE j.namespace = h.namespace AND j.id = h.job_id AND j.version = i.version
-                       FOR SHARE) AS j ON true
+                    OFFSET 0 FOR SHARE) AS j ON true
 ), taken AS (
     DELETE FROM rota.held_runs AS h USING decided AS d
-     WHERE h.namespace = d.namespace AND h.id = d.run_id AND h.gate = 'recall'
+     WHERE h.namespace = ANY (ARRAY[d.namespace]) AND h.id = ANY (ARRAY[d.run_id]) AND (h.gate = 'recall') IS TRUE
     RETURNING h.namespace, h.id, h.job_id, d.of_version AS job_version, d.new_owner AS owner, d.new_name AS name,
               d.new_task AS task, d.new_pool AS pool, d.new_priority AS priority, d.new_tags AS tags,
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
@@ -34,6 +35,7 @@ WITH decided AS MATERIALIZED (
     -- The dropped time is made again when the job is resumed before it: the mark goes back to just before it.
     UPDATE rota.jobs AS j SET fired_through = t.earliest - interval '1 microsecond'
       FROM (SELECT namespace, job_id, min(nominal_at) AS earliest FROM taken WHERE fate = 'drop' GROUP BY 1, 2) AS t
-     WHERE j.namespace = t.namespace AND j.id = t.job_id AND j.state = 'paused' AND j.fired_through >= t.earliest
+     WHERE j.namespace = ANY (ARRAY[t.namespace]) AND j.id = ANY (ARRAY[t.job_id]) AND j.state = 'paused'
+       AND j.fired_through >= t.earliest
 )
 SELECT id, pool, fate FROM taken

@@ -11,4 +11,4 @@ SELECT r.namespace, r.id, r.cause, r.attempt, r.nominal_at, r.run_at, j.version,
        SELECT * FROM rota.held_runs AS h
         WHERE h.gate = 'recall' AND h.shard = leased.shard ORDER BY h.run_at LIMIT $4
        ) AS r
-  JOIN rota.jobs AS j ON j.namespace = r.namespace AND j.id = r.job_id
+ CROSS JOIN LATERAL (SELECT * FROM rota.jobs AS j WHERE j.namespace = r.namespace AND j.id = r.job_id OFFSET 0) AS j

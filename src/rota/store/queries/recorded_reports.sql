@@ -3,6 +3,12 @@
 -- $1 namespaces; $2 run ids; $3 claim numbers. Index: primary keys of finished_runs and attempts.
 SELECT i.namespace, i.id, i.claim
   FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS i (namespace, id, claim)
-  LEFT JOIN rota.attempts AS a ON a.namespace = i.namespace AND a.run_id = i.id AND a.claim = i.claim
-  LEFT JOIN rota.finished_runs AS f ON f.namespace = i.namespace AND f.id = i.id AND f.claim = i.claim
+  LEFT JOIN LATERAL (
+       SELECT * FROM rota.attempts AS a
+        WHERE a.namespace = i.namespace AND a.run_id = i.id AND a.claim = i.claim OFFSET 0
+       ) AS a ON true
+  LEFT JOIN LATERAL (
+       SELECT f.claim FROM rota.finished_runs AS f
+        WHERE f.namespace = i.namespace AND f.id = i.id AND f.claim = i.claim OFFSET 0
+       ) AS f ON true
  WHERE a.outcome IS DISTINCT FROM 'lost' AND (a.claim IS NOT NULL OR f.claim IS NOT NULL)

@@ -2,11 +2,11 @@
 -- $1 namespace; $2 run ids to copy with $3 the new ids; $4 cause: 'manual' (run now, a new idempotency key), 'retry' or
 -- 'redrive' (same key). A retry or redrive takes the dead letter of its run with it; a redrive needs one.
 -- Index: primary keys.
-WITH input AS (
-    SELECT * FROM unnest($2::uuid[], $3::uuid[]) AS i (old_id, new_id)
+WITH input AS MATERIALIZED (
+    SELECT $1::text AS namespace, * FROM unnest($2::uuid[], $3::uuid[]) AS i (old_id, new_id)
 ), raised AS (
     DELETE FROM rota.dead_letters AS d USING input AS i
-     WHERE d.namespace = $1 AND d.run_id = i.old_id AND $4::text <> 'manual'
+     WHERE d.namespace = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND $4::text <> 'manual'
     RETURNING d.run_id
 )
 INSERT INTO rota.live_runs ({run}, lane, ready_at)
@@ -14,6 +14,6 @@ SELECT r.namespace, i.new_id, r.job_id, r.job_version, r.owner, r.name, r.task, 
        r.payload_id, r.options, $4::text, r.id, CASE WHEN $4::text <> 'manual' THEN coalesce(r.root_id, r.id) END,
        r.shard, now(), now(), 0, 0, now(), rota.lane_of(r.namespace, r.pool, r.task, r.priority), now()
   FROM input AS i
-  JOIN rota.runs AS r ON r.namespace = $1 AND r.id = i.old_id
+ CROSS JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.old_id OFFSET 0) AS r
  WHERE $4::text <> 'redrive' OR i.old_id IN (SELECT run_id FROM raised)
 RETURNING id, retry_of, pool

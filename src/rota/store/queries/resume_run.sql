@@ -1,7 +1,7 @@
 -- Resumes a paused one-shot: held -> upcoming or live by its time. $1 namespace; $2 run id; $3 lookahead.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h
-     WHERE h.namespace = $1 AND h.id = $2 AND h.job_id = h.id AND h.gate = 'pause' RETURNING {h.run}
+     WHERE h.namespace = $1 AND h.id = $2 AND h.job_id = h.id AND (h.gate = 'pause') IS TRUE RETURNING {h.run}
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM taken WHERE run_at > now() + $3::interval
 ), ready AS (
