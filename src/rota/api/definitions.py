@@ -40,6 +40,9 @@ _FIELDS_OF = {
 }
 _TIMING = ("schedule_time", "cron_expression", "every_seconds")
 _ZONED = ("cron", "interval")
+_DEFAULT = Options()
+_DEFAULT_TEXT = encode_options(_DEFAULT)
+_PRIORITIES = {level.name: int(level) for level in Priority}
 _CAMEL = {
     "schedule_time": "scheduleTime",
     "cron_expression": "cronExpression",
@@ -79,10 +82,10 @@ class Preparer:
             name=wanted.name,
             task=check_task(wanted.task, payload),
             pool=wanted.pool,
-            priority=Priority[wanted.priority],
+            priority=_PRIORITIES[wanted.priority],
             tags=tuple(wanted.tags),
             payload=payload,
-            options=encode_options(Options(wanted.max_retries, _policy(wanted.retry))),
+            options=_options(wanted.max_retries, wanted.retry),
         )
 
     def payload(self, raw: Any) -> str | None:
@@ -115,7 +118,7 @@ class Preparer:
             name=before.name if patch.name is UNSET else patch.name,
             task=check_task(before.task if patch.task is UNSET else patch.task, payload),
             pool=before.pool if patch.pool is UNSET else patch.pool,
-            priority=before.priority if patch.priority is UNSET else Priority[patch.priority],
+            priority=before.priority if patch.priority is UNSET else _PRIORITIES[patch.priority],
             tags=before.tags if patch.tags is UNSET else tuple(patch.tags),
             payload=payload,
             options=encode_options(options),
@@ -150,12 +153,14 @@ class Preparer:
     def _one_shot(
         self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
     ) -> tuple[OneShot, Submitted]:
+        planned = now
         run_at = None
         if wanted.schedule_type == "future":
             run_at = _check_time(wanted.schedule_time, now)
-        run_id = new_id(max(run_at or now, now).timestamp())
+            planned = max(run_at, now)
+        run_id = new_id(planned.timestamp())
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at)
-        status = "queued" if run_at is None or run_at <= now else "scheduled"
+        status = "queued" if planned is now else "scheduled"
         return item, Submitted(job_id=show_job(run_id), status=status, run_id=show_run(run_id))
 
     def _recurring(
@@ -197,6 +202,13 @@ def definition_of(row: Any) -> Definition:
         payload,
         row["options"],
     )
+
+
+def _options(max_retries: int, retry: Retry | None) -> str:
+    """As they are stored; most jobs have the defaults."""
+    if retry is None and max_retries == _DEFAULT.max_retries:
+        return _DEFAULT_TEXT
+    return encode_options(Options(max_retries, _policy(retry)))
 
 
 def _policy(retry: Retry | None) -> RetryPolicy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -113,10 +114,15 @@ def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None
     return Response(_encoder.encode(answer), status, headers, "application/json")
 
 
-def decode(body: bytes, kind: type) -> Any:
+@cache
+def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     """The body as this type; raises BadInputError naming the field."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return _decoder(kind).decode(body)
     except msgspec.MsgspecError as error:
         raise bad_json(error) from None
     except (UnicodeDecodeError, RecursionError):

@@ -37,10 +37,12 @@ class Wheel:
 
     def add(self, claims: list[Claim]) -> None:
         """Takes claims in; those already due leave at once, in the order given."""
+        now = self._clock.now()
         for claim in claims:
-            heapq.heappush(self._heap, (claim.ready, claim.number, claim))
-            self._held[claim.run_id, claim.number] = claim
-        self._turn()
+            if claim.ready > now:
+                heapq.heappush(self._heap, (claim.ready, claim.number, claim))
+                self._held[claim.run_id, claim.number] = claim
+        self._turn([claim for claim in claims if claim.ready <= now])
 
     def remove(self, key: ClaimKey) -> Claim | None:
         """Takes one out before its moment; None when it is not here."""
@@ -54,9 +56,9 @@ class Wheel:
         self._disarm()
         return claims
 
-    def _turn(self) -> None:
+    def _turn(self, due: list[Claim] | None = None) -> None:
         self._disarm()
-        due: list[Claim] = []
+        due = due or []
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             _, number, claim = heapq.heappop(self._heap)

@@ -88,7 +88,7 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     hashes: dict[int, bytes] = {}
     for index, raw in enumerate(raw_items):
         try:
-            item = decode(bytes(raw), BatchJobIn)
+            item = decode(raw, BatchJobIn)
             if item.idempotency_key:
                 hashes[index] = _hash(bytes(raw))
             wanted[index] = item
