@@ -16,9 +16,7 @@ from rota.worker.runners.script import ScriptError, ScriptRunner, find_script
 @pytest.fixture
 def context():
     now = time.time()
-    return Context(
-        Claim("default", uuid4(), uuid4(), 1, "n", "o", "script", "default", 0, None, None, "{}", None, now, now, 0, 0)
-    )
+    return Context(Claim("default", uuid4(), uuid4(), 1, "script", 0, None, None, "{}", None, now, now, 0, 0))
 
 
 @pytest.fixture

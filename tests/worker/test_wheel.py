@@ -14,25 +14,7 @@ from support import eventually
 
 
 def claim(ready_at: float, number: int = 1) -> Claim:
-    return Claim(
-        "default",
-        uuid4(),
-        uuid4(),
-        number,
-        "n",
-        "o",
-        "t",
-        "default",
-        0,
-        None,
-        None,
-        "{}",
-        None,
-        ready_at,
-        ready_at,
-        0,
-        0,
-    )
+    return Claim("default", uuid4(), uuid4(), number, "t", 0, None, None, "{}", None, ready_at, ready_at, 0, 0)
 
 
 class Due:

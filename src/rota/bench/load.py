@@ -206,6 +206,24 @@ def _read(answer: Answer) -> tuple[int, str | None]:
     return len(results) - len(problems), str(problems[0]) if problems else None
 
 
+class Spread(msgspec.Struct):
+    """How a measured quantity is spread, in milliseconds."""
+
+    count: int
+    p50: float
+    p99: float
+    p999: float
+    highest: float
+    negative: int = 0
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        """Of values in seconds; `negative` counts those below zero (a start that came early)."""
+        ordered = sorted(seconds)
+        p50, p99, p999, highest = (percentile(ordered, share) * 1000 for share in (0.5, 0.99, 0.999, 1.0))
+        return cls(len(ordered), p50, p99, p999, highest, negative=sum(value < 0 for value in ordered))
+
+
 def percentile(ordered: Sequence[float], share: float) -> float:
     """The value below which this share of the ordered values lies (nearest rank); nan when there are none."""
     if not ordered:

@@ -61,10 +61,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     run_id: UUID
     job_id: UUID
     number: int
-    name: str
-    owner: str
     task: str
-    pool: str
     priority: int
     payload: str | None
     payload_id: UUID | None

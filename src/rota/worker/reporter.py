@@ -18,6 +18,9 @@ from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 
 GATHER_SECONDS = 0.002
+# Where reports come thick they are gathered for longer: fewer and larger batches cost everybody less.
+MANY = 100
+GATHER_MANY_SECONDS = 0.01
 MOST_PER_BATCH = 1000
 TRY_AGAIN_SECONDS = 0.2
 _log = get_logger("reporter")
@@ -47,6 +50,8 @@ class Reporter:
         while True:
             await self._some.wait()
             await asyncio.sleep(GATHER_SECONDS)
+            if MANY <= len(self._pending) < MOST_PER_BATCH:
+                await asyncio.sleep(GATHER_MANY_SECONDS)
             batch, self._pending = self._pending[:MOST_PER_BATCH], self._pending[MOST_PER_BATCH:]
             if not self._pending:
                 self._some.clear()

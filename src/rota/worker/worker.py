@@ -49,7 +49,7 @@ WATCH_SECONDS = 0.1
 CUT_OFF = 0.6  # of the lease: stop everything
 EXIT = 0.9  # of the lease: leave the process if something still runs
 PREFETCH_SECONDS = 0.1
-MOST_PREFETCHED = 1000
+MOST_PREFETCHED = 2000
 HOARD_SECONDS = 1.0
 AGAIN_SECONDS = 0.2
 RESULT_LIMIT_BYTES = 64 * 1024
@@ -178,8 +178,9 @@ class Worker:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            room = self._room()
-            if room <= 0 or self._cut_off or self._draining:
+            room, prefetch = self._room(), self._prefetch()
+            # What is claimed ahead is claimed in large portions: half of it must be used up before more is asked for.
+            if room <= prefetch // 2 or self._cut_off or self._draining:
                 continue
             try:
                 async with self._claiming:
