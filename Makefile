@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
 
-.PHONY: up test check setup format
+.PHONY: up test check setup format bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -25,7 +26,21 @@ check: setup
 	$(BIN)/lint-imports
 
 test: setup
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal -m "not alone"
+	$(BIN)/pytest -m alone
+
+# Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
+bench: setup
+	$(BIN)/python -m bench $(BENCH)
+
+# The same work done by others, in a virtual environment of their own.
+bench-peers: $(PEERS)/.installed
+	$(PEERS)/bin/python -m bench.peers $(BENCH)
+
+$(PEERS)/.installed: pyproject.toml constraints.txt bench/peers/requirements.txt
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/pip install --quiet --disable-pip-version-check --requirement bench/peers/requirements.txt --editable .
+	@touch $@
 
 format: setup
 	$(BIN)/ruff check --fix

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.auth import Authenticator
+from rota.api.budget import Hold
 from rota.api.definitions import Caller
 from rota.api.problems import HttpError, bad_json, response_of
 from rota.errors import BadInputError, RotaError
@@ -69,8 +70,9 @@ class Operation:
         try:
             caller = Caller("", "") if self.public else authenticator.authenticate(request)
             self._check_query(request)
-            body = await _read_body(request, self.body_limit) if self.body else b""
-            answer = await self.handler(services, Call(request, caller, body))
+            with services.body_budget.hold() as hold:
+                body = await _read_body(request, self.body_limit, hold) if self.body else b""
+                answer = await self.handler(services, Call(request, caller, body))
         except RotaError as error:
             response = response_of(error)
             if response.status_code == INTERNAL_ERROR:
@@ -129,15 +131,18 @@ def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
         raise BadInputError("the body is not valid JSON") from None
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
+async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:
     announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > limit:
-        raise HttpError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
+    if announced.isdigit():
+        if int(announced) > limit:
+            raise HttpError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
+        hold.grow_to(int(announced))
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
             raise HttpError(413, "Too large", f"the body has more than {limit} bytes")
+        hold.grow_to(size)
         chunks.append(chunk)
     return b"".join(chunks)

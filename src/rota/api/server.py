@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.applications import Starlette
 
 import rota
 from rota.api.app import build_app
@@ -67,16 +68,21 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         services, Authenticator(settings.given_token or admin_token(settings.admin_token_file)), rota.__version__
     )
     app.state.services = services
-    config = uvicorn.Config(
+    return _Server(http_config(app, settings.host, settings.port))
+
+
+def http_config(app: Starlette, host: str, port: int) -> uvicorn.Config:
+    """How we serve."""
+    return uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
+        host=host,
+        port=port,
         http="httptools",
         ws="none",
         lifespan="off",
         access_log=False,
+        proxy_headers=False,
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
-    return _Server(config)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
+from rota.api.budget import BodyBudget
 from rota.api.definitions import Preparer
 from rota.api.submitting import GroupCommitter
 from rota.clock import DatabaseClock
@@ -29,6 +30,7 @@ class Services:
 
     def __init__(self, *, database: Database, notifier: Notifier, shards: int, payload_limit_bytes: int) -> None:
         self.database = database
+        self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
         self.submissions = Submissions(database)
         self.committer = GroupCommitter(submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime)

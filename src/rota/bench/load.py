@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -145,9 +145,12 @@ class Submitted(msgspec.Struct):
 class Submitter:
     """Submits batches of jobs as fast as they are taken, a few requests at the same time."""
 
-    def __init__(self, connections: Connections, *, at_once: int) -> None:
+    def __init__(
+        self, connections: Connections, *, at_once: int, before_each: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         self._connections = connections
         self._at_once = at_once
+        self._before_each = before_each
 
     async def submit(self, batches: Iterator[Sequence[dict[str, Any]]]) -> Submitted:
         """Submits every batch; what is refused for overload is sent again when the server said it may."""
@@ -161,6 +164,8 @@ class Submitter:
 
         async def one_after_the_other() -> None:
             for request in requests:
+                if self._before_each:
+                    await self._before_each()
                 await self._send(request, done)
 
         await asyncio.gather(*(one_after_the_other() for _ in range(self._at_once)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
@@ -25,6 +26,10 @@ LOOK_LISTENING_SECONDS = 1.0
 LOOK_BLIND_SECONDS = 0.2
 # A beat must come back well within a lease, or be tried again on another connection.
 BEAT_TIMEOUT_SHARE = 0.3
+# Looks at what is claimed in our name overlap by this much: a claim's moment is that of its beginning.
+OVERLAP = timedelta(seconds=5)
+# A claim that was not answered may still be carried out by a server that has not noticed.
+DOUBT_SECONDS = 2 * STATEMENT_SECONDS
 _log = get_logger("broker")
 
 
@@ -39,6 +44,7 @@ class PostgresBroker:
         self._id = uuid4()
         self._lanes: list[int] = []
         self._whole_looks = WholeLooks()
+        self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
@@ -47,6 +53,7 @@ class PostgresBroker:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
         self._whole_looks = WholeLooks()
+        self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
         self._lanes = await self._workers.register(
@@ -65,7 +72,11 @@ class PostgresBroker:
 
     async def claim(self, room: int) -> list[Claim]:
         """One statement over the worker's lanes."""
-        return await self._workers.claim(self._id, self._lanes, room, LOOKAHEAD)
+        try:
+            return await self._workers.claim(self._id, self._lanes, room, LOOKAHEAD)
+        except BaseException:
+            self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
+            raise
 
     async def report(self, reports: Sequence[Report]) -> Answer:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
@@ -152,15 +163,15 @@ class PostgresBroker:
         return settled
 
     async def _claimed(self) -> list[tuple[str, UUID, int]]:
-        """What is claimed in our name; from the beginning where that can be afforded, else since the last look."""
+        """What is claimed in our name: from the beginning for a while after a claim without an answer, and where
+        that can be afforded; else since the last look."""
         began = time.monotonic()
-        if self._whole_looks.affordable():
+        if began < self._in_doubt_until or self._whole_looks.affordable():
             with self._whole_looks.measured():
                 claimed = await self._workers.claims_of(self._id)
         else:
-            # An answer may be lost for as long as its statement may take, and the server needs a moment to notice.
-            since = began - self._reconciled_at + 2 * STATEMENT_SECONDS
-            claimed = await self._workers.claims_of(self._id, timedelta(seconds=since))
+            since = timedelta(seconds=began - self._reconciled_at) + OVERLAP
+            claimed = await self._workers.claims_of(self._id, since)
         self._reconciled_at = began
         return claimed
 

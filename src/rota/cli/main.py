@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import typer
 
-from rota.cli import dead_letters, jobs, roles, runs
+from rota.cli import bench, dead_letters, jobs, roles, runs
 
 app = typer.Typer(
     name="rota",
@@ -33,7 +33,7 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (roles, jobs, runs, dead_letters):
+for group in (roles, jobs, runs, dead_letters, bench):
     group.add_to(app)
 
 

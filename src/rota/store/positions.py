@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 SLACK_SECONDS = 0.25
-WHOLE_SHARE = 0.05
+WHOLE_SHARE = 0.02
 
 
 class WholeLooks:

@@ -55,7 +55,7 @@ from rota.store.submissions import KnownKey
 
 MOST_PER_BATCH = 10_000
 CHANGE_TRIES = 10
-BATCH_LIMIT_BYTES = 64 * 1024 * 1024
+BATCH_LIMIT_BYTES = 32 * 1024 * 1024
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 

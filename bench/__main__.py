@@ -1,0 +1,87 @@
+"""`make bench`, or `python -m bench`: everything, or the scenarios that are named."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from rich.console import Console
+
+from bench.bloat import measure_bloat
+from bench.growth import measure_growth
+from bench.http import measure_http
+from bench.idle import measure_idle
+from bench.progress import Progress
+from bench.punctuality import measure_punctuality
+from bench.report import Results, describe_machine, print_table, write_report
+from bench.throughput import measure_throughput
+from rota.telemetry import configure_logging
+
+Measure = Callable[[Progress], Awaitable[Any]]
+
+
+def scenarios(*, length: str) -> dict[str, Measure]:
+    """The scenarios by name, each in a length: short (seconds, for tests), usual (minutes), whole (an hour)."""
+    pick = {"short": 0, "usual": 1, "whole": 2}[length]
+
+    def one(*choices: Any) -> Any:
+        return choices[pick]
+
+    return {
+        "throughput": lambda progress: measure_throughput(
+            progress, seconds=one(2.0, 60.0, 60.0), backlog=one(2000, 100_000, 200_000)
+        ),
+        "punctuality": lambda progress: measure_punctuality(
+            progress,
+            at_one_instant=one(500, 10_000, 10_000),
+            steady_seconds=one(1.0, 30.0, 30.0),
+            schedules=one(200, 10_000, 10_000),
+        ),
+        "http": lambda progress: measure_http(progress, seconds=one(1.0, 10.0, 10.0)),
+        "growth": lambda progress: measure_growth(
+            progress, sizes=one([1000], [1_000_000], [1_000_000, 10_000_000]), seconds=one(1.0, 10.0, 20.0)
+        ),
+        "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
+        "idle": lambda progress: measure_idle(
+            progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)
+        ),
+    }
+
+
+async def run(names: Sequence[str], *, length: str, output: Path) -> Results:
+    """Runs the scenarios, prints the table and writes the report."""
+    progress = Progress()
+    results = Results(describe_machine())
+    chosen = scenarios(length=length)
+    for name in names or chosen:
+        progress.title(name)
+        setattr(results, name, await chosen[name](progress))
+    console = Console(highlight=False)
+    print_table(results, console)
+    page = await asyncio.to_thread(write_report, results, output)
+    console.print(f"\nWritten to {page.parent}", soft_wrap=True)
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks of Rota on this machine.")
+    parser.add_argument("names", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenarios(length='usual'))}")
+    parser.add_argument("--short", dest="length", action="store_const", const="short", help="seconds; proves nothing")
+    parser.add_argument(
+        "--whole", dest="length", action="store_const", const="whole", help="10 million runs, 10 minutes of bloat"
+    )
+    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where the report goes")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.names) - set(scenarios(length="usual")):
+        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
+    configure_logging(level="warning", json=False, role="bench")
+    uvloop.run(run(chosen.names, length=chosen.length or "usual", output=chosen.output))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""What comes out: a table on the terminal, a JSON file, and a page with charts."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bench.bloat import Bloat
+from bench.charts import bar_chart, line_chart
+from bench.growth import Size
+from bench.http import Http
+from bench.idle import Idle
+from bench.punctuality import Punctuality
+from bench.throughput import WINDOW_SECONDS, Throughput
+from rota.bench.load import Spread
+
+MIB = 1024 * 1024
+Row = tuple[str, str, str]
+
+
+class Results(msgspec.Struct, omit_defaults=True):
+    """Everything that was measured in one run, and on what."""
+
+    machine: dict[str, str]
+    throughput: Throughput | None = None
+    punctuality: Punctuality | None = None
+    http: Http | None = None
+    growth: list[Size] | None = None
+    bloat: Bloat | None = None
+    idle: Idle | None = None
+
+
+def describe_machine() -> dict[str, str]:
+    """Facts that figures depend on; nothing that names the machine."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "rota": version("rota"),
+        "asyncpg": version("asyncpg"),
+        "postgresql": "18, embedded, fsync on",
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def rows_of(results: Results) -> list[Row]:
+    """(what, figure, remark) of everything measured."""
+    rows: list[Row] = []
+    rows += _throughput_rows(results.throughput) if results.throughput else []
+    rows += _punctuality_rows(results.punctuality) if results.punctuality else []
+    rows += _http_rows(results.http) if results.http else []
+    rows += [_growth_row(size) for size in results.growth or []]
+    rows += [_bloat_row(results.bloat)] if results.bloat else []
+    rows += [_idle_row(results.idle)] if results.idle else []
+    return rows
+
+
+def print_table(results: Results, console: Console) -> None:
+    """The table at the end."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("what", "figure", "remark"):
+        table.add_column(name, justify="right" if name == "figure" else "left")
+    for row in rows_of(results):
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+
+
+def write_report(results: Results, directory: Path) -> Path:
+    """results.json, the charts, and README.md with all of it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+    charts = _charts(results)
+    for name, chart in charts.items():
+        (directory / f"{name}.svg").write_text(chart)
+    lines = ["# Benchmark results", "", "Made by `make bench`. What is measured and how: `bench/README.md`.", ""]
+    lines += [f"- {name}: {value}" for name, value in results.machine.items()]
+    lines += ["", "| what | figure | remark |", "|---|---:|---|"]
+    lines += [f"| {what} | {figure} | {remark} |" for what, figure, remark in rows_of(results)]
+    lines += [line for name in charts for line in ("", f"![{name}]({name}.svg)")]
+    page = directory / "README.md"
+    page.write_text("\n".join(lines) + "\n")
+    return page
+
+
+def _throughput_rows(it: Throughput) -> list[Row]:
+    sustained = it.end_to_end
+    memory = ", ".join(f"{role} {peak / MIB:.0f} MB" for role, peak in it.peak_memory_bytes.items())
+    return [
+        ("submit in batches", f"{it.submit_per_second:,.0f} jobs/s", "no worker running"),
+        ("drain, one worker", f"{it.drain_one_worker_per_second:,.0f} jobs/s", ""),
+        ("drain, two workers", f"{it.drain_per_second:,.0f} jobs/s", ""),
+        (
+            "end to end",
+            f"{sustained.per_second:,.0f} jobs/s",
+            (
+                f"{sustained.jobs:,} jobs, all recorded; windows from {min(sustained.windows):,.0f} "
+                f"to {max(sustained.windows):,.0f}"
+            ),
+        ),
+        ("the raw SQL limit", f"{it.limit_per_second:,.0f} jobs/s", f"end to end is {it.share_of_limit:.0%} of it"),
+        (
+            "CPU for 1,000 jobs",
+            f"{sustained.rota_cpu_ms_per_1000 + sustained.postgres_cpu_ms_per_1000:.0f} ms",
+            f"Rota {sustained.rota_cpu_ms_per_1000:.0f} ms, PostgreSQL {sustained.postgres_cpu_ms_per_1000:.0f} ms",
+        ),
+        ("WAL", f"{sustained.wal_bytes_per_job:,.0f} bytes/job", ""),
+        ("peak memory", f"{max(it.peak_memory_bytes.values()) / MIB:.0f} MB", memory),
+    ]
+
+
+def _http_rows(it: Http) -> list[Row]:
+    remark = "p50 {:.1f} ms, p99 {:.1f} ms"
+    return [
+        ("single POSTs", f"{it.rota.accepted_per_second:,.0f}/s", remark.format(it.rota.p50_ms, it.rota.p99_ms)),
+        (
+            "single POSTs, workers running",
+            f"{it.rota_with_workers.accepted_per_second:,.0f}/s",
+            remark.format(it.rota_with_workers.p50_ms, it.rota_with_workers.p99_ms),
+        ),
+        (
+            "the route without a database",
+            f"{it.bare.accepted_per_second:,.0f}/s",
+            f"with it {it.share_of_bare:.0%} of that",
+        ),
+    ]
+
+
+def _punctuality_rows(it: Punctuality) -> list[Row]:
+    return [
+        ("all due at one instant", *_lag(it.instant)),
+        ("500 a second", *_lag(it.steady)),
+        ("cron schedules on one second", *_lag(it.schedules)),
+    ]
+
+
+def _bloat_row(it: Bloat) -> Row:
+    rates = f"{it.first_per_second:,.0f} jobs/s at first, {it.last_per_second:,.0f} at last"
+    return (
+        f"{it.seconds:g} s beside an open transaction",
+        f"{it.share_kept:.0%} kept",
+        f"{rates}; {it.dead_rows:,} dead rows",
+    )
+
+
+def _idle_row(it: Idle) -> Row:
+    shares = f"Rota {it.rota_cpu_percent:.1f} %, PostgreSQL {it.postgres_cpu_percent:.1f} %"
+    return (
+        f"idle with {it.upcoming:,} upcoming runs",
+        f"{it.rota_cpu_percent + it.postgres_cpu_percent:.1f} % of a core",
+        f"{shares}; {it.transactions_per_minute:,.0f} transactions a minute",
+    )
+
+
+def _growth_row(size: Size) -> Row:
+    return (
+        f"with {size.upcoming:,} upcoming runs",
+        f"{size.end_to_end_per_second:,.0f} jobs/s",
+        (
+            f"{size.share:.0%} of {size.beside_none_per_second:,.0f} with none; lag p99 {size.lag.p99:.1f} ms, "
+            f"with none {size.lag_beside_none.p99:.1f}; claim {size.claim_ms:.2f} ms, promote {size.promote_ms:.2f} ms"
+        ),
+    )
+
+
+def _lag(lag: Spread) -> tuple[str, str]:
+    return (
+        f"p99 {lag.p99:.1f} ms",
+        (
+            f"{lag.count:,} runs: p50 {lag.p50:.1f} ms, p99.9 {lag.p999:.1f}, last {lag.highest:.1f}, "
+            f"{lag.negative or 'none'} early"
+        ),
+    )
+
+
+def _charts(results: Results) -> dict[str, str]:
+    charts = {}
+    if throughput := results.throughput:
+        charts["throughput"] = bar_chart(
+            "Throughput",
+            "jobs/s",
+            {
+                "submit": throughput.submit_per_second,
+                "drain, 1 worker": throughput.drain_one_worker_per_second,
+                "drain, 2 workers": throughput.drain_per_second,
+                "end to end": throughput.end_to_end.per_second,
+                "raw SQL": throughput.limit_per_second,
+            },
+        )
+        charts["sustained"] = _over_time("End to end over time", throughput.end_to_end.windows, WINDOW_SECONDS)
+    if lags := results.punctuality:
+        bars = {"at one instant": lags.instant.p99, "500 a second": lags.steady.p99, "schedules": lags.schedules.p99}
+        charts["punctuality"] = bar_chart("Start lag, p99", "ms", bars)
+    if results.growth:
+        rates = {f"{size.upcoming:,} upcoming": size.share * 100 for size in results.growth}
+        charts["growth"] = bar_chart("Throughput beside that with nothing upcoming", "%", rates)
+    if bloat := results.bloat:
+        windows = bloat.end_to_end.windows
+        charts["bloat"] = _over_time("Beside an open transaction", windows, bloat.seconds / max(1, len(windows)))
+    return charts
+
+
+def _over_time(title: str, windows: list[float], step: float) -> str:
+    return line_chart(title, "jobs/s", {"jobs run": windows}, step)

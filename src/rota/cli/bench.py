@@ -1,0 +1,78 @@
+"""The command that measures a server: bench."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import msgspec
+import typer
+
+from rota.bench.against import Figures, ServerBench
+from rota.bench.load import Spread
+from rota.cli.output import JsonFlag, print_json, say, server
+from rota.cli.tables import console
+from rota.client import ServerUnreachableError
+from rota.settings import Settings
+
+FEWEST_JOBS = 1000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the commands of this file."""
+    app.command()(bench)
+
+
+def bench(
+    jobs: int = typer.Option(20_000, "--jobs", min=FEWEST_JOBS, max=1_000_000, help="Jobs in the burst."),
+    seconds: float = typer.Option(10.0, "--seconds", min=1, max=600, help="Length of the steady parts."),
+    patience: float = typer.Option(300.0, "--patience", min=1, help="Seconds to wait for the workers."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Measure a running server: how much it takes and runs, and how punctually.
+
+    Submits jobs of the built-in task rota.echo to the pool 'default' and reads their records. They stay in the history.
+    """
+    with server() as client:
+        client.call("GET", "/v1/workers")  # whoever may not look gets told so before anything is submitted
+        settings = Settings.from_environment()
+        if not yes and sys.stdin.isatty():
+            typer.confirm(
+                f"This runs some {jobs * 2:,} jobs on {client.url}, and they stay in its history. Go on?", abort=True
+            )
+        measured = ServerBench(client.url, settings.token, patience_seconds=patience, say=lambda text: say(text, "dim"))
+        try:
+            figures = asyncio.run(measured.measure(jobs=jobs, seconds=seconds))
+        except OSError as error:
+            raise ServerUnreachableError(f"the server at {client.url} went away ({error})") from error
+        if as_json:
+            print_json(msgspec.to_builtins(figures))
+        else:
+            _show(figures)
+
+
+def _show(figures: Figures) -> None:
+    throughput, http = figures.throughput, figures.http
+    rows = (
+        ("accepted in batches", f"{throughput.accepted_per_second:,.0f} jobs/s", _refusals(throughput.refused)),
+        ("run and recorded", f"{throughput.end_to_end_per_second:,.0f} jobs/s", f"{throughput.jobs:,} jobs"),
+        ("start lag, due at one instant", *_lag(figures.instant)),
+        ("start lag, spread evenly", *_lag(figures.steady)),
+        (
+            "single jobs accepted",
+            f"{http.accepted_per_second:,.0f} jobs/s",
+            f"p50 {http.latency.p50:.1f} ms, p99 {http.latency.p99:.1f} ms{_refusals(http.refused, ', ')}",
+        ),
+    )
+    for what, figure, remark in rows:
+        console().print(f"{what:<30}{figure:>18}   {remark}", markup=False, soft_wrap=True)
+
+
+def _lag(lag: Spread) -> tuple[str, str]:
+    early = f", {lag.negative} early" if lag.negative else ""
+    return f"p99 {lag.p99:.1f} ms", f"p50 {lag.p50:.1f} ms, last {lag.highest:.1f} ms{early}"
+
+
+def _refusals(refused: int, before: str = "") -> str:
+    return f"{before}{refused} requests were refused for a moment (overload)" if refused else ""

@@ -1,0 +1,132 @@
+"""The benchmarks still run, in a few seconds each; what they measure that way says nothing about speed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench import http
+from bench.__main__ import run, scenarios
+from bench.charts import bar_chart, line_chart
+from bench.lab import Lab
+from bench.progress import Progress
+from rota.bench.load import Spread, percentile
+
+pytestmark = pytest.mark.alone
+ROOT = Path(__file__).parents[2]
+
+
+def short(name):
+    return scenarios(length="short")[name](Progress())
+
+
+async def test_throughput_compares_with_the_limit_of_the_same_run():
+    found = await short("throughput")
+    assert min(found.submit_per_second, found.drain_per_second, found.drain_one_worker_per_second) > 0
+    assert found.end_to_end.jobs > 0
+    assert found.share_of_limit == found.end_to_end.per_second / found.limit_per_second
+    assert found.end_to_end.rota_cpu_ms_per_1000 > 0
+    assert found.end_to_end.postgres_cpu_ms_per_1000 > 0
+    assert found.end_to_end.wal_bytes_per_job > 100
+    assert set(found.peak_memory_bytes) == {"up", "api", "worker"}
+
+
+async def test_punctuality_reads_the_lag_of_every_run_and_none_is_early():
+    found = await short("punctuality")
+    assert (found.instant.count, found.steady.count, found.schedules.count) == (500, 500, 200)
+    for lag in (found.instant, found.steady, found.schedules):
+        assert lag.negative == 0
+        assert 0 <= lag.p50 <= lag.p99 <= lag.p999 <= lag.highest
+
+
+@pytest.mark.parametrize("tool", ["wrk", "own"])
+async def test_http_is_measured_with_either_tool(tool, monkeypatch):
+    if tool == "own":
+        monkeypatch.setattr(http.shutil, "which", lambda _name: None)
+    elif shutil.which("wrk") is None:
+        if os.environ.get("CI"):
+            pytest.fail("wrk must be installed in CI (apt-get install wrk)")
+        pytest.skip("wrk is not installed (apt-get install wrk)")
+    found = await short("http")
+    assert found.tool == tool
+    for posts in (found.rota, found.rota_with_workers, found.bare):
+        assert posts.accepted_per_second > 0
+        assert 0 < posts.p50_ms <= posts.p99_ms
+
+
+async def test_growth_puts_what_waits_beside_nothing():
+    (found,) = await short("growth")
+    assert found.upcoming == 1000
+    assert min(found.end_to_end_per_second, found.claim_ms, found.promote_ms) > 0
+    assert found.share == found.end_to_end_per_second / found.beside_none_per_second
+
+
+async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
+    results = await run(["bloat", "idle"], length="short", output=tmp_path)
+    assert results.bloat.dead_rows > 0
+    assert results.idle.transactions_per_minute > 0
+    written = json.loads((tmp_path / "results.json").read_text())
+    assert written["bloat"]["end_to_end"]["jobs"] == results.bloat.end_to_end.jobs
+    page = (tmp_path / "README.md").read_text()
+    assert "beside an open transaction" in page
+    assert "![bloat](bloat.svg)" in page
+    ET.parse(tmp_path / "bloat.svg")
+
+
+async def test_users_measure_their_own_server_over_its_api_alone():
+    async with Lab(workers=1) as lab:
+        command = [sys.executable, "-m", "rota.cli.main", "bench", "--jobs", "1000", "--seconds", "1", "--yes"]
+        environment = {**os.environ, "ROTA_HOME": str(lab.home), "ROTA_PORT": str(lab.port)}
+
+        def call(*more):
+            return subprocess.run(
+                [*command, *more], env=environment, capture_output=True, text=True, check=False, timeout=120
+            )
+
+        done = await asyncio.to_thread(call, "--json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert found["throughput"]["jobs"] == 1000
+        assert found["throughput"]["endToEndPerSecond"] > 0
+        assert (found["instant"]["count"], found["steady"]["count"]) == (100, 500)
+        assert found["instant"]["negative"] == found["steady"]["negative"] == 0
+        assert found["http"]["acceptedPerSecond"] > 0
+        shown = await asyncio.to_thread(call)
+        assert "run and recorded" in shown.stdout
+        await lab.stop_workers()
+        stuck = await asyncio.to_thread(call, "--patience", "2")
+        assert stuck.returncode == 1
+        assert "are there workers in the pool 'default'?" in stuck.stderr
+
+
+def test_a_scenario_that_is_not_there_is_named():
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "speed"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert "no such scenario: speed" in done.stderr
+
+
+def test_percentiles_are_nearest_ranks():
+    ordered = [float(number) for number in range(1, 101)]
+    assert [percentile(ordered, share) for share in (0.5, 0.99, 0.999, 1.0)] == [50, 99, 100, 100]
+    spread = Spread.of([0.002, -0.001, 0.004])
+    assert (spread.p50, spread.highest, spread.negative) == (2.0, 4.0, 1)
+
+
+def test_charts_are_well_formed_and_hold_what_they_show():
+    chart = bar_chart("Rates & more", "jobs/s", {"<one>": 1234.0, "none": 0.0})
+    texts = [node.text for node in ET.fromstring(chart).iter() if node.text]
+    assert "Rates & more (jobs/s)" in texts
+    assert "<one>" in texts
+    assert "1.23k" in texts
+    lines = line_chart("Over time", "jobs/s", {"a": [1.0, 2.0], "b": []}, 10)
+    assert "20 s" in [node.text for node in ET.fromstring(lines).iter()]
