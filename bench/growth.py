@@ -100,7 +100,7 @@ async def _claim_time(connection: asyncpg.Connection) -> float:
     times = []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        await connection.fetch(load("claim"), worker, lanes, begin, 100, timedelta(seconds=1))
+        await connection.fetch(load("claim"), worker, lanes, begin, 100, timedelta(seconds=1), 100)
         times.append(time.perf_counter() - began)
     await connection.execute("DELETE FROM rota.workers WHERE id = $1", worker)
     return percentile(sorted(times), 0.5) * 1000

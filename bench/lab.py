@@ -138,6 +138,15 @@ class Lab:
                     found.append((words[words.index("rota.cli.main") + 1], process))
         return found
 
+    async def has_run(self, total: int, seconds: float = 600.0) -> float:
+        """Waits until the counter stands at `total`; returns the moment it saw that."""
+        deadline = time.perf_counter() + seconds
+        while time.perf_counter() < deadline:
+            if self.counter.total >= total:
+                return time.perf_counter()
+            await asyncio.sleep(LOOK_SECONDS)
+        raise TimeoutError(f"{total - self.counter.total} runs were still to be run after {seconds:g} s")
+
     async def drained(self, seconds: float = 600.0) -> float:
         """Waits until no run is ready or claimed; returns the moment it saw that."""
         deadline = time.perf_counter() + seconds
@@ -181,6 +190,7 @@ class Lab:
             await self.database.close()
         if self._up:
             await _end(self._up)
+        self.counter.close()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def _processes(self) -> list[psutil.Process]:

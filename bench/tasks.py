@@ -13,6 +13,7 @@ from pathlib import Path
 
 import rota
 
+MANY_TASKS = 16
 SLOTS = 512
 SLOT = struct.Struct("<qq")  # process id, runs done
 
@@ -33,6 +34,11 @@ class Counter:
         path.chmod(0o600)
         return Counter(path)
 
+    def close(self) -> None:
+        """No more counting here."""
+        self._map.close()
+        self._file.close()
+
     @property
     def total(self) -> int:
         """The sum over all processes."""
@@ -50,10 +56,14 @@ class Counter:
 _done: memoryview | None = None
 
 
-@app.task(name="noop")
 async def noop() -> None:
     """Nothing, counted."""
     global _done  # noqa: PLW0603 - once per process
     if _done is None:
         _done = Counter(Path(os.environ["ROTA_BENCH_COUNTER"])).slot()
     _done[0] += 1
+
+
+app.task(name="noop")(noop)
+for number in range(MANY_TASKS):
+    app.task(name=f"noop.{number}")(noop)

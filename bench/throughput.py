@@ -92,16 +92,17 @@ async def submit(lab: Lab, *, count: int | None = None, seconds: float | None = 
 
 
 async def sustain(lab: Lab, seconds: float, progress: Progress, *, window: float = WINDOW_SECONDS) -> Sustained:
-    """Submits for so long while workers run; counted until the last run is recorded."""
-    recorded = await lab.finished()
+    """Submits for so long while workers run; counted until the last has run, and all must then be recorded."""
+    recorded, ran = await lab.finished(), lab.counter.total
     await lab.look()
     watching = asyncio.create_task(_watch(lab, window, progress))
     began = time.perf_counter()
     submitted = await submit(lab, seconds=seconds)
-    ended = await lab.drained()
     watching.cancel()
     windows = (await asyncio.gather(watching, return_exceptions=True))[0]
+    ended = await lab.has_run(ran + submitted.accepted)
     used = await lab.used()
+    await lab.drained()
     jobs = await lab.finished() - recorded
     if jobs != submitted.accepted:
         raise AssertionError(f"{submitted.accepted} jobs were accepted, {jobs} are recorded")

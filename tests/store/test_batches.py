@@ -154,10 +154,10 @@ async def cut(database_url):
 
 async def test_a_claim_whose_answer_was_lost_is_given_back_uncharged(engine, sql, cut):
     database, proxy = cut
-    run_id = await engine.submit()
     broker = engine.broker(database=database)
     await engine.join(broker)
-    await broker.claim(0)  # the statement is prepared: the next exchange is the claim itself
+    assert await broker.claim(1) == []  # the statement is prepared: the next exchange is the claim itself
+    run_id = await engine.submit()
     proxy.lose_next_answer()
     with pytest.raises(DatabaseUnavailableError):
         await broker.claim(1)

@@ -65,7 +65,7 @@ async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
     plan = await explain(
-        crowded, "claim", worker_id, broker._lanes, [0.0] * len(broker._lanes), 100, timedelta(seconds=1)
+        crowded, "claim", worker_id, broker._lanes, [0.0] * len(broker._lanes), 100, timedelta(seconds=1), 100
     )
     used = scans(plan, "live_runs")
     assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}

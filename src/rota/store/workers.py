@@ -94,12 +94,39 @@ class LostClaim(msgspec.Struct, frozen=True):
     may_have_started: bool
 
 
+class Portion:
+    """How many runs of each lane a claim looks at: enough to fill the room, not many more than it takes.
+
+    With one busy lane that is the whole room; with many, a share of it, else each claim would lock the room once for
+    every lane and use it once.
+    """
+
+    LEAST = 100
+    WASTE = 2
+
+    def __init__(self) -> None:
+        self._most = 1 << 30
+
+    def of(self, room: int) -> int:
+        """The portion for this much room."""
+        return min(room, self._most)
+
+    def adapt(self, *, room: int, taken: int, locked: int) -> None:
+        """Learns from a claim: smaller when much was locked in vain, larger when the room was not filled."""
+        portion = self.of(room)
+        if locked > self.WASTE * max(taken, self.LEAST):
+            self._most = max(self.LEAST, portion // 2)
+        elif portion <= taken < room // 2:
+            self._most = portion * 2
+
+
 class Workers:
     """The worker's side of the live runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._positions = Positions()
+        self._portion = Portion()
 
     async def register(self, registration: Registration) -> list[int]:
         """Makes the worker known; returns the lanes it may claim from."""
@@ -108,10 +135,16 @@ class Workers:
 
     async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
         """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
-        with self._positions.look(lanes) as begin_at:
-            rows = await self._database.fetch("claim", worker_id, lanes, begin_at, room, lookahead)
-        self._positions.advance((row[0], row[1]) for row in rows)
-        claims = [Claim(*row[2:]) for row in rows]
+        claims: list[Claim] = []
+        while left := room - len(claims):
+            portion = self._portion.of(left)
+            with self._positions.look(lanes) as begin_at:
+                rows = await self._database.fetch("claim", worker_id, lanes, begin_at, left, lookahead, portion)
+            self._positions.advance((row[0], row[1]) for row in rows)
+            claims += [Claim(*row[3:]) for row in rows]
+            self._portion.adapt(room=left, taken=len(rows), locked=rows[0]["locked"] if rows else 0)
+            if len(rows) < portion:
+                break  # no lane had more
         if any(claim.payload_id for claim in claims):
             claims = await self._with_payloads(claims)
         return claims

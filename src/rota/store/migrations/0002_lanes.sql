@@ -20,3 +20,7 @@ CREATE INDEX live_runs_asked ON rota.live_runs (worker_id)
 
 -- Nothing is left in the name of a worker that is gone, and nothing can come: it need not be looked at again.
 ALTER TABLE rota.workers ADD COLUMN reaped boolean NOT NULL DEFAULT false;
+
+-- While a transaction somewhere holds back cleaning up, autovacuum goes over the whole table again and again to no avail.
+-- It may take its time: half as fast is still fast enough to keep up at 20,000 runs a second.
+ALTER TABLE rota.live_runs SET (autovacuum_vacuum_cost_delay = 5, autovacuum_vacuum_cost_limit = 800);

@@ -1,15 +1,17 @@
 -- Claims ready runs for a worker: due ones first, by rank, then those due within the lookahead.
--- $1 worker id; $2 lanes, with $3 where to begin in each (seconds since the epoch); $4 room; $5 lookahead (interval).
--- Gives back the runs, each with its lane and how far that lane has been emptied by taking it.
--- Index: live_runs_ready, one range per lane that begins at its position and stops at the room. The rows found are
--- updated where they lie (ctid): they are locked, so they can't move; one that moved before that is left for the next look.
+-- $1 worker id; $2 lanes, with $3 where to begin in each (seconds since the epoch); $4 room; $5 lookahead (interval);
+-- $6 at most this many of each lane. A lane that gives as many may have more, so nothing is taken that goes after the
+-- last it gave: callers repeat.
+-- Gives back the runs, each with its lane, how far that lane has been emptied by taking it, and how many were locked.
+-- Index: live_runs_ready, one range per lane that begins at its position. The rows found are updated where they lie
+-- (ctid): they are locked, so they can't move; one that moved just before is left for the next look.
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
     SELECT id FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
-), picked AS MATERIALIZED (
-    SELECT r.place
+), found AS MATERIALIZED (
+    SELECT lanes.lane, r.place, r.ready_at > now() AS ahead, r.ready_at - r.priority * interval '5 minutes' AS rank
       FROM me, unnest($2::bigint[], $3::float8[]) AS lanes (lane, begin_at)
      CROSS JOIN LATERAL (
            SELECT l.ctid AS place, l.ready_at, l.priority
@@ -17,17 +19,21 @@ WITH me AS MATERIALIZED (
             WHERE l.lane = lanes.lane AND l.worker_id IS NULL
               AND l.ready_at >= to_timestamp(lanes.begin_at) AND l.ready_at <= now() + $5::interval
             ORDER BY l.ready_at
-            LIMIT $4
+            LIMIT $6
               FOR UPDATE SKIP LOCKED
            ) AS r
-     ORDER BY r.ready_at > now(), r.ready_at - r.priority * interval '5 minutes'
+), sure AS MATERIALIZED (
+    SELECT bool_or(ahead) AS ahead, max(rank) AS rank FROM found GROUP BY lane HAVING count(*) >= $6 ORDER BY 1, 2 LIMIT 1
+), picked AS MATERIALIZED (
+    SELECT place FROM found
+     WHERE (ahead, rank) <= (SELECT ahead, rank FROM sure) OR NOT EXISTS (SELECT FROM sure)
+     ORDER BY ahead, rank
      LIMIT $4
 )
 UPDATE rota.live_runs AS l
    SET worker_id = $1, claim = nextval('rota.claim_numbers'), claimed_at = now(),
        started_at = NULL, progress = NULL, progress_note = NULL
  WHERE l.ctid = ANY (ARRAY(SELECT place FROM picked))
-RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached,
+RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached, (SELECT count(*) FROM found) AS locked,
           l.namespace, l.id, l.job_id, l.claim, l.task, l.priority, l.payload, l.payload_id, l.options, l.root_id,
-          extract(epoch FROM l.nominal_at)::float8, extract(epoch FROM l.ready_at)::float8,
-          l.attempt, l.losses
+          extract(epoch FROM l.nominal_at)::float8, extract(epoch FROM l.ready_at)::float8, l.attempt, l.losses

@@ -1,0 +1,201 @@
+"""Looks begin where the last one ended; what appears further back is found all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from engine import plain, report
+from rota.domain.run import Outcome
+from rota.store.positions import SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
+from support import eventually
+
+
+class Time:
+    """A monotonic clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def look(positions, time, *keys, takes=0.0):
+    with positions.look(keys) as begin_at:
+        time.now += takes
+    return begin_at
+
+
+def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
+    time = Time()
+    positions = Positions(time)
+    assert look(positions, time, 1, 2, takes=1.0) == [-math.inf, -math.inf]
+    positions.advance([(1, 50.0), (1, 40.0)])
+    assert look(positions, time, 1, 2) == [50.0 - SLACK_SECONDS, -math.inf]
+    time.now += 1.0 / WHOLE_SHARE - 0.1
+    assert look(positions, time, 1) == [50.0 - SLACK_SECONDS]
+    time.now += 0.2
+    assert look(positions, time, 1, takes=0.001) == [-math.inf]
+    time.now += 0.001 / WHOLE_SHARE + 0.001
+    assert look(positions, time, 1) == [-math.inf]
+
+
+def test_a_whole_look_that_fails_counts_as_well():
+    time = Time()
+    looks = WholeLooks(time)
+
+    def fail():
+        with looks.measured():
+            time.now += 2.0
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        fail()
+    assert not looks.affordable()
+    time.now += 2.0 / WHOLE_SHARE
+    assert looks.affordable()
+
+
+def never_whole(positions):
+    """Whole looks can't be afforded any more."""
+    positions._looks._not_before = math.inf
+
+
+async def test_runs_that_come_in_order_need_no_whole_look(engine):
+    broker = engine.broker()
+    await engine.join(broker)
+    for round_number in range(3):
+        run_id = await engine.submit()
+        (claim,) = await broker.claim(10)
+        assert claim.run_id == plain(run_id)
+        never_whole(broker._workers._positions)
+        assert broker._workers._positions._reached, round_number
+
+
+async def test_a_run_that_is_given_back_is_found_by_the_next_whole_look(engine):
+    broker = engine.broker()
+    await engine.join(broker)
+    old = await engine.submit()
+    (claim,) = await broker.claim(10)
+    await asyncio.sleep(SLACK_SECONDS + 0.1)
+    await engine.submit()
+    (newer,) = await broker.claim(10)
+    await broker.report([report(claim, Outcome.released), report(newer)])
+    found = await eventually(lambda: broker.claim(10))
+    assert [claim.run_id for claim in found] == [plain(old)]
+
+
+async def test_a_run_committed_late_is_found_by_the_next_whole_look(engine, sql, database_url):
+    broker = engine.broker()
+    await engine.join(broker)
+    late = await engine.submit()
+    early = await engine.submit()
+    other = await asyncpg.connect(database_url)
+    transaction = other.transaction()
+    await transaction.start()
+    # Its moment passes while the transaction that makes it ready is still open.
+    await other.execute(
+        "UPDATE rota.live_runs SET ready_at = ready_at - interval '1 minute' WHERE id = $1", plain(late)
+    )
+    assert [claim.run_id for claim in await broker.claim(10)] == [plain(early)]
+    await transaction.commit()
+    await other.close()
+    found = await eventually(lambda: broker.claim(10))
+    assert [claim.run_id for claim in found] == [plain(late)]
+
+
+async def test_what_was_claimed_ahead_of_time_hides_nothing_that_is_due_now(engine, sql):
+    """A position never runs ahead of the clock: runs due within the lookahead are claimed early."""
+    broker = engine.broker()
+    await engine.join(broker)
+    await engine.submit()
+    await sql.execute("UPDATE rota.live_runs SET ready_at = now() + interval '0.9 seconds'")
+    assert len(await broker.claim(10)) == 1
+    never_whole(broker._workers._positions)
+    run_id = await engine.submit()
+    (claim,) = await broker.claim(10)
+    assert claim.run_id == plain(run_id)
+
+
+async def test_dead_entries_cost_nothing_behind_the_position(engine, sql, database_url):
+    """With a transaction open elsewhere, nothing dead can be cleaned up; a claim must not walk over it."""
+    holder = await asyncpg.connect(database_url)
+    await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM rota.live_runs")
+    broker = engine.broker()
+    worker_id = await engine.join(broker)
+    await sql.execute(
+        """INSERT INTO rota.live_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags,
+                                       options, cause, shard, nominal_at, run_at, created_at, ready_at, lane)
+           SELECT 'default', id, id, 1, 'o', 'n', 'rota.echo', 'default', 0, '{}', '{}', 'submit', 0, now(), now(),
+                  now(), now() - interval '1 hour' + n * interval '1 second',
+                  rota.lane_of('default', 'default', 'rota.echo', 0::smallint)
+             FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS s"""
+    )
+    await sql.execute("DELETE FROM rota.live_runs")
+    run_id = await engine.submit()
+
+    async def pages(begin_at):
+        plan = await sql.fetch(
+            "EXPLAIN (ANALYZE, BUFFERS) SELECT id FROM rota.live_runs WHERE lane = ANY ($1) AND worker_id IS NULL"
+            " AND ready_at >= to_timestamp($2) ORDER BY ready_at LIMIT 10",
+            broker._lanes,
+            begin_at,
+        )
+        text = "\n".join(row[0] for row in plan)
+        return int(text.split("shared hit=")[1].split()[0])
+
+    now = await sql.fetchval("SELECT extract(epoch FROM now())::float8")
+    assert await pages(now - 60) * 5 < await pages(0.0)
+    (claim,) = await engine.workers.claim(worker_id, broker._lanes, 10, timedelta(seconds=1))
+    assert claim.run_id == plain(run_id)
+    await holder.close()
+
+
+@pytest.mark.parametrize("portion", [1, 2, 7, 100])
+async def test_rank_decides_over_all_lanes_however_small_the_portions_are(engine, sql, portion):
+    tasks = ("rota.echo", "rota.sleep", "rota.fail")
+    for number in range(36):
+        priority = ("low", "normal", "high", "critical")[number % 4]
+        await engine.submit(task=tasks[number % 3], priority=priority, payload={"seconds": 0})
+    # Each waits for another while, from seconds to half an hour.
+    await sql.execute("UPDATE rota.live_runs SET ready_at = now() - (hashtext(id::text) % 1800) * interval '1 second' "
+                      "WHERE hashtext(id::text) >= 0")  # fmt: skip
+    broker = engine.broker()
+    await engine.join(broker, *tasks)
+    workers = broker._workers
+    claimed = []
+    while True:
+        workers._portion._most = portion
+        claims = await broker.claim(5)
+        if not claims:
+            break
+        claimed += sorted(claims, key=lambda claim: claim.rank)
+        assert len(claims) == 5 or len(claimed) == 36
+    due = [claim.rank for claim in claimed]
+    assert len(due) == 36
+    assert due == sorted(due)
+
+
+async def test_many_busy_lanes_make_the_portions_smaller_and_one_makes_them_whole_again(engine):
+    tasks = tuple(f"task-{number}" for number in range(8))
+    items = [{"name": "n", "scheduleType": "immediate", "task": tasks[number % 8]} for number in range(3200)]
+    for first in range(0, len(items), 1600):
+        assert (await engine.api.post("/v1/jobs/batch", json=items[first : first + 1600])).status_code == 200
+    broker = engine.broker()
+    await engine.join(broker, *tasks)
+    portion = broker._workers._portion
+    for _ in range(4):
+        assert len(await broker.claim(400)) == 400
+    assert portion.of(400) < 400
+    while await broker.claim(400):
+        pass
+    alone = [{"name": "n", "scheduleType": "immediate", "task": "task-0"}] * 3000
+    assert (await engine.api.post("/v1/jobs/batch", json=alone)).status_code == 200
+    for _ in range(4):
+        assert len(await broker.claim(400)) == 400
+    assert portion.of(400) >= 200
