@@ -15,7 +15,7 @@ from rota.bench.load import Spread, Submitter
 
 BATCH = 1000
 AT_ONCE = 2
-AHEAD_SECONDS = 6.0
+AHEAD_SECONDS = 3.0
 PER_SECOND = 500
 LATE_SECONDS = 60.0
 
@@ -72,7 +72,7 @@ async def _lags(lab: Lab, name: str, count: int, moments: Callable[[datetime], S
 
 
 async def _lags_of_schedules(lab: Lab, count: int) -> Spread:
-    at = (datetime.now(UTC) + timedelta(seconds=15 + count / 1000)).replace(microsecond=0)
+    at = (datetime.now(UTC) + timedelta(seconds=8 + count / 500)).replace(microsecond=0)
     cron = f"{at.second} {at.minute} {at.hour} * * *"
     job = {"name": "schedules", "scheduleType": "cron", "cronExpression": cron, "task": "noop"}
     await _submit(lab, [job] * count)

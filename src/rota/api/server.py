@@ -22,6 +22,8 @@ from rota.telemetry import get_logger
 _log = get_logger("api")
 CONNECTIONS = 8
 GRACEFUL_SECONDS = 5
+# Longer than the pauses of clients that submit now and then, and than the idle time-outs of most proxies.
+KEEP_ALIVE_SECONDS = 75
 
 
 class _Server(uvicorn.Server):
@@ -84,5 +86,6 @@ def http_config(app: Starlette, host: str, port: int) -> uvicorn.Config:
         proxy_headers=False,
         log_level="warning",
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )

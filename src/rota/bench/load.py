@@ -46,6 +46,10 @@ class _Protocol(asyncio.Protocol):
         self._retry_after: float | None = None
         self._chunks: list[bytes] = []
 
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
 
@@ -98,10 +102,8 @@ class Connections:
         self._free: asyncio.LifoQueue[_Protocol] = asyncio.LifoQueue()
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
         for _ in range(self._count):
-            _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls or None)
-            self._free.put_nowait(protocol)
+            self._free.put_nowait(await self._open())
         return self
 
     async def __aexit__(self, *_details: object) -> None:
@@ -116,9 +118,16 @@ class Connections:
         """Sends and waits for the answer."""
         protocol = await self._free.get()
         try:
+            if protocol.is_closed:  # a server may end a connection that was idle for a while
+                protocol = await self._open()
             return await asyncio.wait_for(protocol.send(request), ANSWER_SECONDS)
         finally:
             self._free.put_nowait(protocol)
+
+    async def _open(self) -> _Protocol:
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls or None)
+        return protocol
 
     async def get(self, path: str) -> Any:
         """The decoded answer to a GET; raises UnexpectedAnswerError."""
