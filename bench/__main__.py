@@ -17,7 +17,7 @@ from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
-from bench.report import Results, describe_machine, print_table, write_report
+from bench.report import Results, describe_machine, print_table, results_before, write_report
 from bench.throughput import measure_throughput
 from rota.telemetry import configure_logging
 
@@ -53,9 +53,9 @@ def scenarios(*, length: str) -> dict[str, Measure]:
 
 
 async def run(names: Sequence[str], *, length: str, output: Path) -> Results:
-    """Runs the scenarios, prints the table and writes the report."""
+    """Runs the scenarios, prints the table and writes the report; those not named keep what was measured before."""
     progress = Progress()
-    results = Results(describe_machine())
+    results = await asyncio.to_thread(results_before, output) if names else Results(describe_machine())
     chosen = scenarios(length=length)
     for name in names or chosen:
         progress.title(name)

@@ -50,6 +50,17 @@ def describe_machine() -> dict[str, str]:
     }
 
 
+def results_before(directory: Path) -> Results:
+    """What was measured earlier with the same versions on as many cores; nothing where that is not so."""
+    fresh = Results(describe_machine())
+    try:
+        before = msgspec.json.decode((directory / "results.json").read_bytes(), type=Results)
+    except (OSError, msgspec.MsgspecError):
+        return fresh
+    same = all(before.machine.get(name) == value for name, value in fresh.machine.items() if name != "date")
+    return msgspec.structs.replace(before, machine=fresh.machine) if same else fresh
+
+
 def rows_of(results: Results) -> list[Row]:
     """(what, figure, remark) of everything measured."""
     rows: list[Row] = []
