@@ -11,7 +11,7 @@ import pytest
 
 from engine import plain, report
 from rota.domain.run import Outcome
-from rota.store.positions import SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
+from rota.store.positions import LONGEST_PAUSE_SECONDS, SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
 from support import eventually
 
 
@@ -25,39 +25,57 @@ class Time:
         return self.now
 
 
-def look(positions, time, *keys, takes=0.0):
-    with positions.look(keys) as begin_at:
+def look(positions, time, *keys, takes=0.0, took=()):
+    with positions.look(keys) as found:
         time.now += takes
-    return begin_at
+        found.took(took)
+    return found.begin_at
 
 
 def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
     time = Time()
     positions = Positions(time)
     assert look(positions, time, 1, 2, takes=1.0) == [-math.inf, -math.inf]
-    positions.advance([(1, 50.0), (1, 40.0)])
+    assert look(positions, time, 1, 2, takes=0.5, took=[(1, 50.0), (1, 40.0)]) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2) == [50.0 - SLACK_SECONDS, -math.inf]
-    time.now += 1.0 / WHOLE_SHARE - 0.1
-    assert look(positions, time, 1) == [50.0 - SLACK_SECONDS]
+    time.now += 0.5 / WHOLE_SHARE - 0.1
+    assert look(positions, time, 1, took=[(1, 60.0)]) == [50.0 - SLACK_SECONDS]
+    assert look(positions, time, 1, took=[(1, 55.0)]) == [60.0 - SLACK_SECONDS]
+    assert look(positions, time, 1) == [60.0 - SLACK_SECONDS], "a look from a position never goes back"
     time.now += 0.2
     assert look(positions, time, 1, takes=0.001) == [-math.inf]
     time.now += 0.001 / WHOLE_SHARE + 0.001
     assert look(positions, time, 1) == [-math.inf]
 
 
-def test_a_whole_look_that_fails_counts_as_well():
+def test_a_whole_look_takes_the_position_back_to_what_it_found():
+    time = Time()
+    positions = Positions(time)
+    look(positions, time, 1, 2, takes=1.0, took=[(1, 50.0), (2, 70.0)])
+    assert look(positions, time, 1, 2, takes=1.0, took=[(1, 20.0), (1, 10.0)]) == [-math.inf, -math.inf]
+    assert look(positions, time, 1, 2) == [20.0 - SLACK_SECONDS, 70.0 - SLACK_SECONDS]
+
+
+def test_one_slow_look_does_not_make_the_next_wait_and_two_do_so_for_a_while():
     time = Time()
     looks = WholeLooks(time)
 
-    def fail():
-        with looks.measured():
-            time.now += 2.0
-            raise TimeoutError
+    def whole(seconds, error=None):
+        try:
+            with looks.measured():
+                time.now += seconds
+                if error:
+                    raise error
+        except TimeoutError:
+            pass
 
-    with pytest.raises(TimeoutError):
-        fail()
+    whole(0.001)
+    whole(30.0, TimeoutError())
+    time.now += 0.1
+    assert looks.affordable()
+    whole(30.0, TimeoutError())
     assert not looks.affordable()
-    time.now += 2.0 / WHOLE_SHARE
+    time.now += LONGEST_PAUSE_SECONDS
     assert looks.affordable()
 
 
@@ -88,6 +106,22 @@ async def test_a_run_that_is_given_back_is_found_by_the_next_whole_look(engine):
     await broker.report([report(claim, Outcome.released), report(newer)])
     found = await eventually(lambda: broker.claim(10))
     assert [claim.run_id for claim in found] == [plain(old)]
+
+
+async def test_many_that_are_given_back_follow_each_other_without_whole_looks(engine):
+    broker = engine.broker()
+    await engine.join(broker)
+    old = {plain(await engine.submit()) for _ in range(6)}
+    claims = await broker.claim(10)
+    await asyncio.sleep(SLACK_SECONDS + 0.1)
+    await engine.submit()
+    (newer,) = await broker.claim(10)
+    await broker.report([report(newer), *(report(claim, Outcome.released) for claim in claims)])
+    found = await eventually(lambda: broker.claim(1))
+    never_whole(broker._workers._positions)
+    while claims := await broker.claim(1):
+        found += claims
+    assert {claim.run_id for claim in found} == old
 
 
 async def test_a_run_committed_late_is_found_by_the_next_whole_look(engine, sql, database_url):

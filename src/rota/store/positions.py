@@ -7,7 +7,9 @@ takes remembers for each key (a lane, a shard) how far it has come, and begins t
 
 Some rows appear further back: given back by a worker, or committed late. They are found by a look from the very
 beginning, taken as often as it can be afforded: the time such looks take may be at most WHOLE_SHARE of all time. Where
-cleaning up works a whole look costs next to nothing, and so is taken many times a second.
+cleaning up works a whole look costs next to nothing, and so is taken many times a second. One that was slow once,
+because the server stood still for a moment, says little: only two in a row make the next one wait. What a whole look
+finds further back takes the position back with it, so that the looks after it go on from there.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from contextlib import contextmanager
 
 SLACK_SECONDS = 0.25
 WHOLE_SHARE = 0.02
+LONGEST_PAUSE_SECONDS = 60.0
 
 
 class WholeLooks:
-    """Says when a look from the very beginning can be afforded, by what the last one cost."""
+    """Says when a look from the very beginning can be afforded, by what the last two cost."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
+        self._last_cost = 0.0
         self._not_before = -math.inf
 
     def affordable(self) -> bool:
@@ -40,29 +44,47 @@ class WholeLooks:
             yield
         finally:
             ended = self._monotonic()
-            self._not_before = ended + (ended - began) / WHOLE_SHARE
+            cost = ended - began
+            pause = min(min(cost, self._last_cost) / WHOLE_SHARE, LONGEST_PAUSE_SECONDS)
+            self._last_cost, self._not_before = cost, ended + pause
+
+
+class Look:
+    """One look: where it begins in each key, and what it took."""
+
+    def __init__(self, begin_at: list[float], *, whole: bool) -> None:
+        self.begin_at = begin_at
+        self.whole = whole
+        self.reached: dict[int, float] = {}
+
+    def took(self, taken: Iterable[tuple[int, float]]) -> None:
+        """(key, moment) of each row, in any order; oldest first in each key was what it looked for."""
+        reached = self.reached
+        for key, moment in taken:
+            if moment > reached.get(key, -math.inf):
+                reached[key] = moment
 
 
 class Positions:
-    """How far each key has been emptied: moments in seconds since the epoch, on the database's clock."""
+    """How far each key has been emptied: moments in seconds since the epoch, on the database's clock.
+
+    What comes later must not be before that moment, but for what the slack and the whole looks are there for.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._reached: dict[int, float] = {}
         self._looks = WholeLooks(monotonic)
 
     @contextmanager
-    def look(self, keys: Collection[int]) -> Iterator[list[float]]:
-        """Goes around one look; gives the moments to begin at, one for each key."""
+    def look(self, keys: Collection[int]) -> Iterator[Look]:
+        """Goes around one look."""
         if self._looks.affordable():
+            look = Look([-math.inf] * len(keys), whole=True)
             with self._looks.measured():
-                yield [-math.inf] * len(keys)
+                yield look
+            self._reached |= look.reached
         else:
-            yield [self._reached.get(key, -math.inf) - SLACK_SECONDS for key in keys]
-
-    def advance(self, taken: Iterable[tuple[int, float]]) -> None:
-        """Notes what was taken: (key, moment) of each. What comes later must not be before that moment, but for what
-        the slack and the whole looks are there for."""
-        reached = self._reached
-        for key, moment in taken:
-            if moment > reached.get(key, -math.inf):
-                reached[key] = moment
+            look = Look([self._reached.get(key, -math.inf) - SLACK_SECONDS for key in keys], whole=False)
+            yield look
+            for key, moment in look.reached.items():
+                self._reached[key] = max(moment, self._reached.get(key, -math.inf))

@@ -79,9 +79,11 @@ class Schedules:
 
     async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[DueJob]:
         """Jobs to fire."""
-        with self._fired.look(owned) as begin_at:
-            rows = await self._database.fetch("due_jobs", self._scheduler_id, *columns(owned), horizon, limit, begin_at)
-        self._fired.advance((row["shard"], row["reached"]) for row in rows)
+        with self._fired.look(owned) as look:
+            rows = await self._database.fetch(
+                "due_jobs", self._scheduler_id, *columns(owned), horizon, limit, look.begin_at
+            )
+            look.took((row["shard"], row["reached"]) for row in rows)
         return [
             DueJob(
                 row["namespace"],
@@ -128,11 +130,11 @@ class Schedules:
         """Moves due runs to live; returns how many went to each pool. One that is refused is buried alone."""
         arguments = (self._scheduler_id, *columns(owned), LOOKAHEAD, limit, missed_after)
         try:
-            with self._promoted.look(owned) as begin_at:
-                rows = await self._database.fetch("promote", *arguments, begin_at)
-            self._promoted.advance((row["shard"], row["reached"]) for row in rows)
+            with self._promoted.look(owned) as look:
+                rows = await self._database.fetch("promote", *arguments, look.begin_at)
+                look.took((row["shard"], row["reached"]) for row in rows)
         except DataRejectedError:
-            due = await self._database.fetch("due_runs", *arguments, begin_at)
+            due = await self._database.fetch("due_runs", *arguments, look.begin_at)
             rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
         counts: dict[str, int] = {}
         for row in rows:

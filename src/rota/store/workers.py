@@ -138,9 +138,9 @@ class Workers:
         claims: list[Claim] = []
         while left := room - len(claims):
             portion = self._portion.of(left)
-            with self._positions.look(lanes) as begin_at:
-                rows = await self._database.fetch("claim", worker_id, lanes, begin_at, left, lookahead, portion)
-            self._positions.advance((row[0], row[1]) for row in rows)
+            with self._positions.look(lanes) as look:
+                rows = await self._database.fetch("claim", worker_id, lanes, look.begin_at, left, lookahead, portion)
+                look.took((row[0], row[1]) for row in rows)
             claims += [Claim(*row[3:]) for row in rows]
             self._portion.adapt(room=left, taken=len(rows), locked=rows[0]["locked"] if rows else 0)
             if len(rows) < portion:
