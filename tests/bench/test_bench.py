@@ -107,6 +107,16 @@ async def test_users_measure_their_own_server_over_its_api_alone():
         assert "are there workers in the pool 'default'?" in stuck.stderr
 
 
+def test_rota_takes_its_turn_among_its_peers(tmp_path):
+    """The others need libraries of their own; `make bench-peers` has them."""
+    command = [sys.executable, "-m", "bench.peers", "--only", "rota", "--short", "--output", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "| Rota |" in (tmp_path / "peers.md").read_text()
+    (found,) = json.loads((tmp_path / "peers.json").read_text())["peers"]
+    assert not found.get("skipped"), found["skipped"]
+
+
 def test_a_scenario_that_is_not_there_is_named():
     done = subprocess.run(
         [sys.executable, "-m", "bench", "speed"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from operator import attrgetter
 
 from rota.broker.protocol import ClaimKey
 from rota.clock import DatabaseClock
@@ -16,6 +17,7 @@ from rota.domain.run import Claim
 
 # The database's clock may be set forward while we sleep: never sleep longer than this.
 LONGEST_SLEEP_SECONDS = 0.5
+_moment = attrgetter("ready")
 
 
 class Wheel:
@@ -36,13 +38,13 @@ class Wheel:
         return set(self._held)
 
     def add(self, claims: list[Claim]) -> None:
-        """Takes claims in; those already due leave at once, in the order given."""
+        """Takes claims in; those already due leave at once, in the order of time."""
         now = self._clock.now()
         for claim in claims:
             if claim.ready > now:
                 heapq.heappush(self._heap, (claim.ready, claim.number, claim))
                 self._held[claim.run_id, claim.number] = claim
-        self._turn([claim for claim in claims if claim.ready <= now])
+        self._turn(sorted((claim for claim in claims if claim.ready <= now), key=_moment))
 
     def remove(self, key: ClaimKey) -> Claim | None:
         """Takes one out before its moment; None when it is not here."""

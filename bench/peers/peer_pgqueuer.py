@@ -1,0 +1,121 @@
+"""PGQueuer on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import asyncpg
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver
+from pgqueuer.models import Job, Schedule
+from pgqueuer.queries import Queries
+
+from bench.peers import tallies
+from bench.peers.peer import (
+    BATCH,
+    SERVER_URL,
+    Due,
+    Peer,
+    Variant,
+    in_batches,
+    main,
+    own_worker,
+    schedules_wanted,
+    setting,
+)
+
+DEQUEUE = 100
+MANAGERS = 2
+
+
+class PgqueuerPeer(Peer):
+    """Several managers in a process, each with its connection, as in the library's own benchmark."""
+
+    title = "PGQueuer"
+    packages = ("pgqueuer", "asyncpg")
+    server = "postgres"
+    bulk = True
+    keeps = "log rows (one per change of state)"
+    settings = (
+        f"asyncpg, {MANAGERS} queue managers per process, batch size {DEQUEUE}, durable tables, its autovacuum "
+        "settings, uvloop; enqueue in batches of 1,000"
+    )
+    notes: ClassVar = {
+        "delayed": "its loop looks again after 100 ms at the earliest",
+        "schedules": "schedules run inside the worker, which waits a second more than until the next one",
+    }
+
+    def __init__(self) -> None:
+        self._queries: Queries
+
+    def variants(self) -> list[Variant]:
+        """One or two processes."""
+        return [
+            Variant(label=f"{count} x {MANAGERS} managers", processes=count, commands=[own_worker(self)] * count)
+            for count in (1, 2)
+        ]
+
+    async def prepare(self) -> None:
+        """Its schema, with the autovacuum settings it recommends."""
+        await self.open()
+        await self._queries.install()
+        await self._queries.optimize_autovacuum()
+
+    async def open(self) -> None:
+        """Connects."""
+        self._queries = Queries(await _driver())
+
+    async def submit(self, count: int) -> None:
+        """In batches."""
+        for start in range(0, count, BATCH):
+            size = min(count, start + BATCH) - start
+            await self._queries.enqueue(["noop"] * size, [None] * size, [0] * size)
+
+    async def submit_at(self, dues: Sequence[Due]) -> None:
+        """In batches; the library takes delays, not times."""
+        for batch in in_batches(dues):
+            payloads: list[bytes | None] = [json.dumps(pair).encode() for pair in batch]
+            now = time.time()
+            delays: list[timedelta | None] = [timedelta(seconds=due - now) for _, due in batch]
+            await self._queries.enqueue(["started"] * len(batch), payloads, [0] * len(batch), delays)
+
+    async def work(self) -> None:
+        """The managers; one of them has the schedules."""
+        managers = [await _manager(schedules_wanted() if number == 0 else 0) for number in range(MANAGERS)]
+        await asyncio.gather(*(manager.run(batch_size=DEQUEUE) for manager in managers))
+
+
+async def _driver() -> AsyncpgDriver:
+    return AsyncpgDriver(await asyncpg.connect(setting(SERVER_URL)))
+
+
+async def _manager(schedules: int) -> PgQueuer:
+    manager = PgQueuer(await _driver())
+
+    @manager.entrypoint("noop")
+    async def noop(_job: Job) -> None:
+        tallies.count()
+
+    @manager.entrypoint("started")
+    async def started(job: Job) -> None:
+        tallies.started(*json.loads(job.payload or b"[]"))
+
+    for number in range(schedules):
+        manager.schedule(f"fired-{number}", "* * * * * *")(_each_second(number))
+    return manager
+
+
+def _each_second(index: int) -> Any:
+    async def fired(_schedule: Schedule) -> None:
+        tallies.fired(index)
+
+    return fired
+
+
+if __name__ == "__main__":
+    main(PgqueuerPeer())
