@@ -52,8 +52,8 @@ class Reaper(Service):
 
     async def tick(self) -> int:
         """One look at all beats, one at what is left behind; returns how many runs were reaped."""
-        await self._give_up_silent()
-        lost = await self._workers.lost_claims(CLAIMS_PER_ROUND)
+        some_gone = await self._give_up_silent()
+        lost = await self._workers.lost_claims(CLAIMS_PER_ROUND) if some_gone else []
         if not lost:
             return 0
         settled = await self._workers.settle([self._ended(claim) for claim in lost])
@@ -66,19 +66,23 @@ class Reaper(Service):
         _log.warning("reaped runs of lost workers", runs=settled.written)
         return settled.written
 
-    async def _give_up_silent(self) -> None:
-        live = await self._workers.live()
+    async def _give_up_silent(self) -> bool:
+        """Returns whether a worker that is gone may have left something behind."""
+        live, some_gone = await self._workers.watched()
         shortest = min((lease.total_seconds() for _, _, lease in live), default=1.0)
         self._observer.look(
             {worker_id: beat for worker_id, beat, _ in live}, longest_gap=max(shortest / 2, LONGEST_GAP_SECONDS)
         )
         for worker_id, beat, lease in live:
             if self._observer.still_for(worker_id) >= lease.total_seconds():
-                await self._give_up(worker_id, beat)
+                some_gone |= await self._give_up(worker_id, beat)
+        return some_gone
 
-    async def _give_up(self, worker_id: UUID, beat: int) -> None:
-        if await self._workers.give_up(worker_id, beat, "worker lost"):
+    async def _give_up(self, worker_id: UUID, beat: int) -> bool:
+        given_up = await self._workers.give_up(worker_id, beat, "worker lost")
+        if given_up:
             _log.warning("a worker is lost: no heartbeat for its whole lease", worker_id=str(worker_id))
+        return given_up
 
     def _ended(self, claim: LostClaim) -> Ended:
         outcome = Outcome.lost if claim.may_have_started else Outcome.released

@@ -213,9 +213,11 @@ class Workers:
             settled.fenced = await self._find_fenced(ordered, settled) - written
         return settled
 
-    async def live(self) -> list[tuple[UUID, int, timedelta]]:
-        """(id, beat, lease) of every worker that is not gone."""
-        return [(row["id"], row["beat"], row["lease"]) for row in await self._database.fetch("live_workers")]
+    async def watched(self) -> tuple[list[tuple[UUID, int, timedelta]], bool]:
+        """(id, beat, lease) of every worker that is not gone; and whether one that is may have left claims behind."""
+        rows = await self._database.fetch("watched_workers")
+        live = [(row["id"], row["beat"], row["lease"]) for row in rows if not row["gone"]]
+        return live, len(live) < len(rows)
 
     async def give_up(self, worker_id: UUID, beat: int, why: str) -> bool:
         """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""

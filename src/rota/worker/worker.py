@@ -348,8 +348,8 @@ class Worker:
         if self._cut_off:
             _log.info("the lease is kept again")
             self._cut_off = False
+            self._wanted.set()
         self._start_ready()
-        self._wanted.set()
 
     async def _start_over(self) -> None:
         """We were given up: stop everything, and come back as somebody new."""
