@@ -52,14 +52,14 @@ class CeleryPeer(Peer):
     title = "Celery"
     packages = ("celery", "kombu", "redis", "hiredis")
     server = "redis"
+    bulk = True
     keeps = "nothing (results ignored)"
     settings = (
         "acks_late, ignore_result, prefetch multiplier 128, solo pool (for due times 4 threads), no gossip, mingle, "
-        "heartbeat or remote control; one producer for all submissions"
+        "heartbeat or remote control; one producer, in batches"
     )
     aligned = False
     notes: ClassVar = {
-        "submit": "has no bulk submission",
         "delayed": "with a pool of 4 threads; workers hold all jobs with a future time in memory",
         "schedules": "celery beat, one process; interval schedules (crontab has minutes at best)",
     }
@@ -79,14 +79,14 @@ class CeleryPeer(Peer):
         return [[program("celery"), "-A", "bench.peers.peer_celery:app", "beat", "-l", "WARNING", "-s", "{home}/beat"]]
 
     def submit(self, count: int) -> None:
-        """One by one over one producer."""
-        with app.producer_pool.acquire(block=True) as producer:
+        """In batches of one producer."""
+        with app.producer_pool.acquire(block=True) as producer, producer.batch():
             for _ in range(count):
                 noop.apply_async(producer=producer)
 
     def submit_at(self, dues: Sequence[Due]) -> None:
         """With an ETA."""
-        with app.producer_pool.acquire(block=True) as producer:
+        with app.producer_pool.acquire(block=True) as producer, producer.batch():
             for index, due in dues:
                 options: dict[str, Any] = {"eta": datetime.fromtimestamp(due, UTC), "producer": producer}
                 started.apply_async((index, due), **options)

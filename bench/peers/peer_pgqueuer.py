@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 
 import asyncpg
 from pgqueuer import PgQueuer
-from pgqueuer.db import AsyncpgDriver
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job, Schedule
 from pgqueuer.queries import Queries
 
@@ -22,6 +23,7 @@ from bench.peers.peer import (
     Due,
     Peer,
     Variant,
+    at_once,
     in_batches,
     main,
     own_worker,
@@ -29,8 +31,10 @@ from bench.peers.peer import (
     setting,
 )
 
-DEQUEUE = 100
+DEQUEUES = (100, 500)
 MANAGERS = 2
+IN_FLIGHT = 4
+DEQUEUE = "BENCH_PGQUEUER_BATCH"
 
 
 class PgqueuerPeer(Peer):
@@ -42,8 +46,8 @@ class PgqueuerPeer(Peer):
     bulk = True
     keeps = "log rows (one per change of state)"
     settings = (
-        f"asyncpg, {MANAGERS} queue managers per process, batch size {DEQUEUE}, durable tables, its autovacuum "
-        "settings, uvloop; enqueue in batches of 1,000"
+        f"asyncpg, {MANAGERS} queue managers per process, batch size {' or '.join(map(str, DEQUEUES))} (the faster), "
+        f"durable tables, its autovacuum settings, uvloop; enqueue in batches of 1,000 over a pool, {IN_FLIGHT} in flight"
     )
     notes: ClassVar = {
         "delayed": "its loop looks again after 100 ms at the earliest",
@@ -56,8 +60,13 @@ class PgqueuerPeer(Peer):
     def variants(self) -> list[Variant]:
         """One or two processes."""
         return [
-            Variant(label=f"{count} x {MANAGERS} managers", processes=count, commands=[own_worker(self)] * count)
+            Variant(
+                label=f"{count} x {MANAGERS} managers, batch {size}",
+                processes=count,
+                commands=[["env", f"{DEQUEUE}={size}", *own_worker(self)]] * count,
+            )
             for count in (1, 2)
+            for size in DEQUEUES
         ]
 
     async def prepare(self) -> None:
@@ -67,14 +76,14 @@ class PgqueuerPeer(Peer):
         await self._queries.optimize_autovacuum()
 
     async def open(self) -> None:
-        """Connects."""
-        self._queries = Queries(await _driver())
+        """A pool, which its guide recommends for producers."""
+        pool = await asyncpg.create_pool(setting(SERVER_URL), min_size=IN_FLIGHT, max_size=IN_FLIGHT)
+        self._queries = Queries(AsyncpgPoolDriver(pool))
 
     async def submit(self, count: int) -> None:
         """In batches."""
-        for start in range(0, count, BATCH):
-            size = min(count, start + BATCH) - start
-            await self._queries.enqueue(["noop"] * size, [None] * size, [0] * size)
+        sizes = [min(count, start + BATCH) - start for start in range(0, count, BATCH)]
+        await at_once((self._queries.enqueue(["noop"] * size, [None] * size, [0] * size) for size in sizes), IN_FLIGHT)
 
     async def submit_at(self, dues: Sequence[Due]) -> None:
         """In batches; the library takes delays, not times."""
@@ -87,7 +96,7 @@ class PgqueuerPeer(Peer):
     async def work(self) -> None:
         """The managers; one of them has the schedules."""
         managers = [await _manager(schedules_wanted() if number == 0 else 0) for number in range(MANAGERS)]
-        await asyncio.gather(*(manager.run(batch_size=DEQUEUE) for manager in managers))
+        await asyncio.gather(*(manager.run(batch_size=int(os.environ[DEQUEUE])) for manager in managers))
 
 
 async def _driver() -> AsyncpgDriver:

@@ -54,7 +54,9 @@ class SaqPeer(Peer):
     packages = ("saq", "redis", "hiredis")
     server = "redis"
     keeps = "nothing (ttl -1)"
-    settings = f"concurrency {CONCURRENCY}, ttl -1, uvloop; 20 submissions in flight (its own limit)"
+    settings = (
+        f"concurrency {CONCURRENCY}, ttl -1, uvloop; 20 submissions in flight (the default of its connection limit)"
+    )
     notes: ClassVar = {
         "submit": "has no bulk submission",
         "delayed": "whole seconds; looks once a second",

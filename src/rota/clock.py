@@ -24,12 +24,16 @@ class DatabaseClock:
         self._offset = time.time() - monotonic()
         self._measured_at = float("-inf")
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the database's time was ever heard; before, it is a guess by this machine's clock."""
+        return self._measured_at > float("-inf")
+
     def observe(self, *, sent: float, received: float, database_time: datetime) -> float:
         """Takes one measurement (both ends on the monotonic clock); returns how far the clock jumped."""
         lowest = database_time.timestamp() - received
         highest = database_time.timestamp() - sent
-        known = self._measured_at > float("-inf")
-        jump = lowest - self._offset if known and abs(lowest - self._offset) > highest - lowest + 1.0 else 0.0
+        jump = lowest - self._offset if self.is_set and abs(lowest - self._offset) > highest - lowest + 1.0 else 0.0
         stale = received - self._measured_at > KEEP_SECONDS
         # A higher lower end is a closer one; one above the highest possible would be ahead of the database.
         if stale or lowest > self._offset or highest < self._offset:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from rota.domain.job import Recurring, Submission
@@ -56,13 +57,17 @@ class GroupCommitter:
         """Returns each item's fate once it is committed; raises OverloadedError when too much waits already."""
         if self._count + len(items) > MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
-        chunks = [_Chunk(some) for some in _split(items)]
+        firsts, repeats = _firsts(items)
+        chunks = [_Chunk(firsts[n : n + MOST_PER_BATCH]) for n in range(0, len(firsts), MOST_PER_BATCH)]
         self._waiting.extend(chunks)
-        self._count += len(items)
+        self._count += len(firsts)
         self._some.set()
         fates: dict[UUID, Fate] = {}
         for chunk in chunks:
             fates |= await chunk.future
+        for item, first in repeats:
+            # What a repeat gets that comes a moment later: the first answer, or the first error.
+            fates[item.id] = fates.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
         return [fates.get(item.id) for item in items]
 
     async def run(self) -> None:
@@ -143,19 +148,18 @@ def _key_of(item: Submission) -> tuple[str, str] | None:
     return (item.namespace, item.key.key) if item.key else None
 
 
-def _split(items: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
-    """Parts that fit into a batch; the second of two items with the same key goes into a later part."""
-    while items:
-        part: list[Submission] = []
-        later: list[Submission] = []
-        keys: set[tuple[str, str]] = set()
-        for item in items[:MOST_PER_BATCH]:
-            key = _key_of(item)
-            if key in keys:
-                later.append(item)
-                continue
-            if key:
-                keys.add(key)
-            part.append(item)
-        yield part
-        items = [*later, *items[MOST_PER_BATCH:]]
+def _firsts(items: Sequence[Submission]) -> tuple[list[Submission], list[tuple[Submission, Any]]]:
+    """Those that are the first with their key, or have none; and the others, each with the first of its key."""
+    firsts: list[Submission] = []
+    repeats: list[tuple[Submission, Any]] = []
+    by_key: dict[tuple[str, str], Submission] = {}
+    for item in items:
+        key = _key_of(item)
+        if key is None:
+            firsts.append(item)
+        elif key in by_key:
+            repeats.append((item, by_key[key]))
+        else:
+            by_key[key] = item
+            firsts.append(item)
+    return firsts, repeats

@@ -167,7 +167,8 @@ class PostgresBroker:
         that can be afforded; else since the last look."""
         began = time.monotonic()
         if began < self._in_doubt_until or self._whole_looks.affordable():
-            with self._whole_looks.measured():
+            claimed: list[tuple[str, UUID, int]] = []
+            with self._whole_looks.measured(lambda: len(claimed)):
                 claimed = await self._workers.claims_of(self._id)
         else:
             since = timedelta(seconds=began - self._reconciled_at) + OVERLAP

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, SetupError
-from rota.store.queries import load
+from rota.store.queries import load, load_all
 from rota.telemetry import get_logger
 
 PLANNER = {
@@ -90,6 +90,7 @@ class Database:
     @classmethod
     async def connect(cls, url: str, *, size: int = 4, name: str = "rota") -> Database:
         """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError."""
+        load_all()
         pooled = await _check_server(url)
         options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
         if pooled:
@@ -175,6 +176,10 @@ class Database:
         except (asyncio.CancelledError, TimeoutError):
             # Its backend may hang; handing it back would wait for that. The pool makes another.
             connection.terminate()
+            raise
+        except DatabaseUnavailableError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                connection.terminate()
             raise
         finally:
             with _translated("release"):

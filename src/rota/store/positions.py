@@ -5,11 +5,12 @@ transaction somewhere holds back cleaning up: then they pile up, and each look w
 takes remembers for each key (a lane, a shard) how far it has come, and begins there next time, a little before
 (SLACK_SECONDS), because rows become visible in another order than the moments written in them.
 
-Some rows appear further back: given back by a worker, or committed late. They are found by a look from the very
-beginning, taken as often as it can be afforded: the time such looks take may be at most WHOLE_SHARE of all time. Where
-cleaning up works a whole look costs next to nothing, and so is taken many times a second. One that was slow once,
-because the server stood still for a moment, says little: only two in a row make the next one wait. What a whole look
-finds further back takes the position back with it, so that the looks after it go on from there.
+Some rows appear further back: given back by a worker, locked by another for a moment, or committed late. They are found
+by a look from the very beginning, taken as often as it can be afforded: the time such looks take, not counting what it
+costs to take what was found, may be at most WHOLE_SHARE of all time. Where cleaning up works a whole look costs next to
+nothing, and so is taken many times a second. One that was slow once, because the server stood still for a moment, says
+little: only two in a row make the next one wait. What a whole look finds further back takes the position back with it,
+so that the looks after it go on from there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 
 SLACK_SECONDS = 0.25
 WHOLE_SHARE = 0.02
+ROW_SECONDS = 0.0001  # what a row that is found may cost; more than that is the price of looking
 LONGEST_PAUSE_SECONDS = 60.0
 
 
@@ -37,14 +39,14 @@ class WholeLooks:
         return self._monotonic() >= self._not_before
 
     @contextmanager
-    def measured(self) -> Iterator[None]:
-        """Goes around a whole look."""
+    def measured(self, found: Callable[[], int]) -> Iterator[None]:
+        """Goes around a whole look; `found` says afterwards how many rows it gave."""
         began = self._monotonic()
         try:
             yield
         finally:
             ended = self._monotonic()
-            cost = ended - began
+            cost = max(0.0, ended - began - found() * ROW_SECONDS)
             pause = min(min(cost, self._last_cost) / WHOLE_SHARE, LONGEST_PAUSE_SECONDS)
             self._last_cost, self._not_before = cost, ended + pause
 
@@ -56,11 +58,13 @@ class Look:
         self.begin_at = begin_at
         self.whole = whole
         self.reached: dict[int, float] = {}
+        self.rows = 0
 
     def took(self, taken: Iterable[tuple[int, float]]) -> None:
         """(key, moment) of each row, in any order; oldest first in each key was what it looked for."""
         reached = self.reached
         for key, moment in taken:
+            self.rows += 1
             if moment > reached.get(key, -math.inf):
                 reached[key] = moment
 
@@ -80,7 +84,7 @@ class Positions:
         """Goes around one look."""
         if self._looks.affordable():
             look = Look([-math.inf] * len(keys), whole=True)
-            with self._looks.measured():
+            with self._looks.measured(lambda: look.rows):
                 yield look
             self._reached |= look.reached
         else:
@@ -88,3 +92,7 @@ class Positions:
             yield look
             for key, moment in look.reached.items():
                 self._reached[key] = max(moment, self._reached.get(key, -math.inf))
+
+    def forget(self) -> None:
+        """What was found could not be taken: the next looks begin at the very beginning."""
+        self._reached.clear()

@@ -123,7 +123,12 @@ class Schedules:
         async def reject(firing: Firing, error: DataRejectedError) -> None:
             _log.error("a schedule could not be fired", job_id=str(firing.job.id), error=str(error))
 
-        rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write, reject)
+        rows: list[Any] = []
+        try:
+            rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write, reject)
+        finally:
+            if len(rows) < sum(len(firing.runs) for firing in firings):
+                self._fired.forget()
         return [row["run_at"] for row in rows]
 
     async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> dict[str, int]:
@@ -133,6 +138,7 @@ class Schedules:
             with self._promoted.look(owned) as look:
                 rows = await self._database.fetch("promote", *arguments, look.begin_at)
                 look.took((row["shard"], row["reached"]) for row in rows)
+                look.rows = sum(row["runs"] for row in rows)
         except DataRejectedError:
             due = await self._database.fetch("due_runs", *arguments, look.begin_at)
             rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)

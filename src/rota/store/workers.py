@@ -167,7 +167,7 @@ class Workers:
         return [(row["namespace"], row["id"], row["claim"]) for row in rows]
 
     async def note(self, notes: Sequence[Note]) -> None:
-        """Writes starts and progress."""
+        """Writes starts and progress, in the order in which reports are written: the two meet at the same runs."""
 
         async def write(some: Sequence[Note]) -> list[Any]:
             return await self._database.fetch(
@@ -177,7 +177,7 @@ class Workers:
         async def reject(note: Note, error: DataRejectedError) -> None:
             _log.warning("progress was refused", run_id=str(note.run_id), error=str(error))
 
-        await write_each(notes, write, reject)
+        await write_each(sorted(notes, key=_by_run), write, reject)
 
     async def leave(self, worker_id: UUID) -> None:
         """The worker stopped in good order."""
@@ -300,5 +300,5 @@ def _each_run_once(successes: Sequence[Success]) -> Iterator[list[Success]]:
         successes = [success for success in successes if success is not first[success.run_id]]
 
 
-def _by_run(report: Success | Ended) -> UUID:
+def _by_run(report: Success | Ended | Note) -> UUID:
     return report.run_id

@@ -83,9 +83,11 @@ class Reporter:
     def _repeat_without_data(self, report: Report, reason: str | None) -> bool:
         """A report that was refused for its data is told again without it, once."""
         if reason is None:
+            self._bare.discard(report.key)
             return False
         if report.key in self._bare:
             _log.error("a report was refused again and is given up", run_id=str(report.claim.run_id), reason=reason)
+            self._bare.discard(report.key)
             return False
         self._bare.add(report.key)
         self.add(_without_data(report, reason))

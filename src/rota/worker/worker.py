@@ -133,7 +133,14 @@ class Worker:
     async def run(self) -> None:
         """Works until it has drained."""
         await self._join()
-        loops = (self._claim_loop, self._beat_loop, self._watch_loop, self._signal_loop, self._reporter.run)
+        loops = (
+            self._claim_loop,
+            self._beat_loop,
+            self._upkeep_loop,
+            self._watch_loop,
+            self._signal_loop,
+            self._reporter.run,
+        )
         tasks = [asyncio.create_task(_keep_going(loop), name=loop.__qualname__) for loop in loops]
         drained = asyncio.create_task(self._drained.wait(), name="drained")
         await drained
@@ -180,11 +187,14 @@ class Worker:
             self._wanted.clear()
             room, prefetch = self._room(), self._prefetch()
             # What is claimed ahead is claimed in large portions: half of it must be used up before more is asked for.
-            if room <= prefetch // 2 or self._cut_off or self._draining:
+            if room <= prefetch // 2 or self._cut_off or self._draining or not self._clock.is_set:
                 continue
             try:
                 async with self._claiming:
+                    me = self.id
                     claims = [] if self._draining else await self._broker.claim(room)
+                    if self.id != me:
+                        claims = []  # they were somebody's who was given up meanwhile: others have them
                     self._take(claims)
             except DatabaseUnavailableError as error:
                 _log.info("claim not answered", error=str(error))
@@ -322,14 +332,20 @@ class Worker:
             return
 
     async def _beat_loop(self) -> None:
-        beats = 0
+        """Nothing but beats: whatever else takes long must not cost the lease."""
         while True:
             await asyncio.sleep(self._broker.lease_seconds / BEATS_PER_LEASE)
             await self._beat()
+
+    async def _upkeep_loop(self) -> None:
+        """In the rhythm of the beats: what has started is written down, what is hoarded given back."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(self._broker.lease_seconds / BEATS_PER_LEASE)
             await self._write_notes()
             self._give_back_hoarded()
-            beats += 1
-            if beats % RECONCILE_EVERY_BEATS == 0 and not self._draining:
+            rounds += 1
+            if rounds % RECONCILE_EVERY_BEATS == 0 and not self._draining:
                 await self._reconcile()
 
     async def _beat(self) -> None:
@@ -343,12 +359,13 @@ class Worker:
         if moment is None:
             await self._start_over()
             return
+        if not self._clock.is_set or self._cut_off:
+            self._wanted.set()
         self._clock.observe(sent=sent, received=received, database_time=moment)
         self._beaten_at = sent
         if self._cut_off:
             _log.info("the lease is kept again")
             self._cut_off = False
-            self._wanted.set()
         self._start_ready()
 
     async def _start_over(self) -> None:

@@ -21,6 +21,13 @@ def load(name: str) -> str:
     return _LIST.sub(lambda match: _columns(match.group(1)), text)
 
 
+def load_all() -> None:
+    """Reads every statement now: files that change under a process that runs must not mix with what it has."""
+    for file in files(__name__).iterdir():
+        if file.name.endswith(".sql"):
+            load(file.name.removesuffix(".sql"))
+
+
 def _columns(alias: str | None) -> str:
     names = files(__name__).joinpath("columns.txt").read_text(encoding="utf-8").split()
     return ", ".join(f"{alias}.{name}" if alias else name for name in names)

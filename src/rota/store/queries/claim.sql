@@ -3,7 +3,7 @@
 -- $6 at most this many of each lane. A lane that gives as many may have more, so nothing is taken that goes after the
 -- last it gave: callers repeat.
 -- Gives back the runs, each with its lane, how far that lane has been emptied by taking it, and how many were locked.
--- Index: live_runs_ready, one range per lane that begins at its position. The rows found are updated where they lie
+-- Index: live_runs_ready, one range per lane that begins at its position (never in the future: clocks go back). The rows found are updated where they lie
 -- (ctid): they are locked, so they can't move; one that moved just before is left for the next look.
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
@@ -17,7 +17,7 @@ WITH me AS MATERIALIZED (
            SELECT l.ctid AS place, l.ready_at, l.priority
              FROM rota.live_runs AS l
             WHERE l.lane = lanes.lane AND l.worker_id IS NULL
-              AND l.ready_at >= to_timestamp(lanes.begin_at) AND l.ready_at <= now() + $5::interval
+              AND l.ready_at >= least(to_timestamp(lanes.begin_at), now() - interval '250 ms') AND l.ready_at <= now() + $5::interval
             ORDER BY l.ready_at
             LIMIT $6
               FOR UPDATE SKIP LOCKED

@@ -12,7 +12,7 @@ SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every
  CROSS JOIN LATERAL (
        SELECT * FROM rota.jobs AS j
         WHERE j.shard = leased.shard AND j.state = 'scheduled'
-          AND j.next_fire_at >= to_timestamp(leased.begin_at) AND j.next_fire_at <= now() + $4::interval
+          AND j.next_fire_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms') AND j.next_fire_at <= now() + $4::interval
         ORDER BY j.next_fire_at
         LIMIT $5
        ) AS j

@@ -14,7 +14,7 @@ WITH leased AS MATERIALIZED (
       FROM leased
      CROSS JOIN LATERAL (
            SELECT u.ctid AS place FROM rota.upcoming_runs AS u
-            WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at)
+            WHERE u.shard = leased.shard AND u.run_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
               AND u.run_at <= now() + $4::interval
               AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0)
             ORDER BY u.run_at
@@ -28,4 +28,4 @@ WITH leased AS MATERIALIZED (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
     SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
 )
-SELECT pool, shard, count(*) AS runs, extract(epoch FROM max(run_at))::float8 AS reached FROM taken GROUP BY pool, shard
+SELECT pool, shard, count(*) AS runs, extract(epoch FROM least(max(run_at), now()))::float8 AS reached FROM taken GROUP BY pool, shard

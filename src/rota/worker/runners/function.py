@@ -39,7 +39,9 @@ class FunctionRunner:
         return await self._in_thread(call.function, arguments)
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        future = self._threads.submit(_call, function, arguments)
+        # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.
+        box: list[tuple[Any, BaseException | None]] = []
+        future = self._threads.submit(_call, function, arguments, box)
         self.stuck.add(future)
         future.add_done_callback(self.stuck.discard)
         waiting = asyncio.wrap_future(future)
@@ -50,20 +52,26 @@ class FunctionRunner:
                 if future.cancel():
                     raise
                 # The thread goes on whatever we do: it was asked to stop; wait for what it says.
-        value, problem = waiting.result()
+        waiting.result()
+        value, problem = box.pop()
         if problem is None:
             return value
-        if isinstance(problem, Exception) and not isinstance(problem, StopIteration):
-            raise problem
-        raise TaskEscapedError(f"{type(problem).__name__}: {problem}") from problem
+        try:
+            if isinstance(problem, Exception) and not isinstance(problem, StopIteration):
+                raise problem
+            raise TaskEscapedError(f"{type(problem).__name__}: {problem}") from problem
+        finally:
+            # The error's traceback holds this frame: the frame must not hold the error, or both stay, with all that
+            # the function had in hand.
+            del problem
 
 
-def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
+def _call(function: Callable[..., Any], arguments: dict[str, Any], box: list[tuple[Any, BaseException | None]]) -> None:
     """Runs in the thread. What it raises comes back as a value: some exceptions can't pass through a future."""
     try:
-        return function(**arguments), None
+        box.append((function(**arguments), None))
     except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to whoever waits
-        return None, problem
+        box.append((None, problem))
 
 
 class _Call:
