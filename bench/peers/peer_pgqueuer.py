@@ -47,7 +47,8 @@ class PgqueuerPeer(Peer):
     keeps = "log rows (one per change of state)"
     settings = (
         f"asyncpg, {MANAGERS} queue managers per process, batch size {' or '.join(map(str, DEQUEUES))} (the faster), "
-        f"durable tables, its autovacuum settings, uvloop; enqueue in batches of 1,000 over a pool, {IN_FLIGHT} in flight"
+        "durable tables, its autovacuum settings, uvloop; enqueue in batches of 1,000 over a pool, "
+        f"{IN_FLIGHT} in flight"
     )
     notes: ClassVar = {
         "delayed": "its loop looks again after 100 ms at the earliest",
