@@ -27,7 +27,7 @@ class _Yes:
 
 def build_bare_app(token: str) -> Any:
     """The API with everything but its database."""
-    services = Services(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024)  # type: ignore[arg-type]
+    services = Services(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
     services.committer = _Yes()  # type: ignore[assignment]
     return build_app(services, Authenticator(token), "bench")
 

@@ -18,6 +18,7 @@ from engine import Engine
 from rota.api.app import build_app
 from rota.api.auth import Authenticator
 from rota.api.services import Services
+from rota.blobs import Blobs
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate
@@ -33,13 +34,20 @@ QUICK = {
     "max_wal_senders": "0",
     "max_connections": "200",
 }
+ROOM_BYTES = 4 * 1024**3
 _numbers = itertools.count(1)
+
+
+def _memory() -> Path | None:
+    """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
+    place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
+    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
 
 
 @pytest.fixture(scope="session")
 def postgres():
     """One server for all tests: the embedded one, or that of ROTA_TEST_POSTGRES (a directory with its binaries)."""
-    home = Path(tempfile.mkdtemp(prefix="rota-test-"))
+    home = Path(tempfile.mkdtemp(prefix="rota-test-", dir=_memory()))
     other = os.environ.get("ROTA_TEST_POSTGRES")
     server = EmbeddedPostgres(home, settings=QUICK, binaries=Path(other) if other else None)
 
@@ -87,11 +95,10 @@ async def sql(database_url):
 
 
 @asynccontextmanager
-async def serving(database, **options):
+async def serving(database, directory, **options):
     """The API in this process, on the real database: an httpx client that is authenticated."""
-    services = Services(
-        database=database, notifier=Notifier(database), shards=64, **({"payload_limit_bytes": 64 * 1024} | options)
-    )
+    defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
+    services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
     running = asyncio.create_task(services.run())
     app = build_app(services, Authenticator(TOKEN), "test")
@@ -107,9 +114,9 @@ async def serving(database, **options):
 
 
 @pytest.fixture
-async def api(database):
+async def api(database, tmp_path):
     """The API in this process: api.get(...), api.post(...)."""
-    async with serving(database) as client:
+    async with serving(database, tmp_path) as client:
         yield client
 
 

@@ -31,9 +31,17 @@ class Engine:
         self.api = api
         self.workers = Workers(database)
 
+    @property
+    def blobs(self) -> Any:
+        return self.api.services.blobs
+
     def scheduler(self) -> Scheduler:
         return Scheduler(
-            database=self.database, notifier=Notifier(self.database), listen_url=self.url, lease_seconds=3.0
+            database=self.database,
+            notifier=Notifier(self.database),
+            listen_url=self.url,
+            lease_seconds=3.0,
+            blobs=self.blobs,
         )
 
     async def leading(self) -> Scheduler:
@@ -55,13 +63,15 @@ class Engine:
         slots: int = 10,
         broker: Any = None,
         pools: tuple[str, ...] = ("default",),
+        runners: dict[str, Any] | None = None,
         **options: Any,
     ) -> Worker:
         functions = FunctionRunner({**EXAMPLES, **(tasks or {})}, threads=4)
-        profile = Profile("test", os.getpid(), ("default",), pools, functions.tasks, slots)
+        known = dict.fromkeys(functions.tasks, functions) | (runners or {})
+        profile = Profile("test", os.getpid(), ("default",), pools, tuple(known), slots)
         return Worker(
             broker=broker or self.broker(),
-            runners=dict.fromkeys(functions.tasks, functions),
+            runners=known,
             profile=profile,
             **{"drain_seconds": 5.0, "leave_process": _refuse_to_leave} | options,
         )

@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 from rota.app import App
 from rota.errors import RotaError
-from rota.worker.context import Context, Final
+from rota.worker.context import Context, Final, Snooze
 
-__all__ = ["App", "Context", "Final", "RotaError", "__version__"]
+__all__ = ["App", "Context", "Final", "RotaError", "Snooze", "__version__"]
 
 __version__ = version("rota")

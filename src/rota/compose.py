@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rota.app import App
+from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.errors import DatabaseUnavailableError, SetupError
@@ -21,16 +23,26 @@ from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
+from rota.worker.addresses import AddressGuard
 from rota.worker.examples import EXAMPLES
+from rota.worker.health import HealthServer
+from rota.worker.logs import capture_output
 from rota.worker.runners import Runner
 from rota.worker.runners.function import FunctionRunner
+from rota.worker.runners.http import TASK as HTTP
+from rota.worker.runners.http import HttpRunner
+from rota.worker.runners.process import Isolated, ProcessRunner
 from rota.worker.runners.script import TASK as SCRIPT
 from rota.worker.runners.script import ScriptRunner
+from rota.worker.runners.shell import TASK as SHELL
+from rota.worker.runners.shell import ShellRunner
+from rota.worker.subprocesses import Subprocesses
 from rota.worker.worker import Worker
 
 SUPERVISED = "ROTA_SUPERVISED"
 SCHEDULER_CONNECTIONS = 4
 WORKER_CONNECTIONS = 6
+EXIT_CODE_RESTART = 75
 
 
 def database_url(settings: Settings) -> str:
@@ -74,13 +86,39 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
         notifier=Notifier(database, enabled=settings.notify),
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
+        blobs=Blobs.open(settings.blobs),
     )
 
 
-def build_worker(settings: Settings, database: Database, functions: FunctionRunner) -> Worker:
-    """A worker on this database, with these functions and scripts."""
-    runners: dict[str, Runner] = dict.fromkeys(functions.tasks, functions)
-    runners[SCRIPT] = ScriptRunner(settings.scripts)
+class Runners:
+    """Everything a worker can run, by task name."""
+
+    def __init__(self, settings: Settings, app: App | None) -> None:
+        tasks = app.tasks if app else {}
+        inside = {name: task.function for name, task in tasks.items() if task.isolation is None}
+        isolated = {name: Isolated(task.function, task.memory_bytes) for name, task in tasks.items() if task.isolation}
+        grace = settings.grace_seconds
+        self.subprocesses = Subprocesses()
+        self.functions = FunctionRunner(EXAMPLES | inside, threads=settings.threads)
+        self.processes = ProcessRunner(isolated, self.subprocesses, processes=settings.processes, grace_seconds=grace)
+        self.http = HttpRunner(AddressGuard(settings.http_allow))
+        self.by_task: dict[str, Runner] = {
+            **dict.fromkeys(self.functions.tasks, self.functions),
+            **dict.fromkeys(self.processes.tasks, self.processes),
+            SCRIPT: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
+            HTTP: self.http,
+        }
+        if settings.allow_shell:
+            self.by_task[SHELL] = ShellRunner(self.subprocesses, grace_seconds=grace)
+
+    async def close(self) -> None:
+        """Ends what is kept open between runs."""
+        await self.processes.close()
+        await self.http.close()
+
+
+def build_worker(settings: Settings, database: Database, runners: Runners) -> Worker:
+    """A worker on this database that can run these."""
     broker = PostgresBroker(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),
@@ -92,10 +130,21 @@ def build_worker(settings: Settings, database: Database, functions: FunctionRunn
         os.getpid(),
         settings.namespaces,
         settings.pools,
-        tuple(runners),
+        tuple(runners.by_task),
         settings.slots,
     )
-    return Worker(broker=broker, runners=runners, profile=profile, drain_seconds=settings.drain_seconds)
+    return Worker(
+        broker=broker,
+        runners=runners.by_task,
+        profile=profile,
+        drain_seconds=settings.drain_seconds,
+        grace_seconds=settings.grace_seconds,
+        log_limit_bytes=settings.log_limit_bytes,
+        most_given_up=max(1, settings.threads // 2),
+        blobs=Blobs.open(settings.blobs),
+        secrets=settings.secrets,
+        on_lease=runners.subprocesses.put_off,
+    )
 
 
 async def run_scheduler(settings: Settings) -> None:
@@ -105,14 +154,31 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 async def run_worker(settings: Settings, app: App | None) -> None:
-    """Runs a worker until told to stop, then drains it."""
+    """Runs a worker until told to stop, then drains it; one that wants to be started anew is."""
     async with open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker") as database:
-        functions = FunctionRunner(EXAMPLES | (app.tasks if app else {}), threads=settings.threads)
-        worker = build_worker(settings, database, functions)
+        runners = Runners(settings, app)
+        worker = build_worker(settings, database, runners)
+        health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
+        if health:
+            health.start()
+        capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
+        runners.processes.warm_up()
         await until_stopped(worker.run(), on_stop=worker.drain)
-        if functions.stuck:
-            # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
-            os._exit(0)
+        if health:
+            health.stop()
+        await runners.close()
+    if worker.restart_wanted:
+        start_anew()
+    if runners.functions.stuck or worker.has_strays:
+        # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
+        os._exit(0)
+
+
+def start_anew() -> NoReturn:
+    """Replaces this process by a new one like it: by its supervisor, or by itself. Threads that hang end with it."""
+    if os.environ.get(SUPERVISED):
+        os._exit(EXIT_CODE_RESTART)
+    os.execv(sys.executable, [sys.executable, "-m", "rota.cli.main", *sys.argv[1:]])  # noqa: S606 - our own command line
 
 
 async def until_stopped(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +17,18 @@ DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
 MAX_PORT = 65535
 SHORTEST_LEASE_SECONDS = 1.0
+SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - the name of it, not one
+LEAST_SECRET = 4
+_LEAST = {
+    "ROTA_PORT": 1,
+    "ROTA_WORKER_PORT": 0,
+    "ROTA_SLOTS": 1,
+    "ROTA_THREADS": 1,
+    "ROTA_PROCESSES": 1,
+    "ROTA_PAYLOAD_LIMIT_BYTES": 1,
+    "ROTA_LOG_LIMIT_BYTES": 1024,
+}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -40,7 +53,15 @@ class Settings:
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     drain_seconds: float = 30.0
-    payload_limit_bytes: int = 64 * 1024
+    grace_seconds: float = 10.0
+    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    allow_shell: bool = False
+    http_allow: tuple[str, ...] = ()
+    blobs_url: str | None = None
+    payload_limit_bytes: int = 10 * 1024 * 1024
+    log_limit_bytes: int = 2 * 1024 * 1024
+    worker_port: int = 0
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Self:
@@ -50,6 +71,11 @@ class Settings:
             name: parse(environment[variable], variable)
             for variable, (name, parse) in _VARIABLES.items()
             if environment.get(variable)
+        }
+        found["secrets"] = {
+            variable.removeprefix(SECRET_PREFIX): value
+            for variable, value in environment.items()
+            if variable.startswith(SECRET_PREFIX)
         }
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
@@ -62,17 +88,19 @@ class Settings:
             value = getattr(self, name)
             if variable.endswith("_SECONDS") and not 0 < value < math.inf:
                 raise SetupError(f"{variable} must be a positive number of seconds, not {value:g}")
+            least = _LEAST.get(variable)
+            if least is not None and value < least:
+                raise SetupError(f"{variable} must be at least {least}")
+            if variable in ("ROTA_PORT", "ROTA_WORKER_PORT") and value > MAX_PORT:
+                raise SetupError(f"{variable} must be at most {MAX_PORT}")
         if min(self.worker_lease_seconds, self.scheduler_lease_seconds) < SHORTEST_LEASE_SECONDS:
             raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
-        for variable in ("ROTA_SLOTS", "ROTA_THREADS", "ROTA_PAYLOAD_LIMIT_BYTES"):
-            if getattr(self, _VARIABLES[variable][0]) < 1:
-                raise SetupError(f"{variable} must be at least 1")
-        if not 1 <= self.port <= MAX_PORT:
-            raise SetupError(f"ROTA_PORT must be from 1 to {MAX_PORT}, not {self.port}")
         if not self.pools or not self.namespaces:
             raise SetupError("ROTA_POOLS and ROTA_NAMESPACES must name at least one each")
         if self.log_level.lower() not in LOG_LEVELS:
             raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}")
+        for name, value in self.secrets.items():
+            _check_secret(name, value)
 
     @property
     def url(self) -> str:
@@ -96,9 +124,21 @@ class Settings:
         return self.home / "scripts"
 
     @property
+    def blobs(self) -> str:
+        """Where large payloads, results and logs are kept: a URL, or a directory."""
+        return self.blobs_url or str(self.home / "blobs")
+
+    @property
     def admin_token_file(self) -> Path:
         """Where the token made at the first start is kept."""
         return self.home / "admin.token"
+
+
+def _check_secret(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name is made of letters, digits and _")
+    if len(value) < LEAST_SECRET:
+        raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking so few characters would hide half of a log")
 
 
 def _text(value: str, _variable: str) -> str:
@@ -162,5 +202,12 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_POOLS": ("pools", _words),
     "ROTA_NAMESPACES": ("namespaces", _words),
     "ROTA_DRAIN_SECONDS": ("drain_seconds", _seconds),
+    "ROTA_GRACE_SECONDS": ("grace_seconds", _seconds),
+    "ROTA_PROCESSES": ("processes", _whole),
+    "ROTA_ALLOW_SHELL": ("allow_shell", _switch),
+    "ROTA_HTTP_ALLOW": ("http_allow", _words),
+    "ROTA_BLOBS": ("blobs_url", _text),
     "ROTA_PAYLOAD_LIMIT_BYTES": ("payload_limit_bytes", _whole),
+    "ROTA_LOG_LIMIT_BYTES": ("log_limit_bytes", _whole),
+    "ROTA_WORKER_PORT": ("worker_port", _whole),
 }

@@ -23,7 +23,8 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        # What stands before standard error to catch what runs print is not for us.
+        logger_factory=lambda *_: structlog.PrintLogger(getattr(sys.stderr, "original", sys.stderr)),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(role=role)

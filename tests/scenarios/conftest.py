@@ -89,6 +89,6 @@ async def fleet(ground, request):
     fleet = Fleet(ground)
     yield fleet
     if request.session.testsfailed:
-        print(fleet.logs())  # noqa: T201 - pytest shows it with the failure
+        print(fleet.logs())
     await fleet.stop()
     await asyncio.sleep(0)

@@ -66,7 +66,7 @@ async def own(request):
     ground.fleet = fleet
     yield ground
     if request.session.testsfailed:
-        print(fleet.logs())  # noqa: T201 - pytest shows it with the failure
+        print(fleet.logs())
     await fleet.stop()
     await ground.stop()
 
@@ -124,7 +124,7 @@ async def test_a_restart_in_a_busy_stream_loses_nothing_and_no_process_has_to_be
 
     await eventually(all_done, within=60)
     await sql.close()
-    print(f"{len(accepted)} accepted, {refused} refused while the database was away")  # noqa: T201
+    print(f"{len(accepted)} accepted, {refused} refused while the database was away")
 
 
 async def test_a_worker_cut_off_from_the_database_stops_its_runs_before_its_lease_ends(own, tmp_path):
@@ -148,7 +148,7 @@ async def test_a_worker_cut_off_from_the_database_stops_its_runs_before_its_leas
     stopped_at = time.monotonic()
     await eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, within=20)
     took = time.monotonic() - stopped_at
-    print(f"stopped {took:.2f} s after the database went away")  # noqa: T201
+    print(f"stopped {took:.2f} s after the database went away")
     assert worker.alive
     await own.server.start()
     await eventually(lambda: len(notes.read_text().split()) == 2, within=30)

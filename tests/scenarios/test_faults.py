@@ -36,7 +36,7 @@ async def test_a_run_whose_worker_was_killed_starts_elsewhere_within_the_lease(f
     killed_at = time.monotonic()
     await victim.kill()
     await eventually(lambda: f"start {run_id} 2" in lines(tmp_path / "notes"), within=20)
-    print(f"started elsewhere {time.monotonic() - killed_at:.2f} s after the kill")  # noqa: T201
+    print(f"started elsewhere {time.monotonic() - killed_at:.2f} s after the kill")
     run = await fleet.until(run_id, "success", within=20)
     assert run["attempt"] == 2
     assert [(attempt["attempt"], attempt["outcome"]) for attempt in run["attempts"]] == [(1, "lost")]
@@ -87,7 +87,7 @@ async def test_a_killed_scheduler_is_replaced_and_every_time_of_every_schedule_h
         return owner not in [row["owner"] for row in owners]
 
     await eventually(taken_over)
-    print(f"all shards taken over {time.monotonic() - killed_at:.2f} s after the kill")  # noqa: T201
+    print(f"all shards taken over {time.monotonic() - killed_at:.2f} s after the kill")
     until = datetime.now(UTC) + timedelta(seconds=4)
 
     async def caught_up():
@@ -138,7 +138,7 @@ async def test_a_thousand_future_jobs_start_on_the_dot(fleet, sql):
         )
     )
     quantiles = {q: round(lags[min(999, int(q * 1000))] * 1000, 2) for q in (0, 0.5, 0.9, 0.99, 0.999)}
-    print(f"start lag in ms: {quantiles}, max {lags[-1] * 1000:.2f}")  # noqa: T201
+    print(f"start lag in ms: {quantiles}, max {lags[-1] * 1000:.2f}")
     assert lags[0] >= 0, "one started early"
     assert lags[-1] <= 1, "one was more than a second late"
 
@@ -164,7 +164,7 @@ async def test_cancel_stops_a_running_job_within_a_second(fleet, tmp_path):
         assert answer["cancelRequested"]
         run = await fleet.until(run_id, "cancelled")
         took = time.monotonic() - asked_at
-        print(f"{kind}: {took * 1000:.0f} ms")  # noqa: T201
+        print(f"{kind}: {took * 1000:.0f} ms")
         assert took < 1.5
         assert run["cancelRequested"]
 

@@ -65,7 +65,7 @@ async def test_a_flood_of_a_minute_is_refused_in_part_and_kept_in_full(fleet, sq
         await asyncio.gather(*(flood.send(connections, request, ends) for request in requests))
         seen = await watching
     memory = {name: max(values) // 2**20 for name, values in seen.items()}
-    print(f"{flood.accepted} accepted, {flood.refused} requests refused, most memory in MiB: {memory}")  # noqa: T201
+    print(f"{flood.accepted} accepted, {flood.refused} requests refused, most memory in MiB: {memory}")
     assert flood.refused > 0
     assert flood.without_retry_after == 0
     for name, values in seen.items():

@@ -20,6 +20,7 @@ from engine import report
 from rota.api import submitting
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
+from rota.store.positions import WholeLooks
 from rota.store.queries import load
 from rota.store.submissions import LOOKAHEAD
 from rota.store.workers import Note, Success
@@ -213,14 +214,22 @@ async def test_what_becomes_due_soon_is_not_hidden_by_what_was_promoted_ahead(en
     assert (await engine.run(late))["status"] in ("queued", "running")
 
 
-async def test_what_was_promoted_does_not_count_as_the_price_of_looking(engine):
-    scheduler = await engine.leading()
-    looks = scheduler.promoter._schedules._promoted._looks
-    with looks.measured(lambda: 10_000):
-        await asyncio.sleep(0.05)
-    with looks.measured(lambda: 10_000):
-        await asyncio.sleep(0.05)
-    assert looks.affordable()
+def test_what_was_taken_does_not_count_as_the_price_of_looking():
+    now = [0.0]
+    looks = WholeLooks(lambda: now[0])
+
+    def look(around, seconds, rows):
+        with around(lambda: rows):
+            now[0] += seconds
+
+    for _ in range(30):
+        look(looks.compared, 0.05, 1000)
+    for _ in range(2):
+        look(looks.measured, 0.05, 1000)
+    assert looks._not_before - now[0] < 0.1
+    for _ in range(2):
+        look(looks.measured, 0.55, 1000)
+    assert 20 < looks._not_before - now[0] < 30
 
 
 async def test_the_error_of_a_function_in_a_thread_lets_go_of_what_the_function_held():

@@ -101,8 +101,13 @@ STATEMENTS = [
     ("due_jobs", (uuid4(), [1], [1], timedelta(seconds=6), 100, [0.0]), {"jobs": {"jobs_due"}}),
     (
         "succeed",
-        (["default"], [uuid4()], [1], [0.0], [0.0], [None]),
+        (["default"], [uuid4()], [1], [0.0], [0.0], [None], [None]),
         {"live_runs": {"live_runs_pkey"}},
+    ),
+    (
+        "expire_runs",
+        (uuid4(), [1], [1], 100, "why"),
+        {"live_runs": {"live_runs_expiring"}, "held_runs": {"held_runs_expiring"}},
     ),
     ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_asked"}}),
     ("claims_of_worker", (uuid4(), None), {"live_runs": {"live_runs_claimed"}}),

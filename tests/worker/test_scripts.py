@@ -10,7 +10,9 @@ import pytest
 
 from rota.domain.run import Claim
 from rota.worker.context import Context, Final
-from rota.worker.runners.script import ScriptError, ScriptRunner, find_script
+from rota.worker.runners.command import CommandError
+from rota.worker.runners.script import ScriptRunner, find_script
+from rota.worker.subprocesses import Subprocesses
 
 
 @pytest.fixture
@@ -30,13 +32,17 @@ def script(tmp_path):
     return make
 
 
+def _runner(directory, *, grace_seconds=10.0):
+    return ScriptRunner(directory, Subprocesses(), grace_seconds=grace_seconds)
+
+
 async def test_parameters_come_on_standard_input_and_in_the_environment(tmp_path, script, context):
     name = script(
         "echo.py",
         "import json, os, sys\n"
         "print(json.dumps([json.load(sys.stdin), json.loads(os.environ['ROTA_PARAMS']), os.environ['ROTA_RUN_ID']]))",
     )
-    result = await ScriptRunner(tmp_path).run("script", {"script": name, "params": {"days": 30}}, context)
+    result = await _runner(tmp_path).run("script", {"script": name, "params": {"days": 30}}, context)
     assert result["exitCode"] == 0
     assert result["stdout"].strip() == f'[{{"days": 30}}, {{"days": 30}}, "{context.run_id}"]'
 
@@ -44,14 +50,14 @@ async def test_parameters_come_on_standard_input_and_in_the_environment(tmp_path
 async def test_secrets_of_the_worker_do_not_reach_a_script(tmp_path, script, context, monkeypatch):
     monkeypatch.setenv("ROTA_TOKEN", "tell-nobody")
     monkeypatch.setenv("ROTA_DATABASE_URL", "postgresql://tell-nobody")
-    result = await ScriptRunner(tmp_path).run("script", {"script": script("env.sh", "#!/bin/sh\nenv\n")}, context)
+    result = await _runner(tmp_path).run("script", {"script": script("env.sh", "#!/bin/sh\nenv\n")}, context)
     assert "tell-nobody" not in result["stdout"]
 
 
 async def test_the_exit_code_decides_and_what_was_said_is_in_the_error(tmp_path, script, context):
     name = script("bad.sh", "#!/bin/sh\necho no such table >&2\nexit 3\n")
-    with pytest.raises(ScriptError, match="exit code 3: no such table"):
-        await ScriptRunner(tmp_path).run("script", {"script": name}, context)
+    with pytest.raises(CommandError, match="exit code 3: no such table"):
+        await _runner(tmp_path).run("script", {"script": name}, context)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +75,13 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(tmp_path, name):
 
 async def test_a_script_is_over_when_it_ends_whatever_it_left_in_the_background(tmp_path, script, context):
     name = script("background.sh", "#!/bin/sh\nsleep 20 &\necho done\n")
-    result = await asyncio.wait_for(ScriptRunner(tmp_path).run("script", {"script": name}, context), 10)
+    result = await asyncio.wait_for(_runner(tmp_path).run("script", {"script": name}, context), 10)
     assert result["stdout"] == "done\n"
 
 
 async def test_a_cancelled_script_is_over_even_if_a_child_of_it_got_away(tmp_path, script, context):
     name = script("escape.sh", "#!/bin/sh\nsetsid sleep 15 &\nsleep 15\n")
-    running = asyncio.create_task(ScriptRunner(tmp_path, grace_seconds=0.5).run("script", {"script": name}, context))
+    running = asyncio.create_task(_runner(tmp_path, grace_seconds=0.5).run("script", {"script": name}, context))
     await asyncio.sleep(0.3)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -84,6 +90,6 @@ async def test_a_cancelled_script_is_over_even_if_a_child_of_it_got_away(tmp_pat
 
 async def test_a_script_that_says_more_than_anybody_reads_does_not_block(tmp_path, script, context):
     name = script("loud.py", "print('x' * 5_000_000)\nprint('end')")
-    result = await ScriptRunner(tmp_path).run("script", {"script": name}, context)
+    result = await _runner(tmp_path).run("script", {"script": name}, context)
     assert result["stdout"].endswith("end\n")
     assert len(result["stdout"]) <= 4 * 1024

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from rota.api.schemas import JobIn, JobPatch, Retry, Submitted
 from rota.app import RESERVED_TASKS
+from rota.domain.http import parse_http_call
 from rota.domain.ids import new_id, shard_of, show_job, show_run
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
@@ -22,6 +23,7 @@ from rota.domain.job import (
     Recurring,
     Submission,
     Timetable,
+    check_command,
     check_script_name,
     decode_options,
     encode_options,
@@ -31,6 +33,7 @@ from rota.domain.schedule import load_zone, parse_cron, parse_every
 from rota.errors import BadInputError
 
 SCRIPT = "script"
+HTTP = "http"
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 _FIELDS_OF = {
     "immediate": (),
@@ -85,7 +88,7 @@ class Preparer:
             priority=_PRIORITIES[wanted.priority],
             tags=tuple(wanted.tags),
             payload=payload,
-            options=_options(wanted.max_retries, wanted.retry),
+            options=_options(wanted),
         )
 
     def payload(self, raw: Any) -> str | None:
@@ -112,11 +115,17 @@ class Preparer:
             options = msgspec.structs.replace(options, max_retries=patch.max_retries)
         if patch.retry is not UNSET:
             options = msgspec.structs.replace(options, retry=_policy(patch.retry))
+        for name in ("timeout_seconds", "expires_seconds"):
+            if (seconds := getattr(patch, name)) is not UNSET:
+                options = msgspec.structs.replace(options, **{name: seconds})
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
+        # A payload in object storage that stays as it is was looked at when it came.
+        unseen = before.blob is not None and patch.payload is UNSET
+        task = before.task if patch.task is UNSET else patch.task
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
-            task=check_task(before.task if patch.task is UNSET else patch.task, payload),
+            task=task if unseen else check_task(task, payload),
             pool=before.pool if patch.pool is UNSET else patch.pool,
             priority=before.priority if patch.priority is UNSET else _PRIORITIES[patch.priority],
             tags=before.tags if patch.tags is UNSET else tuple(patch.tags),
@@ -177,15 +186,19 @@ class Preparer:
 
 def check_task(task: str | None, payload: str | None) -> str:
     """The task's name; a payload with a script and no task means a script."""
-    fields = msgspec.json.decode(payload) if payload and (task in (None, SCRIPT)) else {}
+    if task is not None and task not in RESERVED_TASKS:
+        return task
+    fields = msgspec.json.decode(payload) if payload else {}
     if task is None:
         if SCRIPT not in fields:
             raise BadInputError("required, but missing (or give payload.script)", field="task")
         task = SCRIPT
     if task == SCRIPT:
         check_script_name(fields.get(SCRIPT))
-    elif task in RESERVED_TASKS:
-        raise BadInputError(f"{task!r} jobs are not available in this release", field="task")
+    elif task == HTTP:
+        parse_http_call(payload)
+    else:
+        check_command(fields.get("command"))
     return task
 
 
@@ -201,14 +214,18 @@ def definition_of(row: Any) -> Definition:
         tuple(row["tags"]),
         payload,
         row["options"],
+        row.get("payload_blob"),
     )
 
 
-def _options(max_retries: int, retry: Retry | None) -> str:
+def _options(wanted: JobIn) -> str:
     """As they are stored; most jobs have the defaults."""
-    if retry is None and max_retries == _DEFAULT.max_retries:
+    plain = wanted.retry is None and wanted.timeout_seconds is None and wanted.expires_seconds is None
+    if plain and wanted.max_retries == _DEFAULT.max_retries:
         return _DEFAULT_TEXT
-    return encode_options(Options(max_retries, _policy(retry)))
+    return encode_options(
+        Options(wanted.max_retries, _policy(wanted.retry), wanted.timeout_seconds, wanted.expires_seconds)
+    )
 
 
 def _policy(retry: Retry | None) -> RetryPolicy:

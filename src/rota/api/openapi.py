@@ -79,7 +79,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    content = {"application/json": {"schema": _ref(operation.answer)}}
+    content = {operation.media_type: {"schema": _ref(operation.answer)}}
     responses: dict[str, Any] = {str(operation.status): {"description": operation.summary, "content": content}}
     statuses = set(operation.errors) | {400}
     if not operation.public:

@@ -57,6 +57,7 @@ class Operation:
     handler: Handler
     summary: str
     answer: type
+    media_type: str = "application/json"
     status: int = 200
     body: type | None = None
     query: dict[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from rota.api.schemas import FieldProblem, PriorityName, Problem, RunStatusName
+from rota.blobs import BlobError
 from rota.domain.job import ScheduleType
 from rota.domain.retry import Strategy
 from rota.errors import (
@@ -31,7 +32,7 @@ _PHRASES = (
     (re.compile(r"^Expected `str` of length >= 1$"), "must not be empty"),
     (re.compile(r"^Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
     (re.compile(r"^Expected `array` of length <= (\d+)$"), r"must have at most \1 items"),
-    (re.compile(r"^Expected `(?:int|float)` ([<>]=) ([\d.]+)$"), r"must be \1 \2"),
+    (re.compile(r"^Expected `(?:int|float)` ([<>]=?) ([\d.]+)$"), r"must be \1 \2"),
     (re.compile(r"^Expected `str` matching regex '\^\[A-Za-z.*$"), "may hold letters, digits and _ . : - only"),
     (re.compile(r"^Expected `str` matching regex '\^(job|run)_.*$"), r"must be \1_ and 32 hex digits"),
     (re.compile(r"^Expected `str` matching regex .*,\]\+.*$"), "may hold neither commas nor control characters"),
@@ -59,6 +60,7 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
     (DataRejectedError, 422, "Refused by the database"),
     (OverloadedError, 503, "Overloaded"),
     (DatabaseUnavailableError, 503, "Database unavailable"),
+    (BlobError, 503, "Object storage unavailable"),
 )
 
 
@@ -91,7 +93,7 @@ def response_of(error: RotaError) -> Response:
     headers = dict(error.headers) if isinstance(error, HttpError) else {}
     if isinstance(error, OverloadedError):
         headers["Retry-After"] = str(error.retry_after_seconds)
-    elif isinstance(error, DatabaseUnavailableError):
+    elif isinstance(error, (DatabaseUnavailableError, BlobError)):
         headers["Retry-After"] = "1"
     return Response(_encoder.encode(problem), problem.status, headers, "application/problem+json")
 

@@ -40,6 +40,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
+Seconds = Annotated[float, Meta(gt=0, le=366 * 86400.0)]
 JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-f]{32}(?!\n)$")]
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
 
@@ -74,6 +75,8 @@ class JobIn(_In, kw_only=True):
     payload: Payload | UnsetType = UNSET
     max_retries: Retries = 3
     retry: Retry | None = None
+    timeout_seconds: Seconds | None = None
+    expires_seconds: Seconds | None = None
     priority: PriorityName = "normal"
     pool: PoolName = "default"
     tags: Annotated[list[Tag], Meta(max_length=50)] = []
@@ -97,6 +100,8 @@ class JobPatch(_In, kw_only=True):
     payload: Payload | UnsetType = UNSET
     max_retries: Retries | UnsetType = UNSET
     retry: Retry | UnsetType = UNSET
+    timeout_seconds: Seconds | UnsetType | None = UNSET
+    expires_seconds: Seconds | UnsetType | None = UNSET
     priority: PriorityName | UnsetType = UNSET
     pool: PoolName | UnsetType = UNSET
     tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
@@ -158,6 +163,8 @@ class JobOut(_Out, kw_only=True):
     payload: msgspec.Raw | UnsetType = UNSET
     max_retries: int
     retry: Retry
+    timeout_seconds: float | None
+    expires_seconds: float | None
     priority: PriorityName
     pool: str
     tags: list[str]
@@ -166,6 +173,7 @@ class JobOut(_Out, kw_only=True):
     updated_time: datetime | UnsetType = UNSET
     next_fire_times: list[datetime] | UnsetType = UNSET
     run_id: str | UnsetType = UNSET
+    storage_error: str | UnsetType = UNSET
 
 
 class JobStatusOut(_Out, kw_only=True):
@@ -223,6 +231,9 @@ class RunOut(_Out, kw_only=True):
     end_time: datetime | None
     attempt: int
     max_retries: int
+    timeout_seconds: float | None
+    expires_time: datetime | UnsetType = UNSET
+    snoozes: int | UnsetType = UNSET
     progress: str | None
     progress_message: str | UnsetType = UNSET
     executor_id: str | None
@@ -232,10 +243,36 @@ class RunOut(_Out, kw_only=True):
     error: str | None
     reason: str | UnsetType = UNSET
     result: msgspec.Raw | UnsetType = UNSET
+    checkpoint: msgspec.Raw | UnsetType = UNSET
+    storage_error: str | UnsetType = UNSET
     traceback: str | UnsetType = UNSET
     attempts: list[AttemptOut] | UnsetType = UNSET
     timeline: list[TimelineEntry] | UnsetType = UNSET
     waiting_for: str | UnsetType = UNSET
+
+
+class LogLine(_Out, kw_only=True):
+    """A line that a run wrote: to `stdout` or `stderr`, or with a logger (`log`)."""
+
+    run_id: str
+    attempt: int
+    time: str
+    stream: str
+    text: str
+
+
+class LogList(_Out, kw_only=True):
+    """Lines that were found."""
+
+    items: list[LogLine]
+    next_cursor: str | None
+
+
+class LogUrl(_Out, kw_only=True):
+    """Where a log can be read for a while without a token."""
+
+    url: str
+    expires_time: datetime
 
 
 class JobList(_Out, kw_only=True):
@@ -338,6 +375,7 @@ class WorkerOut(_Out, kw_only=True):
     busy: int
     fenced_reports: int
     status: str
+    detail: str | UnsetType = UNSET
     start_time: datetime
     last_beat: datetime
     gone_time: datetime | None

@@ -13,6 +13,7 @@ import rota
 from rota.api.app import build_app
 from rota.api.auth import Authenticator, admin_token
 from rota.api.services import Services
+from rota.blobs import Blobs
 from rota.compose import build_scheduler, open_database, until_stopped
 from rota.settings import Settings
 from rota.store.database import Database
@@ -64,6 +65,7 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
+        blobs=Blobs.open(settings.blobs),
     )
     await services.set_clock()
     app = build_app(

@@ -105,6 +105,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         end_time=row["finished_at"],
         attempt=_show_attempt(row),
         max_retries=options.max_retries,
+        timeout_seconds=options.timeout_seconds,
         progress=_show_progress(row),
         executor_id=_text(row["worker_id"]),
         cancel_requested=row["cancel_requested"],
@@ -117,9 +118,14 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         out.retry_of = show_run(row["retry_of"])
     if row["reason"]:
         out.reason = row["reason"]
+    if row["expires_at"]:
+        out.expires_time = row["expires_at"]
+    if row["snoozes"]:
+        out.snoozes = row["snoozes"]
     if whole:
         out.payload = _payload(row)
         out.result = _raw(row["result"])
+        out.checkpoint = _raw(row["checkpoint"])
         if row["traceback"]:
             out.traceback = row["traceback"]
     return out
@@ -177,7 +183,7 @@ def show_dead_letter(row: Any) -> DeadLetterOut:
 
 def show_worker(row: Any) -> WorkerOut:
     """A worker of the fleet."""
-    return WorkerOut(
+    out = WorkerOut(
         worker_id=str(row["id"]),
         host=row["host"],
         pid=row["pid"],
@@ -192,6 +198,9 @@ def show_worker(row: Any) -> WorkerOut:
         gone_time=row["gone_at"],
         gone_reason=row["gone_why"],
     )
+    if row["ailing"] and row["status"] in ("ailing", "draining"):
+        out.detail = row["ailing"]
+    return out
 
 
 def show_shard(row: Any) -> ShardOut:
@@ -217,6 +226,8 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         task=row["task"],
         max_retries=options.max_retries,
         retry=_show_retry(options),
+        timeout_seconds=options.timeout_seconds,
+        expires_seconds=options.expires_seconds,
         priority=_priority(row),
         pool=row["pool"],
         tags=row["tags"],

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
-from rota.broker.protocol import Answer, ClaimKey, Note, Profile, Report, Signal, SignalKind
+from rota.broker.protocol import Answer, ClaimKey, LogChunk, Note, Profile, Report, Signal, SignalKind
 from rota.domain.run import Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.store.database import STATEMENT_SECONDS, Database
 from rota.store.listening import READY, SCHEDULE, WORKER, Listener
+from rota.store.logs import Logs, StoredChunk
 from rota.store.notifying import Notifier
 from rota.store.positions import WholeLooks
 from rota.store.submissions import LOOKAHEAD
@@ -39,6 +40,7 @@ class PostgresBroker:
     def __init__(self, *, database: Database, notifier: Notifier, listen_url: str | None, lease_seconds: float) -> None:
         self.lease_seconds = lease_seconds
         self._workers = Workers(database)
+        self._logs = Logs(database)
         self._notifier = notifier
         self._listen_url = listen_url
         self._id = uuid4()
@@ -93,10 +95,12 @@ class PostgresBroker:
                 rejected |= {key: str(error) for key, error in settled.rejected.items()}
         return Answer(frozenset(fenced), rejected)
 
-    async def beat(self, *, busy: int, fenced: int, draining: bool) -> datetime | None:
+    async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """One row, one update."""
         timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
-        return await self._workers.beat(self._id, busy=busy, fenced=fenced, draining=draining, timeout=timeout)
+        return await self._workers.beat(
+            self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, timeout=timeout
+        )
 
     async def update(self, notes: Sequence[Note]) -> None:
         """Starts and progress, fenced by claim."""
@@ -109,8 +113,26 @@ class PostgresBroker:
                     note.started,
                     note.progress,
                     note.message,
+                    note.checkpoint,
                 )
                 for note in notes
+            ]
+        )
+
+    async def write_logs(self, chunks: Sequence[LogChunk]) -> None:
+        """One insert for all of them."""
+        await self._logs.add(
+            [
+                StoredChunk(
+                    chunk.claim.namespace,
+                    chunk.claim.run_id,
+                    chunk.claim.number,
+                    chunk.number,
+                    chunk.claim.attempt + 1,
+                    chunk.last,
+                    chunk.body,
+                )
+                for chunk in chunks
             ]
         )
 
@@ -207,7 +229,9 @@ class PostgresBroker:
 def _success(report: Report) -> Success:
     claim = report.claim
     started = report.ended if report.started is None else report.started
-    return Success(claim.namespace, claim.run_id, claim.number, started, report.ended, report.result)
+    return Success(
+        claim.namespace, claim.run_id, claim.number, started, report.ended, report.result, report.result_blob
+    )
 
 
 def _ended(report: Report) -> Ended:
@@ -218,6 +242,7 @@ def _ended(report: Report) -> Ended:
         attempt=claim.attempt,
         losses=claim.losses,
         started=report.started is not None,
+        snooze_seconds=report.snooze_seconds,
     )
     return Ended(
         claim.namespace,
@@ -229,4 +254,5 @@ def _ended(report: Report) -> Ended:
         report.ended,
         report.error,
         report.traceback,
+        report.checkpoint,
     )

@@ -41,6 +41,9 @@ class Report(msgspec.Struct, frozen=True):
     result: str | None = None
     error: str | None = None
     traceback: str | None = None
+    result_blob: str | None = None
+    snooze_seconds: float = 0.0
+    checkpoint: str | None = None
 
     @property
     def key(self) -> ClaimKey:
@@ -57,12 +60,22 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """The start or progress of a run that goes on."""
+    """The start or progress of a run that goes on, and what it leaves for the next attempt."""
 
     claim: Claim
     started: float
     progress: float | None
     message: str | None
+    checkpoint: str | None = None
+
+
+class LogChunk(msgspec.Struct, frozen=True):
+    """Lines that a run wrote; `number` counts the chunks of an attempt from 0, `last` says that it was the last."""
+
+    claim: Claim
+    number: int
+    body: str
+    last: bool
 
 
 class SignalKind(StrEnum):
@@ -97,12 +110,19 @@ class Broker(Protocol):
         """Records how attempts ended; safe to repeat until it answers."""
         ...
 
-    async def beat(self, *, busy: int, fenced: int, draining: bool) -> datetime | None:
-        """Keeps the lease; the broker's time, or None when the worker was given up and its claims with it."""
+    async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
+        """Keeps the lease; the broker's time, or None when the worker was given up and its claims with it.
+
+        `ailing` says in words what is wrong with a worker that beats and yet does not work.
+        """
         ...
 
     async def update(self, notes: Sequence[Note]) -> None:
-        """Start and progress of runs that go on."""
+        """Start, progress and checkpoints of runs that go on."""
+        ...
+
+    async def write_logs(self, chunks: Sequence[LogChunk]) -> None:
+        """Adds to the logs of runs; safe to repeat until it answers. Chunks of one attempt come in their order."""
         ...
 
     async def reconcile(self, held: frozenset[ClaimKey]) -> int:

@@ -37,6 +37,8 @@ OPTIONS = {
     "everySeconds": "--every",
     "timezone": "--timezone",
     "maxRetries": "--retries",
+    "timeoutSeconds": "--timeout",
+    "expiresSeconds": "--expires",
     "priority": "--priority",
     "pool": "--pool",
     "tags": "--tag",

@@ -126,6 +126,7 @@ def workers(as_json: bool = JsonFlag) -> None:
             Column(heading="BUSY", show=lambda item: f"{item['busy']}/{item['slots']}"),
             Column(heading="POOLS", show=lambda item: ",".join(item["pools"]), least=7, drop=2),
             text("FENCED", "fencedReports", drop=3),
+            text("DETAIL", "detail", drop=2),
             Column(
                 heading="BEAT",
                 show=lambda item: show_time(item["lastBeat"]),

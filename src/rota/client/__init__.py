@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -59,13 +62,42 @@ class Client:
         for name, value in (headers or {}).items():
             if not (value.isascii() and value.isprintable()):
                 raise BadInputError("may hold printable ASCII characters only", field=name)
-        try:
+        with self._reached():
             response = self._http.request(method, path, json=body, params=wanted, headers=headers)
+        return self._read(response)
+
+    def read_text(self, path: str) -> str:
+        """An answer that is text; raises as `call` does."""
+        with self._reached():
+            response = self._http.get(path)
+        if not response.is_success:
+            self._read(response)
+        return response.text
+
+    def events(self, path: str, *, query: dict[str, Any], after: str | None = None) -> Iterator[tuple[str, str, Any]]:
+        """Server-sent events: (event, id, data) of each; ends when the server ends it or the connection is lost."""
+        headers = {"Last-Event-ID": after} if after else {}
+        with self._reached(), self._http.stream("GET", path, params=query, headers=headers) as response:
+            if not response.is_success:
+                response.read()
+                self._read(response)
+            fields: dict[str, str] = {}
+            for line in response.iter_lines():
+                if line:
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif "data" in fields:
+                    yield fields.get("event", ""), fields.get("id", ""), json.loads(fields["data"])
+                    fields = {}
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
         except httpx.TimeoutException as error:
             raise ServerUnreachableError(f"{self.url} did not answer within {TIMEOUT_SECONDS:g} seconds") from error
         except httpx.TransportError as error:
             raise ServerUnreachableError(f"no Rota server answers at {self.url} ({error})") from error
-        return self._read(response)
 
     def _read(self, response: httpx.Response) -> Any:
         try:

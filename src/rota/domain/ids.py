@@ -7,7 +7,7 @@ listed by when things ran: a job submitted today for next year belongs to next y
 from __future__ import annotations
 
 import random
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import UUID, SafeUUID
 
@@ -42,6 +42,11 @@ def floor_id(moment: datetime) -> UUID:
 def shard_of(job_id: UUID, shards: int) -> int:
     """The shard whose owner looks after this job and its runs."""
     return (job_id.int & ((1 << 62) - 1)) % shards
+
+
+def day_of(run_id: UUID) -> str:
+    """The UTC day a run belongs to, as its history does: 2026-11-16."""
+    return datetime.fromtimestamp((run_id.int >> 80) / 1000, UTC).date().isoformat()
 
 
 def show_job(job_id: UUID) -> str:

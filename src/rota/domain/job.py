@@ -18,8 +18,9 @@ ScheduleType = Literal["immediate", "future", "cron", "interval"]
 # What a one-shot may be late at its submission and still run: clocks differ and requests take time.
 LATE_SUBMISSION_SECONDS = 60.0
 # A payload up to this size travels in the run's row; a larger one has a row of its own, which no move of
-# the run rewrites.
+# the run rewrites; one larger than the database should hold goes to object storage. The same for results.
 INLINE_PAYLOAD_BYTES = 2048
+STORED_BYTES = 64 * 1024
 MAX_SCRIPT_NAME = 255
 # Waiting this long is worth one level of priority (claim.sql says the same).
 AGING_SECONDS = 300.0
@@ -44,6 +45,13 @@ def check_script_name(name: object) -> str:
     return name
 
 
+def check_command(command: object) -> str:
+    """The text of a shell command, refused when it is none."""
+    if not isinstance(command, str) or not command.strip() or "\x00" in command:
+        raise BadInputError("must be the text of a shell command", field="payload.command")
+    return command
+
+
 _DEFAULT_RETRY = RetryPolicy()
 
 
@@ -52,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     max_retries: int = 3
     retry: RetryPolicy = _DEFAULT_RETRY
+    timeout_seconds: float | None = None
+    expires_seconds: float | None = None
 
 
 _options_decoder = msgspec.json.Decoder(Options)
@@ -68,7 +78,7 @@ def encode_options(options: Options) -> str:
     """Options for their column; defaults leave no trace."""
     if options.retry == _DEFAULT_OPTIONS.retry:
         # msgspec leaves out a nested default only when it is the very object.
-        options = Options(options.max_retries, _DEFAULT_OPTIONS.retry)
+        options = msgspec.structs.replace(options, retry=_DEFAULT_OPTIONS.retry)
     return _options_encoder.encode(options).decode()
 
 
@@ -83,6 +93,7 @@ class Definition(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     payload: str | None
     options: str
+    blob: str | None = None  # where in object storage a payload is that is too large for the database
 
 
 class SubmissionKey(msgspec.Struct, frozen=True):

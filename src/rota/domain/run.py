@@ -41,6 +41,9 @@ class Outcome(StrEnum):
     interrupted = "interrupted"  # started, stopped by its worker's shutdown
     cut_off = "cut_off"  # started, stopped because its worker lost the database
     lost = "lost"  # its worker died; it may have started
+    timed_out = "timed_out"  # stopped because it took longer than it may
+    expired = "expired"  # never started: it had waited too long when its turn came
+    snoozed = "snoozed"  # asked to be run again later; not an attempt
 
 
 class Disposition(StrEnum):
@@ -51,6 +54,8 @@ class Disposition(StrEnum):
     bury = "bury"
     release = "release"
     cancel = "cancel"
+    skip = "skip"
+    snooze = "snooze"
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -71,6 +76,9 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     ready: float
     attempt: int
     losses: int
+    expires: float | None = None
+    checkpoint: str | None = None
+    payload_blob: str | None = None
 
     @property
     def rank(self) -> float:
@@ -97,8 +105,18 @@ class Verdict(msgspec.Struct, frozen=True):
     loss: bool = False
 
 
-def judge(outcome: Outcome, *, options: str, attempt: int, losses: int, started: bool = True) -> Verdict:
+def judge(
+    outcome: Outcome,
+    *,
+    options: str,
+    attempt: int,
+    losses: int,
+    started: bool = True,
+    snooze_seconds: float = 0.0,
+) -> Verdict:
     """The verdict on an attempt; `attempt` counts the ones charged before it."""
+    if outcome is Outcome.snoozed:
+        return Verdict(Disposition.snooze, delay_seconds=snooze_seconds)
     if outcome is Outcome.cancelled:
         return Verdict(Disposition.cancel, charged=started)
     if outcome in _PLAIN_VERDICTS:
@@ -116,6 +134,7 @@ _PLAIN_VERDICTS = {
     Outcome.success: Verdict(Disposition.succeed, charged=True),
     Outcome.released: Verdict(Disposition.release),
     Outcome.final: Verdict(Disposition.bury, charged=True),
+    Outcome.expired: Verdict(Disposition.skip),
 }
 
 

@@ -7,10 +7,13 @@ from contextlib import suppress
 from typing import TypedDict
 from uuid import uuid4
 
+from rota.blobs import Blobs
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.scheduler.admission import Admitter
+from rota.scheduler.expiring import Expirer
 from rota.scheduler.firing import Firer
+from rota.scheduler.keeping import LogKeeper
 from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.misfiring import MisfireJudge
 from rota.scheduler.promotion import Promoter
@@ -19,6 +22,7 @@ from rota.scheduler.service import Service
 from rota.scheduler.sweeping import Sweeper
 from rota.store.database import Database
 from rota.store.listening import SCHEDULE, Listener
+from rota.store.logs import Logs
 from rota.store.notifying import Notifier
 from rota.store.schedules import Schedules
 from rota.store.shards import Shards
@@ -36,7 +40,15 @@ class _Shared(TypedDict):
 class Scheduler:
     """Wires the services to one database and runs them."""
 
-    def __init__(self, *, database: Database, notifier: Notifier, listen_url: str | None, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        notifier: Notifier,
+        listen_url: str | None,
+        lease_seconds: float,
+        blobs: Blobs | None = None,
+    ) -> None:
         self.id = uuid4()
         clock = DatabaseClock()
         schedules = Schedules(database, self.id)
@@ -48,7 +60,9 @@ class Scheduler:
         self.firer = Firer(**shared, on_fired=self.promoter.wake)
         self.misfires = MisfireJudge(**shared)
         self.admitter = Admitter(**shared)
+        self.expirer = Expirer(**shared)
         self.sweeper = Sweeper(**shared)
+        self.log_keeper = LogKeeper(logs=Logs(database), blobs=blobs, **shared) if blobs else None
         self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
         self._listen_url = listen_url
 
@@ -62,7 +76,9 @@ class Scheduler:
             self.misfires,
             self.admitter,
             self.reaper,
+            self.expirer,
             self.sweeper,
+            *((self.log_keeper,) if self.log_keeper else ()),
         )
 
     async def run(self) -> None:

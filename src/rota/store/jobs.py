@@ -149,6 +149,7 @@ class Jobs:
                 definition.options,
                 run_at,
                 LOOKAHEAD,
+                definition.blob,
             )
             pool.extend(row["pool"] for row in rows)
             return bool(rows)
@@ -255,6 +256,7 @@ async def _write(statements: Statements, row: Any, change: JobChange, mark: date
         mark,
         definition.owner,
         large_payload,
+        definition.blob,
     )
     return version
 

@@ -22,8 +22,11 @@ from contextlib import contextmanager
 
 SLACK_SECONDS = 0.25
 WHOLE_SHARE = 0.02
-ROW_SECONDS = 0.0001  # what a row that is found may cost; more than that is the price of looking
 LONGEST_PAUSE_SECONDS = 60.0
+# What it costs to take a row: learned from the looks that begin at a position, with as many rows as this at least.
+ROW_SECONDS = 0.00002
+MOST_ROW_SECONDS = 0.0002
+ROWS_TO_LEARN_FROM = 50
 
 
 class WholeLooks:
@@ -32,6 +35,7 @@ class WholeLooks:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._last_cost = 0.0
+        self._row_cost = ROW_SECONDS
         self._not_before = -math.inf
 
     def affordable(self) -> bool:
@@ -46,9 +50,19 @@ class WholeLooks:
             yield
         finally:
             ended = self._monotonic()
-            cost = max(0.0, ended - began - found() * ROW_SECONDS)
+            cost = max(0.0, ended - began - found() * self._row_cost)
             pause = min(min(cost, self._last_cost) / WHOLE_SHARE, LONGEST_PAUSE_SECONDS)
             self._last_cost, self._not_before = cost, ended + pause
+
+    @contextmanager
+    def compared(self, found: Callable[[], int]) -> Iterator[None]:
+        """Goes around a look that is not whole: what it costs is the price of taking."""
+        began = self._monotonic()
+        yield
+        rows = found()
+        if rows >= ROWS_TO_LEARN_FROM:
+            row_cost = min((self._monotonic() - began) / rows, MOST_ROW_SECONDS)
+            self._row_cost += 0.2 * (row_cost - self._row_cost)
 
 
 class Look:
@@ -89,7 +103,8 @@ class Positions:
             self._reached |= look.reached
         else:
             look = Look([self._reached.get(key, -math.inf) - SLACK_SECONDS for key in keys], whole=False)
-            yield look
+            with self._looks.compared(lambda: look.rows):
+                yield look
             for key, moment in look.reached.items():
                 self._reached[key] = max(moment, self._reached.get(key, -math.inf))
 

@@ -13,7 +13,7 @@ import msgspec
 from rota.domain.job import Timetable
 from rota.errors import DataRejectedError
 from rota.store.batches import with_days, write_each
-from rota.store.database import Database
+from rota.store.database import Database, MissingDayError
 from rota.store.positions import Positions
 from rota.store.shards import columns
 from rota.store.submissions import LOOKAHEAD
@@ -146,6 +146,16 @@ class Schedules:
         for row in rows:
             counts[row["pool"]] = counts.get(row["pool"], 0) + row["runs"]
         return counts
+
+    async def expire(self, owned: Mapping[int, int], limit: int, reason: str) -> int:
+        """Skips runs that were not started in time; returns how many."""
+        arguments = ("expire_runs", self._scheduler_id, *columns(owned), limit, reason)
+        try:
+            return len(await self._database.fetch(*arguments))
+        except MissingDayError:
+            late = await self._database.fetch("expiring_runs", self._scheduler_id, *columns(owned), limit)
+            await self._database.fetch("make_days_of", [row["id"] for row in late])
+            return len(await self._database.fetch(*arguments))
 
     async def missed_runs(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> list[MissedRun]:
         """Runs of schedules that are too late to be promoted without a thought."""

@@ -73,6 +73,7 @@ class Submissions:
             *_keys(items),
             LOOKAHEAD,
             INLINE_PAYLOAD_BYTES,
+            *_blobs(items),
         )
         return [row[0] for row in rows]
 
@@ -100,6 +101,7 @@ class Submissions:
             [item.next_fire_at for item in items],
             *_keys(items),
             INLINE_PAYLOAD_BYTES,
+            *_blobs(items),
         )
         return [row[0] for row in rows]
 
@@ -119,6 +121,12 @@ def _keys(items: Sequence[Submission]) -> tuple[list[int], list[str], list[bytes
         [key.request_hash for _, key in keyed],
         [key.answer for _, key in keyed],
     )
+
+
+def _blobs(items: Sequence[Submission]) -> tuple[list[int], list[str]]:
+    """The positions of items whose payload is in object storage, with its keys there."""
+    kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
+    return [position for position, _ in kept], [key for _, key in kept]
 
 
 def _by_key(item: Submission) -> tuple[str, str]:

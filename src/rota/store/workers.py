@@ -41,6 +41,7 @@ class Success(NamedTuple):
     started: float
     ended: float
     result: str | None
+    result_blob: str | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -55,6 +56,7 @@ class Ended(msgspec.Struct, frozen=True):
     ended: float
     error: str | None = None
     traceback: str | None = None
+    checkpoint: str | None = None
 
 
 class Settled(msgspec.Struct):
@@ -77,6 +79,7 @@ class Note(msgspec.Struct, frozen=True):
     started: float
     progress: float | None
     note: str | None
+    checkpoint: str | None = None
 
 
 class LostClaim(msgspec.Struct, frozen=True):
@@ -150,10 +153,17 @@ class Workers:
         return claims
 
     async def beat(
-        self, worker_id: UUID, *, busy: int, fenced: int, draining: bool, timeout: float | None = None
+        self,
+        worker_id: UUID,
+        *,
+        busy: int,
+        fenced: int,
+        draining: bool,
+        ailing: str | None = None,
+        timeout: float | None = None,
     ) -> datetime | None:
         """One heartbeat; the database's time, or None when the worker was given up."""
-        rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, timeout=timeout)
+        rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, ailing, timeout=timeout)
         return rows[0][0] if rows else None
 
     async def signals(self, worker_id: UUID) -> list[tuple[UUID, int, bool]]:
@@ -238,13 +248,13 @@ class Workers:
     async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
         wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]
         rows = await self._database.fetch("payloads_of", *map(list, zip(*wanted, strict=True)))
-        bodies = {(row["namespace"], row["id"]): row["body"] for row in rows}
-        return [
-            msgspec.structs.replace(claim, payload=bodies.get((claim.namespace, claim.payload_id)))
-            if claim.payload_id
-            else claim
-            for claim in claims
-        ]
+        found = {(row["namespace"], row["id"]): (row["body"], row["blob"]) for row in rows}
+
+        def completed(claim: Claim) -> Claim:
+            body, blob = found.get((claim.namespace, claim.payload_id), (None, None))
+            return msgspec.structs.replace(claim, payload=body, payload_blob=blob)
+
+        return [completed(claim) if claim.payload_id else claim for claim in claims]
 
     async def _succeed(self, successes: Sequence[Success]) -> list[Any]:
         namespaces, *others = zip(*successes, strict=True)
@@ -271,6 +281,7 @@ class Workers:
                 [report.outcome for report in reports],
                 [report.error for report in reports],
                 [report.traceback for report in reports],
+                [report.checkpoint for report in reports],
             ),
         )
 

@@ -2,33 +2,109 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from rota.domain.ids import show_job, show_run
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 
 MESSAGE_LIMIT = 500
+CHECKPOINT_LIMIT_BYTES = 64 * 1024
+_NO_SECRETS: Mapping[str, str] = MappingProxyType({})
+_logger = logging.getLogger("rota.task")
 
 
 class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no such customer")
     """Raised by a task: it failed, and another try would not help."""
 
 
+class PlainError(Exception):
+    """Raised by runners: its words say all; the name of its class would add nothing."""
+
+
+class Snooze:
+    """Returned by a task: run it again after so many seconds. No attempt is charged."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"a snooze must be a number of seconds from 0 up, not {seconds!r}")
+        self.seconds = float(seconds)
+
+
+class Said(NamedTuple):
+    """What a task said of itself since it was asked last; None: nothing new."""
+
+    progress: float | None
+    message: str | None
+    checkpoint: str | None
+
+
+class RunWriter(Protocol):
+    """A run's log."""
+
+    def write(self, stream: str, text: str) -> None:
+        """Whole lines."""
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Output as it came."""
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+
+
+class Host(Protocol):
+    """Who runs the task: what a context turns to. Nothing of it is asked for a task that says nothing."""
+
+    def begin(self, claim: Claim) -> float | None:
+        """The work begins now; when it must have ended."""
+
+    def changed(self, context: Context) -> None:
+        """There is something to be written soon."""
+
+    def open_log(self, claim: Claim) -> RunWriter:
+        """The first line is about to be written."""
+
+
 class Context:
     """Handed to tasks that have a parameter annotated with it."""
 
-    __slots__ = ("_cancelled", "_changed", "_claim", "_message", "_progress", "noticed", "stop_within")
+    __slots__ = (
+        "_cancelled",
+        "_changed",
+        "_checkpoint",
+        "_claim",
+        "_deadline",
+        "_message",
+        "_progress",
+        "_writer",
+        "host",
+        "noticed",
+        "secrets",
+        "stop_within",
+    )
 
     def __init__(self, claim: Claim) -> None:
         self._claim = claim
         self._cancelled = False
-        self.stop_within = math.inf
-        self.noticed = False
+        self._deadline: float | None = None
         self._progress: float | None = None
         self._message: str | None = None
+        self._checkpoint: str | None = None
         self._changed = False
+        self._writer: RunWriter | None = None
+        self.stop_within = math.inf
+        self.noticed = False
+        self.secrets: Mapping[str, str] = _NO_SECRETS
+        self.host: Host | None = None
 
     @property
     def run_id(self) -> str:
@@ -39,6 +115,11 @@ class Context:
     def job_id(self) -> str:
         """`job_…`"""
         return show_job(self._claim.job_id)
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._claim.task
 
     @property
     def attempt(self) -> int:
@@ -56,6 +137,16 @@ class Context:
         return self._claim.idempotency_key.hex
 
     @property
+    def deadline(self) -> datetime | None:
+        """When it will be stopped; None without a timeout."""
+        return None if self._deadline is None else datetime.fromtimestamp(self._deadline, UTC)
+
+    @property
+    def logger(self) -> logging.Logger:
+        """A logger whose lines go to the run's log. Any other logger's do as well."""
+        return _logger
+
+    @property
     def cancelled(self) -> bool:
         """Whether this run was asked to stop. A synchronous function should look now and then.
 
@@ -64,24 +155,87 @@ class Context:
         self.noticed |= self._cancelled
         return self.noticed
 
+    @property
+    def last_checkpoint(self) -> Any:
+        """What this run left behind with `checkpoint` last, in this attempt or an earlier one; None: nothing."""
+        text = self._checkpoint if self._checkpoint is not None else self._claim.checkpoint
+        return None if text is None else msgspec.json.decode(text)
+
     def progress(self, share: float, message: str | None = None) -> None:
         """Says how far it is, from 0 to 1; written with the next heartbeat."""
         self._progress = min(1.0, max(0.0, share))
         self._message = clean_text(str(message))[:MESSAGE_LIMIT] if message else None
         self._changed = True
 
+    def checkpoint(self, value: Any) -> None:
+        """Leaves a value (what JSON can hold, up to 64 KiB) for later attempts.
+
+        It is written within a fraction of a second, and in any case before this attempt's end is told. A worker that
+        is killed may lose the very last one.
+        """
+        encoded = msgspec.json.encode(value)
+        if len(encoded) > CHECKPOINT_LIMIT_BYTES:
+            raise ValueError(f"a checkpoint of {len(encoded)} bytes; at most {CHECKPOINT_LIMIT_BYTES} are kept")
+        self._checkpoint = clean_text(encoded.decode())
+        self._changed = True
+        if self.host:
+            self.host.changed(self)
+
+    def write(self, stream: str, text: str) -> None:
+        """For runners and the log handler: whole lines for the run's log."""
+        if self._writer is None and self.host:
+            self._writer = self.host.open_log(self._claim)
+        if self._writer is not None:
+            self._writer.write(stream, text)
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """For runners: output as it came."""
+        if self._writer is None and self.host:
+            self._writer = self.host.open_log(self._claim)
+        if self._writer is not None:
+            self._writer.feed(stream, data)
+
+    def begin(self) -> None:
+        """For runners: the work begins now; its time counts from here."""
+        if self.host and self._claim.options != "{}":
+            self._deadline = self.host.begin(self._claim)
+
     def ask_to_stop(self, within: float = math.inf) -> None:
         """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone."""
         self.stop_within = within
         self._cancelled = True
 
-    def keep_progress(self) -> None:
+    def keep_said(self) -> None:
         """For the worker: what was taken could not be written; it is still to be."""
         self._changed = True
 
-    def take_progress(self) -> tuple[float | None, str | None] | None:
-        """For the worker: progress that was not written yet."""
+    def take_said(self) -> Said | None:
+        """For the worker: what was not written yet."""
         if not self._changed:
             return None
         self._changed = False
-        return self._progress, self._message
+        return Said(self._progress, self._message, self._checkpoint)
+
+    def take_in(self, said: Said) -> None:
+        """For the worker: what the task said in another process."""
+        self._progress, self._message = said.progress, said.message
+        if said.checkpoint is not None:
+            self._checkpoint = said.checkpoint
+        self._changed = True
+        if said.checkpoint is not None and self.host:
+            self.host.changed(self)
+
+    @property
+    def has_timeout(self) -> bool:
+        """For runners: whether its time may be limited."""
+        return self._claim.options != "{}"
+
+    @property
+    def claim(self) -> Claim:
+        """For runners: the claim behind it."""
+        return self._claim
+
+    def close_log(self) -> None:
+        """For the worker: the attempt has ended."""
+        if self._writer is not None:
+            self._writer.close()

@@ -16,6 +16,7 @@ from rota.domain.run import Outcome
 from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
+from rota.worker.logs import LogWriter
 
 GATHER_SECONDS = 0.002
 # Where reports come thick they are gathered for longer: fewer and larger batches cost everybody less.
@@ -29,8 +30,9 @@ _log = get_logger("reporter")
 class Reporter:
     """Writes reports in batches; calls `on_answered` with each batch that is done with."""
 
-    def __init__(self, broker: Broker, on_answered: Callable[[list[Report]], None]) -> None:
+    def __init__(self, broker: Broker, logs: LogWriter, on_answered: Callable[[list[Report]], None]) -> None:
         self._broker = broker
+        self._logs = logs
         self._on_answered = on_answered
         self._pending: list[Report] = []
         self._some = asyncio.Event()
@@ -66,6 +68,8 @@ class Reporter:
     async def _write(self, batch: list[Report]) -> None:
         while True:
             try:
+                # Whoever follows a log stops when the run has ended: all of it must be there by then.
+                await self._logs.send_of(report.key for report in batch)
                 answer = await self._broker.report(batch)
                 break
             except DatabaseUnavailableError as error:

@@ -21,66 +21,44 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
 import os
 import time
-import traceback
 from collections.abc import Callable, Coroutine, Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
+from rota.blobs import Blobs
 from rota.broker.protocol import Broker, ClaimKey, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim, Outcome
-from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
-from rota.worker.context import Context, Final
+from rota.worker.context import Context
+from rota.worker.executing import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Executor
+from rota.worker.health import Health
+from rota.worker.logs import LogWriter
 from rota.worker.reporter import Reporter
 from rota.worker.runners import Runner
+from rota.worker.watchdog import Watchdog
 from rota.worker.wheel import Wheel
 
 BEATS_PER_LEASE = 5
 RECONCILE_EVERY_BEATS = 5
 WATCH_SECONDS = 0.1
+NOTES_PAUSE_SECONDS = 0.1
 CUT_OFF = 0.6  # of the lease: stop everything
 EXIT = 0.9  # of the lease: leave the process if something still runs
 PREFETCH_SECONDS = 0.1
 MOST_PREFETCHED = 2000
 HOARD_SECONDS = 1.0
 AGAIN_SECONDS = 0.2
-RESULT_LIMIT_BYTES = 64 * 1024
-ERROR_LIMIT = 10_000
+# The claim loop turns every second. A statement may take half a minute; this is longer than two of them.
+STALLED_SECONDS = 75.0
+MOST_GIVEN_UP = 16
 EXIT_CODE_CUT_OFF = 70
+EXPIRED = "expired: it was not started in time"
 _log = get_logger("worker")
-
-
-class _Running:
-    """A run in a slot."""
-
-    __slots__ = ("began", "begun", "claim", "context", "noted", "started", "stop_as", "task")
-
-    def __init__(self, claim: Claim, started: float, began: float) -> None:
-        self.claim = claim
-        self.context = Context(claim)
-        self.started = started
-        self.began = began
-        self.begun = False
-        self.noted = False
-        self.stop_as: Outcome | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    def stop(self, outcome: Outcome, *, within: float = math.inf) -> None:
-        """Asks the task to stop; the first reason stands."""
-        if self.stop_as is None:
-            self.stop_as = outcome
-            self.context.ask_to_stop(within)
-            # A task cancelled before its first step never enters its body and could not report: it looks by itself.
-            if self.task and self.begun:
-                self.task.cancel()
 
 
 async def _keep_going(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -103,21 +81,41 @@ class Worker:
         runners: Mapping[str, Runner],
         profile: Profile,
         drain_seconds: float = 30.0,
+        grace_seconds: float = GRACE_SECONDS,
+        stalled_seconds: float = STALLED_SECONDS,
+        log_limit_bytes: int = LOG_LIMIT_BYTES,
+        most_given_up: int = MOST_GIVEN_UP,
+        blobs: Blobs | None = None,
+        secrets: Mapping[str, str] | None = None,
+        on_lease: Callable[[float], None] = lambda _until: None,
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         leave_process: Callable[[int], Any] = os._exit,
     ) -> None:
         self._broker = broker
-        self._runners = runners
         self._profile = profile
         self._drain_seconds = drain_seconds
         self._clock = clock or DatabaseClock()
         self._monotonic = monotonic
         self._leave_process = leave_process
+        self._on_lease = on_lease
         self._wheel = Wheel(self._clock, self._due)
-        self._reporter = Reporter(broker, self._answered)
+        self._logs = LogWriter(broker)
+        self._reporter = Reporter(broker, self._logs, self._answered)
+        self._executor = Executor(
+            runners=runners,
+            clock=self._clock,
+            monotonic=monotonic,
+            logs=self._logs,
+            on_end=self._ended,
+            on_change=self._has_changed,
+            blobs=blobs,
+            secrets=secrets,
+            grace_seconds=grace_seconds,
+            log_limit_bytes=log_limit_bytes,
+        )
+        self._running = self._executor.running
         self._ready: list[tuple[float, int, float, Claim]] = []
-        self._running: dict[ClaimKey, _Running] = {}
         self._reporting: set[ClaimKey] = set()
         self._occupied = 0  # runs that have started and whose report is not answered
         self._refilling = False
@@ -128,6 +126,17 @@ class Worker:
         self._cut_off = False
         self._beaten_at = float("-inf")
         self._mean_seconds: float | None = None
+        self._stalled_seconds = stalled_seconds
+        self._claim_turned_at = monotonic()
+        self._most_given_up = most_given_up
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._restarting: asyncio.Task[None] | None = None
+        self._watchdog = Watchdog(
+            must_leave=self._must_leave, leave=lambda: leave_process(EXIT_CODE_CUT_OFF), monotonic=monotonic
+        )
+        self.restart_wanted = False
         self.id: UUID | None = None
 
     async def run(self) -> None:
@@ -140,13 +149,35 @@ class Worker:
             self._watch_loop,
             self._signal_loop,
             self._reporter.run,
+            self._logs.run,
+            self._watchdog.run,
         )
-        tasks = [asyncio.create_task(_keep_going(loop), name=loop.__qualname__) for loop in loops]
-        drained = asyncio.create_task(self._drained.wait(), name="drained")
-        await drained
-        for task in tasks:
+        self._claim_turned_at = self._monotonic()
+        self._tasks = [asyncio.create_task(_keep_going(loop), name=loop.__qualname__) for loop in loops]
+        await self._drained.wait()
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether something of a run goes on that nobody waits for any more; nor must the process."""
+        return self._executor.given_up > 0
+
+    def health(self) -> Health:
+        """How it is doing. May be called from another thread."""
+        blocked = self._watchdog.blocked_for
+        if blocked:
+            return Health(well=False, status="blocked", detail=f"the event loop has been blocked for {blocked:.1f} s")
+        if stalled := self._stalled_for():
+            return Health(
+                well=False, status="stalled", detail=f"the claim loop has made no progress for {stalled:.0f} s"
+            )
+        if self._cut_off:
+            return Health(well=True, status="cut off", detail="the database is out of reach")
+        if given_up := self._executor.given_up:
+            return Health(well=True, status="ailing", detail=f"{given_up} runs did not stop and may still be running")
+        return Health(well=True, status="draining" if self._draining else "live", detail=None)
 
     async def drain(self) -> None:
         """Claims nothing more, hands back what has not started, waits for the rest, and leaves."""
@@ -160,8 +191,8 @@ class Worker:
             await asyncio.wait_for(self._until_stopped(), self._drain_seconds)
         except TimeoutError:
             _log.warning("stopping runs that did not end in time", running=len(self._running))
-            for running in list(self._running.values()):
-                running.stop(Outcome.interrupted, within=self._broker.lease_seconds)
+            for attempt in list(self._running.values()):
+                self._executor.stop(attempt, Outcome.interrupted, within=self._broker.lease_seconds)
         await self._leave_in_good_order()
         self._drained.set()
 
@@ -176,7 +207,7 @@ class Worker:
             _log.error("left without a last word; the reaper will take over", running=len(self._running))
 
     async def _until_stopped(self) -> None:
-        while tasks := [running.task for running in self._running.values() if running.task]:
+        while tasks := [attempt.task for attempt in self._running.values() if attempt.task]:
             await asyncio.wait(tasks)
 
     # Claiming
@@ -185,6 +216,7 @@ class Worker:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
+            self._claim_turned_at = self._monotonic()
             room, prefetch = self._room(), self._prefetch()
             # What is claimed ahead is claimed in large portions: half of it must be used up before more is asked for.
             if room <= prefetch // 2 or self._cut_off or self._draining or not self._clock.is_set:
@@ -253,41 +285,21 @@ class Worker:
         most = slots + self._prefetch()
         # A process that was paused may wake up here, before anything else has noticed that its lease is over.
         while ready and len(running) < slots and self._occupied < most and self._silence() < CUT_OFF:
-            self._start(heapq.heappop(ready)[3])
+            claim = heapq.heappop(ready)[3]
+            if claim.expires is not None and self._clock.now() > claim.expires:
+                self._report(Report(claim, Outcome.expired, None, self._clock.now(), error=EXPIRED))
+                continue
+            self._occupied += 1
+            self._executor.start(claim)
 
-    def _start(self, claim: Claim) -> None:
-        running = _Running(claim, self._clock.now(), self._monotonic())
-        self._running[claim.run_id, claim.number] = running
-        self._occupied += 1
-        running.task = asyncio.get_running_loop().create_task(self._execute(running))
-
-    async def _execute(self, running: _Running) -> None:
-        claim = running.claim
-        result = error = trace = None
-        outcome = Outcome.success
-        running.begun = True
-        try:
-            if running.stop_as:
-                raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
-            payload = _decode_payload(claim)
-            value = await self._runners[claim.task].run(claim.task, payload, running.context)
-            if running.stop_as and running.context.noticed:
-                raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped
-            result = _encode_result(value)
-        except GeneratorExit:
-            raise
-        except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
-            outcome = running.stop_as or (Outcome.final if isinstance(problem, Final) else Outcome.failed)
-            error, trace = _describe(problem)
-            if running.stop_as and isinstance(problem, asyncio.CancelledError):
-                error, trace = _STOP_WORDS[outcome], None
-        self._note_length(self._monotonic() - running.began)
-        report = Report(claim, outcome, running.started, self._clock.now(), result, error, trace)
-        del self._running[report.key]
+    def _ended(self, attempt: Attempt, report: Report) -> None:
+        self._note_length(self._monotonic() - attempt.began)
         self._report(report)
+        if self._executor.given_up >= self._most_given_up:
+            self._restart("too many runs did not stop when they were asked to")
         if self._ready and not self._refilling:
             self._refilling = True
-            asyncio.get_running_loop().call_soon(self._refill)
+            self._loop.call_soon(self._refill)
 
     def _refill(self) -> None:
         """Once for all the runs that ended in this turn of the loop."""
@@ -338,20 +350,34 @@ class Worker:
             await self._beat()
 
     async def _upkeep_loop(self) -> None:
-        """In the rhythm of the beats: what has started is written down, what is hoarded given back."""
-        rounds = 0
+        """In the rhythm of the beats: what has started is written down, what is hoarded given back. A checkpoint does
+        not wait that long."""
+        interval = self._broker.lease_seconds / BEATS_PER_LEASE
+        reconciled_at = self._monotonic()
         while True:
-            await asyncio.sleep(self._broker.lease_seconds / BEATS_PER_LEASE)
+            self._changed.clear()
             await self._write_notes()
             self._give_back_hoarded()
-            rounds += 1
-            if rounds % RECONCILE_EVERY_BEATS == 0 and not self._draining:
+            if self._monotonic() >= reconciled_at + RECONCILE_EVERY_BEATS * interval and not self._draining:
+                reconciled_at = self._monotonic()
                 await self._reconcile()
+            await asyncio.sleep(NOTES_PAUSE_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), interval - NOTES_PAUSE_SECONDS)
+
+    def _has_changed(self, _context: Context) -> None:
+        """May be called from any thread."""
+        self._loop.call_soon_threadsafe(self._changed.set)
 
     async def _beat(self) -> None:
         sent = self._monotonic()
         try:
-            moment = await self._broker.beat(busy=self._occupied, fenced=self._reporter.fenced, draining=self._draining)
+            moment = await self._broker.beat(
+                busy=self._occupied,
+                fenced=self._reporter.fenced,
+                draining=self._draining,
+                ailing=self.health().detail,
+            )
         except DatabaseUnavailableError as error:
             _log.info("beat not answered", error=str(error))
             return
@@ -363,6 +389,7 @@ class Worker:
             self._wanted.set()
         self._clock.observe(sent=sent, received=received, database_time=moment)
         self._beaten_at = sent
+        self._on_lease(sent + EXIT * self._broker.lease_seconds)
         if self._cut_off:
             _log.info("the lease is kept again")
             self._cut_off = False
@@ -378,16 +405,35 @@ class Worker:
     async def _watch_loop(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            silent = self._silence()
-            if silent < CUT_OFF:
-                continue
-            if not self._cut_off:
+            if self._silence() >= CUT_OFF and not self._cut_off:
                 _log.warning("no heartbeat for most of the lease; stopping all runs", running=len(self._running))
                 self._cut_off = True
                 self._stop_everything()
-            elif silent > EXIT and self._running:
-                _log.error("runs did not stop in time; leaving the process", running=len(self._running))
-                self._leave_process(EXIT_CODE_CUT_OFF)
+            if self._stalled_for() > self._stalled_seconds:
+                self._restart("the claim loop makes no progress")
+
+    def _must_leave(self) -> bool:
+        """For the watchdog: the lease is nearly over and something of a run is still there."""
+        if self._silence() <= EXIT or not (self._running or self._executor.given_up):
+            return False
+        _log.error("runs did not stop in time; leaving the process", running=len(self._running))
+        return True
+
+    def _stalled_for(self) -> float:
+        """For how long the claim loop has not turned; 0 when it has no reason to, or has turned of late."""
+        silent = self._monotonic() - self._claim_turned_at
+        return 0.0 if self._draining or self._cut_off or silent < self._stalled_seconds / 2 else silent
+
+    def _restart(self, why: str) -> None:
+        """Ends this worker in good order, to be started anew."""
+        if self._draining or self.restart_wanted:
+            return
+        _log.error("the worker restarts itself", why=why)
+        self.restart_wanted = True
+        for task in self._tasks:
+            if task.get_name() == self._claim_loop.__qualname__:
+                task.cancel()  # it may hold what draining needs
+        self._restarting = asyncio.create_task(self.drain(), name="restarting")
 
     def _silence(self) -> float:
         """For how much of the lease no beat was answered."""
@@ -395,8 +441,8 @@ class Worker:
 
     def _stop_everything(self) -> None:
         self._release(self._take_all_waiting())
-        for running in list(self._running.values()):
-            running.stop(Outcome.cut_off, within=self._broker.lease_seconds * (EXIT - CUT_OFF) / 2)
+        for attempt in list(self._running.values()):
+            self._executor.stop(attempt, Outcome.cut_off, within=self._broker.lease_seconds * (EXIT - CUT_OFF) / 2)
 
     def _give_back_hoarded(self) -> None:
         """Due, but no slot came free: somebody else may have one."""
@@ -410,22 +456,22 @@ class Worker:
     async def _write_notes(self) -> None:
         told = []
         notes = []
-        for running in self._running.values():
-            progress = running.context.take_progress()
-            if progress or not running.noted:
-                told.append(running)
-                notes.append(Note(running.claim, running.started, *(progress or (None, None))))
+        for attempt in self._running.values():
+            said = attempt.context.take_said()
+            if said or not attempt.noted:
+                told.append(attempt)
+                notes.append(Note(attempt.claim, attempt.started, *(said or (None, None, None))))
         if not notes:
             return
         try:
             await self._broker.update(notes)
         except DatabaseUnavailableError as error:
             _log.debug("progress not written", error=str(error))
-            for running in told:
-                running.context.keep_progress()
+            for attempt in told:
+                attempt.context.keep_said()
             return
-        for running in told:
-            running.noted = True
+        for attempt in told:
+            attempt.noted = True
 
     # Being told
 
@@ -442,7 +488,7 @@ class Worker:
             outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
             self._report(Report(waiting, outcome, None, self._clock.now()))
         elif signal.kind is SignalKind.cancel and signal.key in self._running:
-            self._running[signal.key].stop(Outcome.cancelled)
+            self._executor.stop(self._running[signal.key], Outcome.cancelled)
 
     def _take_waiting(self, key: ClaimKey) -> Claim | None:
         if claim := self._wheel.remove(key):
@@ -458,44 +504,3 @@ class Worker:
         waiting = [*self._wheel.clear(), *(claim for _, _, _, claim in self._ready)]
         self._ready.clear()
         return waiting
-
-
-_STOP_WORDS = {
-    Outcome.cancelled: "cancelled on request",
-    Outcome.interrupted: "stopped: the worker shut down",
-    Outcome.cut_off: "stopped: the worker lost the database",
-}
-
-
-def _decode_payload(claim: Claim) -> Any:
-    if claim.payload is None:
-        if claim.payload_id is not None:
-            raise LookupError("the run's payload is gone from the database")
-        return None
-    return msgspec.json.decode(claim.payload)
-
-
-def _encode_result(value: Any) -> str | None:
-    if value is None:
-        return None
-    encoded = msgspec.json.encode(value)
-    if len(encoded) > RESULT_LIMIT_BYTES:
-        raise Final(f"the result is too large: {len(encoded)} bytes, at most {RESULT_LIMIT_BYTES} are kept")
-    return encoded.decode()
-
-
-def _is_ours(file: str) -> bool:
-    return Path(file).is_relative_to(Path(__file__).parent)
-
-
-def _describe(problem: BaseException) -> tuple[str, str]:
-    try:
-        words = str(problem) or "no message"
-        frames = problem.__traceback__
-        while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
-            frames = frames.tb_next  # how the worker came to call it is nobody's concern
-        trace = "".join(traceback.format_exception(type(problem), problem, frames))
-    except Exception:  # noqa: BLE001 - an error that can't even be told is told as that
-        words, trace = "an error whose text can't be had", ""
-    error = words if isinstance(problem, Final) else f"{type(problem).__name__}: {words}"
-    return clean_text(error)[:ERROR_LIMIT], clean_text(trace)[-ERROR_LIMIT:]

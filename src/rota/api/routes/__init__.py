@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, fleet, jobs, runs
+from rota.api.routes import dead_letters, fleet, jobs, logs, runs
 
 OPERATIONS: tuple[Operation, ...] = (
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
+    *logs.OPERATIONS,
     *dead_letters.OPERATIONS,
     *fleet.OPERATIONS,
 )

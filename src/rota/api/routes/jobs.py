@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.api.definitions import definition_of
+from rota.api.definitions import Caller, definition_of
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -37,7 +38,7 @@ from rota.api.schemas import (
     RunStarted,
     Submitted,
 )
-from rota.api.services import Services
+from rota.api.services import Services, is_too_large
 from rota.api.views import show_one_shot, show_recurring, show_run_row, show_status
 from rota.domain.ids import new_id, parse_job, show_job, show_run
 from rota.domain.job import Definition, Submission, SubmissionKey
@@ -56,6 +57,7 @@ from rota.store.submissions import KnownKey
 MOST_PER_BATCH = 10_000
 CHANGE_TRIES = 10
 BATCH_LIMIT_BYTES = 32 * 1024 * 1024
+JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
@@ -69,7 +71,7 @@ async def submit(services: Services, call: Call) -> Any:
         known = (await services.submissions.find_keys([(call.caller.namespace, key)])).values()
         for before in known:
             return _answer_again(before, request_hash)
-    item, answer = services.preparer.prepare(wanted, call.caller, services.now)
+    item, answer = await _prepare(services, wanted, call.caller, services.now)
     if key:
         item = msgspec.structs.replace(item, key=_key(key, request_hash, answer))
     (fate,) = await services.committer.submit([item])
@@ -102,7 +104,7 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
         if results[index] is not None:
             continue
         try:
-            submission, answers[index] = services.preparer.prepare(job, call.caller, now)
+            submission, answers[index] = await _prepare(services, job, call.caller, now)
         except RotaError as error:
             results[index] = BatchResult(error=problem_of(error))
             continue
@@ -115,6 +117,11 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
         for index, fate in zip(items, fates, strict=True):
             results[index] = _batch_result(fate, answers[index], hashes.get(index, b""))
     return BatchOut(results=[result for result in results if result is not None])
+
+
+async def _prepare(services: Services, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
+    item, answer = services.preparer.prepare(wanted, caller, now)
+    return (await services.offload(item) if is_too_large(item) else item), answer
 
 
 async def list_jobs(services: Services, call: Call) -> JobList:
@@ -241,12 +248,16 @@ async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
     row = await services.jobs.get(namespace, job_id)
     if row is not None:
         shown = show_recurring(row, services.now, whole=True)
+        stored = row["payload_blob"]
     else:
         first = await services.jobs.first_run(namespace, job_id)
         latest = await services.jobs.latest_run(namespace, job_id, services.now)
         if latest is None:
             raise NotFoundError("there is no such job")
         shown = show_one_shot(first or latest, latest, whole=True)
+        stored = (first or latest)["payload_blob"]
+    if stored:
+        shown.payload, shown.storage_error = await services.fetch_stored(stored)
     return json_response(shown, 200, {"ETag": f'"{shown.version}"'})
 
 
@@ -258,13 +269,14 @@ def _as_it_is(row: Any, *, state: str) -> JobChange:
 
 
 async def _change_recurring(services: Services, job: Any, patch: JobPatch, expected: int | None) -> None:
-    large_payload = job["large_payload"]
+    large_payload, blob = job["large_payload"], job["payload_blob"]
+    new_blob = await _offload_patch(services, patch, job["id"])
 
     def decide(row: Any) -> JobChange:
         if row["state"] in ("cancelled", "completed"):
             raise ConflictError(f"the job is {row['state']}")
-        before = definition_of({**row, "large_payload": large_payload})
-        after, payload_id = _patched(services, before, row["payload_id"], patch)
+        before = definition_of({**row, "large_payload": large_payload, "payload_blob": blob})
+        after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob)
         old = timetable_of(row)
         new = services.preparer.patched_timetable(old, patch)
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
@@ -276,13 +288,14 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
 
 
 async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
+    new_blob = await _offload_patch(services, patch, job_id)
     for left in reversed(range(CHANGE_TRIES)):
         run = await services.jobs.first_run(call.caller.namespace, job_id)
         if run is None:
             raise NotFoundError("there is no such job")
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
-        definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch)
+        definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
         run_at = services.preparer.patched_time(patch)
         try:
             pool = await services.jobs.change_one_shot(
@@ -297,13 +310,21 @@ async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: 
 
 
 def _patched(
-    services: Services, before: Definition, payload_id: UUID | None, patch: JobPatch
+    services: Services, before: Definition, payload_id: UUID | None, patch: JobPatch, new_blob: str | None
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if it is stored apart (a new one for a new payload)."""
     after = services.preparer.patched(before, patch)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
-    return after, None if after.payload is None else new_id(services.now.timestamp())
+    if new_blob:
+        after = msgspec.structs.replace(after, payload=None, blob=new_blob)
+    return after, new_id(services.now.timestamp()) if after.payload or new_blob else None
+
+
+async def _offload_patch(services: Services, patch: JobPatch, job_id: UUID) -> str | None:
+    """Puts a new payload that is too large for the database into object storage; where it is."""
+    payload = services.preparer.payload(patch.payload)
+    return await services.offload_payload(payload, job_id) if payload else None
 
 
 def _read_key(text: str | None, field: str) -> str | None:
@@ -396,6 +417,7 @@ OPERATIONS = (
         body=JobIn,
         answer=Submitted,
         status=201,
+        body_limit=JOB_LIMIT_BYTES,
         headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
         errors=(413, 422),
     ),
@@ -425,6 +447,7 @@ OPERATIONS = (
         summary="Change a job",
         body=JobPatch,
         answer=JobOut,
+        body_limit=JOB_LIMIT_BYTES,
         headers=_IF_MATCH,
         errors=(404, 409, 412, 413),
     ),

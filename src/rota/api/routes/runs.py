@@ -40,6 +40,10 @@ async def get_run(services: Services, call: Call) -> RunOut:
     run_id = parse_run(call.path["runId"])
     row = await services.runs.get(call.caller.namespace, run_id)
     out = show_run_row(row, whole=True)
+    if row["payload_blob"]:
+        out.payload, out.storage_error = await services.fetch_stored(row["payload_blob"])
+    if row["result_blob"]:
+        out.result, out.storage_error = await services.fetch_stored(row["result_blob"])
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)

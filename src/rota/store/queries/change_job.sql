@@ -1,9 +1,9 @@
 -- Writes a recurring job's new definition, state and marks, and raises its version. Called under lock_job.
--- $1 namespace; $2 id; then the columns in order. The large payload $20, if any, gets a row of its own: runs that
+-- $1 namespace; $2 id; then the columns in order. The large payload, if any ($20 its text or $21 its key in object storage), gets a row of its own: runs that
 -- were made before keep the old one.
 WITH large AS (
-    INSERT INTO rota.payloads (namespace, id, body)
-    SELECT $1, $9::uuid, $20::text WHERE $20::text IS NOT NULL
+    INSERT INTO rota.payloads (namespace, id, body, blob)
+    SELECT $1, $9::uuid, $20::text, $21::text WHERE coalesce($20::text, $21::text) IS NOT NULL
 )
 UPDATE rota.jobs
    SET version = version + 1, name = $3, task = $4, pool = $5, priority = $6, tags = $7, payload = $8,

@@ -1,6 +1,6 @@
 -- Changes a one-shot that is not claimed: taken from where it is, put back with its new definition where its new time
 -- belongs (held stays held). $1 namespace; $2 id; $3 the version it must have (null: any); $4 name; $5 task; $6 pool;
--- $7 priority; $8 tags; $9 payload with $10 its id and $11 its text when large; $12 options; $13 run_at (null: as it is); $14 lookahead.
+-- $7 priority; $8 tags; $9 payload with $10 its id and, when large, $11 its text or $15 its key in object storage; $12 options; $13 run_at (null: as it is); $14 lookahead.
 -- A run that moves at this moment is missed: callers look where it is and repeat. Index: primary keys.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u
@@ -17,13 +17,16 @@ WITH from_upcoming AS (
            $6::text AS pool, $7::smallint AS priority, $8::text[] AS tags, $9::text AS payload,
            $10::uuid AS payload_id, $12::text AS options, cause, retry_of, root_id, shard,
            CASE WHEN attempt = 0 THEN coalesce($13::timestamptz, nominal_at) ELSE nominal_at END AS nominal_at,
-           coalesce($13::timestamptz, run_at) AS run_at, attempt, losses, created_at, place
+           coalesce($13::timestamptz, run_at) AS run_at, attempt, losses, created_at,
+           rota.changed_expiry(expires_at, options, attempt, snoozes, $12::text, coalesce($13::timestamptz, run_at))
+               AS expires_at,
+           checkpoint, snoozes, place
       FROM (SELECT *, 'free' AS place FROM from_upcoming
             UNION ALL SELECT *, 'free' FROM from_live
             UNION ALL SELECT *, 'held' FROM from_held) AS t
 ), large AS (
-    INSERT INTO rota.payloads (namespace, id, body)
-    SELECT namespace, $10::uuid, $11::text FROM changed WHERE $11::text IS NOT NULL
+    INSERT INTO rota.payloads (namespace, id, body, blob)
+    SELECT namespace, $10::uuid, $11::text, $15::text FROM changed WHERE coalesce($11::text, $15::text) IS NOT NULL
 ), held AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM changed WHERE place = 'held'
 ), waiting AS (

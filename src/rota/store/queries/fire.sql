@@ -25,7 +25,8 @@ WITH leased AS MATERIALIZED (
 )
 INSERT INTO rota.upcoming_runs ({run})
 SELECT j.namespace, r.id, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload,
-       j.payload_id, j.options, 'schedule', NULL, NULL, j.shard, r.nominal_at, r.nominal_at, 0, 0, now()
+       j.payload_id, j.options, 'schedule', NULL, NULL, j.shard, r.nominal_at, r.nominal_at, 0, 0, now(),
+       rota.expiry_of(j.options, r.nominal_at), NULL, 0
   FROM fired AS j
  CROSS JOIN LATERAL unnest(($10::uuid[])[j.first_run:j.last_run], ($11::timestamptz[])[j.first_run:j.last_run])
        AS r (id, nominal_at)

@@ -1,7 +1,7 @@
 -- The fleet: live workers, and those gone within the last hour. Reads a small table.
-SELECT id, host, pid, namespaces, pools, tasks, slots, busy, fenced, draining, started_at, beat_at, gone_at, gone_why,
+SELECT id, host, pid, namespaces, pools, tasks, slots, busy, fenced, draining, started_at, beat_at, gone_at, gone_why, ailing,
        CASE WHEN gone_at IS NOT NULL THEN 'gone' WHEN now() - beat_at > lease THEN 'silent'
-            WHEN draining THEN 'draining' ELSE 'live' END AS status
+            WHEN draining THEN 'draining' WHEN ailing IS NOT NULL THEN 'ailing' ELSE 'live' END AS status
   FROM rota.workers
  WHERE gone_at IS NULL OR gone_at > now() - interval '1 hour'
  ORDER BY gone_at IS NOT NULL, started_at

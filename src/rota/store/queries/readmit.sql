@@ -19,7 +19,9 @@ WITH decided AS MATERIALIZED (
     RETURNING h.namespace, h.id, h.job_id, d.of_version AS job_version, d.new_owner AS owner, d.new_name AS name,
               d.new_task AS task, d.new_pool AS pool, d.new_priority AS priority, d.new_tags AS tags,
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
-              h.retry_of, h.root_id, h.shard, h.nominal_at, h.run_at, h.attempt, h.losses, h.created_at, d.fate
+              h.retry_of, h.root_id, h.shard, h.nominal_at, h.run_at, h.attempt, h.losses, h.created_at,
+              rota.changed_expiry(h.expires_at, h.options, h.attempt, h.snoozes, d.new_options, h.run_at) AS expires_at,
+              h.checkpoint, h.snoozes, d.fate
 ), held AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM taken WHERE fate = 'hold'
 ), waiting AS (

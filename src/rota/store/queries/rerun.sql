@@ -1,6 +1,6 @@
 -- Makes new runs of runs that were there before; rows of history stay as they are.
 -- $1 namespace; $2 run ids to copy with $3 the new ids; $4 cause: 'manual' (run now, a new idempotency key), 'retry' or
--- 'redrive' (same key). A retry or redrive takes the dead letter of its run with it; a redrive needs one.
+-- 'redrive' (same key, and the checkpoint that was left). A retry or redrive takes the dead letter of its run with it; a redrive needs one.
 -- Index: primary keys.
 WITH input AS MATERIALIZED (
     SELECT $1::text AS namespace, * FROM unnest($2::uuid[], $3::uuid[]) AS i (old_id, new_id)
@@ -12,7 +12,8 @@ WITH input AS MATERIALIZED (
 INSERT INTO rota.live_runs ({run}, lane, ready_at)
 SELECT r.namespace, i.new_id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags, r.payload,
        r.payload_id, r.options, $4::text, r.id, CASE WHEN $4::text <> 'manual' THEN coalesce(r.root_id, r.id) END,
-       r.shard, now(), now(), 0, 0, now(), rota.lane_of(r.namespace, r.pool, r.task, r.priority), now()
+       r.shard, now(), now(), 0, 0, now(), rota.expiry_of(r.options, now()),
+       CASE WHEN $4::text <> 'manual' THEN r.checkpoint END, 0, rota.lane_of(r.namespace, r.pool, r.task, r.priority), now()
   FROM input AS i
  CROSS JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.old_id OFFSET 0) AS r
  WHERE $4::text <> 'redrive' OR i.old_id IN (SELECT run_id FROM raised)

@@ -7,6 +7,6 @@ WITH job AS MATERIALIZED (
 INSERT INTO rota.live_runs ({run}, lane, ready_at)
 SELECT j.namespace, $3, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload, j.payload_id,
        j.options, 'manual', NULL, NULL, j.shard, now(), now(), 0, 0, now(),
-       rota.lane_of(j.namespace, j.pool, j.task, j.priority), now()
+       rota.expiry_of(j.options, now()), NULL, 0, rota.lane_of(j.namespace, j.pool, j.task, j.priority), now()
   FROM job AS j
 RETURNING pool

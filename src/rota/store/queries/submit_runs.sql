@@ -3,16 +3,18 @@
 -- position in the arrays that say once what many jobs of a batch have alike: $7 namespaces, $8 owners, $9 tasks,
 -- $10 pools, $11 priorities, $12 tags (comma-separated), $13 options. Those that have an idempotency key are named
 -- by $14 their positions, with $15 keys, $16 request hashes and $17 answers; $18 lookahead; $19 largest inline
--- payload in bytes.
+-- payload in bytes. A payload that was put in object storage is named by $20 its position with $21 its key there.
 -- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
 -- Index: primary keys. Keys of others are waited for in the order given: callers sort by key.
 WITH input AS MATERIALIZED (
     SELECT i.n, ($7::text[])[i.shape] AS namespace, i.id, ($8::text[])[i.shape] AS owner, i.name,
            ($9::text[])[i.shape] AS task, ($10::text[])[i.shape] AS pool, ($11::smallint[])[i.shape] AS priority,
            string_to_array(($12::text[])[i.shape], ',') AS tags, i.payload, ($13::text[])[i.shape] AS options, i.shard,
-           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > $19::integer, false) AS large
+           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > $19::integer, false) OR blobs.key IS NOT NULL AS large,
+           blobs.key AS blob
       FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::timestamptz[], $6::smallint[])
            WITH ORDINALITY AS i (id, shard, name, payload, run_at, shape, n)
+      LEFT JOIN unnest($20::bigint[], $21::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
     SELECT k.n, ($7::text[])[($6::smallint[])[k.n]] AS namespace, k.key, k.request_hash, k.answer
       FROM unnest($14::integer[], $15::text[], $16::bytea[], $17::text[]) AS k (n, key, request_hash, answer)
@@ -28,18 +30,19 @@ WITH input AS MATERIALIZED (
 ), accepted AS (
     SELECT * FROM input WHERE n NOT IN (SELECT n FROM repeated)
 ), large AS (
-    INSERT INTO rota.payloads (namespace, id, body)
-    SELECT namespace, id, payload FROM accepted WHERE large
+    INSERT INTO rota.payloads (namespace, id, body, blob)
+    SELECT namespace, id, payload, blob FROM accepted WHERE large
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
-           rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
+           rota.expiry_of(options, due_at), NULL, 0, rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
       FROM accepted WHERE due_at <= now() + $18::interval
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
-           CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now()
+           CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
+           rota.expiry_of(options, due_at), NULL, 0
       FROM accepted WHERE due_at > now() + $18::interval
 )
 SELECT id FROM input WHERE n IN (SELECT n FROM repeated)

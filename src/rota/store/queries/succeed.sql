@@ -1,6 +1,6 @@
 -- Records runs that succeeded: live -> finished, fenced by claim number.
 -- $1 the namespaces that occur. One array per column, in the order of run ids, none twice: $2 run ids; $3 claim numbers;
--- $4 started, $5 ended (seconds since the epoch); $6 results. width_bucket finds a run's position in that order.
+-- $4 started, $5 ended (seconds since the epoch); $6 results, or $7 where in object storage they are. width_bucket finds a run's position in that order.
 -- Gives back how many moved; the others were not current under their claim.
 -- Index: primary key of live_runs, walked once. Locks the rows in its order.
 WITH taken AS (
@@ -12,11 +12,12 @@ WITH taken AS (
     SELECT *, width_bucket(id, $2::uuid[]) AS n FROM taken
 ), recorded AS (
     INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, worker_id, claim, progress,
-                                    progress_note, cancel_requested, result)
+                                    progress_note, cancel_requested, result, result_blob)
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
            options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt + 1, losses, created_at,
+           expires_at, checkpoint, snoozes,
            'success', to_timestamp(($4::float8[])[n]), to_timestamp(($5::float8[])[n]), worker_id, claim, progress,
-           progress_note, cancel_requested_at IS NOT NULL, ($6::text[])[n]
+           progress_note, cancel_requested_at IS NOT NULL, ($6::text[])[n], ($7::text[])[n]
       FROM placed
 )
 SELECT count(*) FROM taken

@@ -7,9 +7,12 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from rota.worker.context import Context, Final
+
+Box = list[tuple[Any, BaseException | None]]
 
 
 class TaskEscapedError(Exception):
@@ -21,7 +24,7 @@ class FunctionRunner:
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], *, threads: int) -> None:
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
-        self._calls = {name: _Call(function) for name, function in functions.items()}
+        self._calls = {name: Call(function) for name, function in functions.items()}
         # Calls that have not returned: a process that must leave can't wait for them.
         self.stuck: set[Future[Any]] = set()
 
@@ -35,13 +38,14 @@ class FunctionRunner:
         call = self._calls[task]
         arguments = call.arguments(payload, context)
         if call.is_async:
+            context.begin()
             return await call.function(**arguments)
-        return await self._in_thread(call.function, arguments)
+        return await self._in_thread(call.function, arguments, context)
 
-    async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
         # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.
-        box: list[tuple[Any, BaseException | None]] = []
-        future = self._threads.submit(_call, function, arguments, box)
+        box: Box = []
+        future = self._threads.submit(copy_context().run, _call, function, arguments, box, _begins(context))
         self.stuck.add(future)
         future.add_done_callback(self.stuck.discard)
         waiting = asyncio.wrap_future(future)
@@ -66,15 +70,29 @@ class FunctionRunner:
             del problem
 
 
-def _call(function: Callable[..., Any], arguments: dict[str, Any], box: list[tuple[Any, BaseException | None]]) -> None:
+def _begins(context: Context) -> Callable[[], None] | None:
+    """The time of a function counts from when it has a thread, not from when it waits for one."""
+    if not context.has_timeout:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def begin() -> None:
+        loop.call_soon_threadsafe(context.begin)
+
+    return begin
+
+
+def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, begin: Callable[[], None] | None) -> None:
     """Runs in the thread. What it raises comes back as a value: some exceptions can't pass through a future."""
     try:
+        if begin:
+            begin()
         box.append((function(**arguments), None))
     except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to whoever waits
         box.append((None, problem))
 
 
-class _Call:
+class Call:
     """A function and how it wants to be called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -91,6 +109,7 @@ class _Call:
         self._required = frozenset(parameter.name for parameter in named if parameter.default is parameter.empty)
 
     def arguments(self, payload: Any, context: Context) -> dict[str, Any]:
+        """The keyword arguments for one call; raises Final when the payload does not fit."""
         arguments = dict(payload or {})
         if self._context_name:
             arguments[self._context_name] = context

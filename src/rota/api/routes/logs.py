@@ -1,0 +1,195 @@
+"""Logs: read, follow, search."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from rota.api.operations import Call, Operation, json_response
+from rota.api.paging import PAGE_PARAMETERS, read_cursor, read_limit, read_moment
+from rota.api.schemas import LogLine, LogList, LogUrl
+from rota.api.services import Services
+from rota.api.tailing import Chunk
+from rota.domain.ids import floor_id, parse_job, parse_run, show_run
+from rota.errors import BadInputError, ConflictError, NotFoundError
+from rota.store.runs import FIRST_ID
+
+MOST_CHUNKS = 10_000
+CHUNKS_PER_SEARCH = 500
+SEARCH_SECONDS = 2.0
+LONGEST_SEARCH = 200
+URL_VALID = timedelta(minutes=15)
+BEAT_SECONDS = 10.0
+_SWITCHES = {"true": True, "false": False}
+_encoder = msgspec.json.Encoder()
+
+
+async def get_logs_of_run(services: Services, call: Call) -> Response:
+    """What a run wrote, all its attempts in order."""
+    run_id = parse_run(call.path["runId"])
+    await services.runs.get(call.caller.namespace, run_id)
+    return await _answer(services, call, run_id)
+
+
+async def get_logs_of_job(services: Services, call: Call) -> Response:
+    """What the latest run of a job wrote."""
+    job_id = parse_job(call.path["jobId"])
+    run = await services.jobs.latest_run(call.caller.namespace, job_id, services.now)
+    if run is None:
+        if await services.jobs.get(call.caller.namespace, job_id) is None:
+            raise NotFoundError("there is no such job")
+        raise ConflictError("the job has not run yet")
+    return await _answer(services, call, run["id"])
+
+
+async def search_logs(services: Services, call: Call) -> LogList:
+    """Lines of recent runs that contain a text, whatever its case; latest runs first."""
+    text = call.query.get("search", "")
+    if not text.strip() or len(text) > LONGEST_SEARCH:
+        raise BadInputError(f"must have 1 to {LONGEST_SEARCH} characters", field="search")
+    limit = read_limit(call.query)
+    start, end = read_moment(call.query, "startTime"), read_moment(call.query, "endTime")
+    first = floor_id(start) if start else FIRST_ID
+    before = min(read_cursor(call.query), floor_id(end or services.now + timedelta(days=1)))
+    found: list[LogLine] = []
+    deadline = time.monotonic() + SEARCH_SECONDS
+    reached: UUID | None = before
+    while reached is not None and len(found) < limit and time.monotonic() < deadline:
+        rows, reached = await services.logs.search(
+            call.caller.namespace, first, reached, text, chunks=CHUNKS_PER_SEARCH
+        )
+        for row in rows:
+            if len(found) >= limit and show_run(row["run_id"]) != found[-1].run_id:
+                # A page ends with a whole run: the next one begins below it.
+                return LogList(items=found, next_cursor=UUID(hex=found[-1].run_id[4:]).hex)
+            found += [line for line in _lines(row) if text.lower() in line.text.lower()]
+    return LogList(items=found, next_cursor=reached.hex if reached else None)
+
+
+async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
+    follow, url = (_read_switch(call, name) for name in ("follow", "url"))
+    if follow and url:
+        raise BadInputError("goes with url=false only", field="follow")
+    if url:
+        return await _signed(services, call.caller.namespace, run_id)
+    if follow:
+        after = _read_position(call.request.headers.get("last-event-id"))
+        events = _events(services, call.caller.namespace, run_id, after)
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    text = await _whole(services, call.caller.namespace, run_id)
+    return Response(text, media_type="text/plain; charset=utf-8")
+
+
+async def _whole(services: Services, namespace: str, run_id: UUID) -> bytes:
+    """The fresh chunks, and before them what is only in object storage any more."""
+    fresh = await services.logs.of_run(namespace, run_id, limit=MOST_CHUNKS)
+    there = {row["claim"] for row in fresh}
+    parts = [
+        await services.blobs.get_piece(row["blob"], row["first"], row["length"])
+        for row in await services.logs.kept(namespace, run_id)
+        if row["claim"] not in there
+    ]
+    return b"".join([*parts, *(row["body"].encode() for row in fresh)])
+
+
+async def _signed(services: Services, namespace: str, run_id: UUID) -> Response:
+    kept = await services.logs.kept(namespace, run_id)
+    for row in reversed(kept):
+        if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], URL_VALID)):
+            return json_response(LogUrl(url=address, expires_time=services.now + URL_VALID))
+    raise NotFoundError("the run's log has no address of its own; read it here, without url")
+
+
+async def _events(services: Services, namespace: str, run_id: UUID, after: int) -> AsyncIterator[bytes]:
+    """Server-sent events: `line` for each line, `end` with the run's status; comments keep the connection open."""
+    async with services.tail.follow(namespace, run_id, after) as follower:
+        yield b": following\n\n"
+        while True:
+            try:
+                coming = await asyncio.wait_for(follower.coming.get(), BEAT_SECONDS)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if isinstance(coming, str):
+                yield _event("end", {"status": coming})
+                return
+            yield b"".join(_event("line", line, coming.position) for line in _chunk_lines(run_id, coming))
+
+
+def _event(kind: str, data: Any, position: int | None = None) -> bytes:
+    number = f"id: {position}\n" if position is not None else ""
+    return f"event: {kind}\n{number}data: ".encode() + _encoder.encode(data) + b"\n\n"
+
+
+def _chunk_lines(run_id: UUID, chunk: Chunk) -> list[LogLine]:
+    return _lines({"run_id": run_id, "attempt": chunk.attempt, "body": chunk.body})
+
+
+def _lines(row: Any) -> list[LogLine]:
+    shown = show_run(row["run_id"])
+    lines = []
+    for line in row["body"].splitlines():
+        moment, _, rest = line.partition(" ")
+        stream, _, text = rest.partition(" ")
+        lines.append(LogLine(run_id=shown, attempt=row["attempt"], time=moment, stream=stream, text=text))
+    return lines
+
+
+def _read_switch(call: Call, name: str) -> bool:
+    text = call.query.get(name, "false")
+    if text not in _SWITCHES:
+        raise BadInputError("must be true or false", field=name)
+    return _SWITCHES[text]
+
+
+def _read_position(text: str | None) -> int:
+    return int(text) if text and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004 - a bigint
+
+
+_LOG_PARAMETERS = {
+    "follow": "true: stream lines as they come (server-sent events) until the run has ended",
+    "url": "true: where the log can be read in object storage for a while, where there is such an address",
+}
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/runs/{runId}/logs",
+        handler=get_logs_of_run,
+        summary="What a run wrote: a line each, with time and stream",
+        answer=str,
+        media_type="text/plain",
+        query=_LOG_PARAMETERS,
+        errors=(404,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{jobId}/logs",
+        handler=get_logs_of_job,
+        summary="What the latest run of a job wrote",
+        answer=str,
+        media_type="text/plain",
+        query=_LOG_PARAMETERS,
+        errors=(404, 409),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/logs",
+        handler=search_logs,
+        summary="Search the logs of recent runs for a text",
+        answer=LogList,
+        query={
+            "search": "the text, in any case",
+            "startTime": "of runs planned at or after this time (RFC 3339)",
+            "endTime": "of runs planned before this time (RFC 3339)",
+            **PAGE_PARAMETERS,
+        },
+    ),
+)

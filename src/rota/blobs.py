@@ -1,0 +1,111 @@
+"""Object storage: large payloads and results, logs. A directory by default; S3, GCS or Azure by URL.
+
+What is stored is never changed: a key is written once, or written again with the same content. Keys begin with a kind
+and a day, so that a rule of the storage, or a sweep, can let whole days go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError, NotFoundError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import LocalStore, from_url
+
+from rota.errors import RotaError, SetupError
+
+T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30.0
+_RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
+_CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(seconds=5)}
+_LOCAL_HTTP = ("http://",)
+
+
+class BlobError(RotaError):
+    """Object storage did not do what it was asked to."""
+
+
+class BlobMissingError(BlobError):
+    """There is no such object."""
+
+
+class Blobs:
+    """One place in object storage."""
+
+    def __init__(self, where: str, store: Any) -> None:
+        self.where = where
+        self._store = store
+
+    @classmethod
+    def open(cls, where: str) -> Blobs:
+        """A directory, or a URL such as s3://bucket/prefix; raises SetupError when it can't be one.
+
+        Credentials and endpoint of S3 come from the usual AWS_ variables (Google's and Azure's likewise).
+        """
+        try:
+            if "://" not in where:
+                return cls(where, LocalStore(Path(where).expanduser().absolute(), mkdir=True))
+            options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
+            if os.environ.get("AWS_ENDPOINT_URL", "").startswith(_LOCAL_HTTP):
+                options["client_options"] = {**_CLIENT, "allow_http": True}
+            return cls(where, from_url(where, **options))
+        except (BaseError, ValueError, OSError) as error:
+            raise SetupError(f"ROTA_BLOBS={where} can't be used as object storage: {_brief(error)}") from error
+
+    async def put(self, key: str, body: bytes) -> None:
+        """Stores an object, whole or not at all."""
+        await self._translated(f"could not store {key}", obstore.put_async(self._store, key, body))
+
+    async def get(self, key: str) -> bytes:
+        """An object's content."""
+
+        async def read() -> bytes:
+            answer = await obstore.get_async(self._store, key)
+            return bytes(await answer.bytes_async())
+
+        return await self._translated(f"could not read {key}", read())
+
+    async def get_piece(self, key: str, first: int, length: int) -> bytes:
+        """A piece of an object."""
+
+        async def read() -> bytes:
+            return bytes(await obstore.get_range_async(self._store, key, start=first, length=length))
+
+        return await self._translated(f"could not read {key}", read())
+
+    async def url(self, key: str, valid: timedelta) -> str | None:
+        """An address under which anybody can read the object for a while; None where storage has no such thing."""
+        if isinstance(self._store, LocalStore):
+            return None
+        signed = await self._translated(
+            f"could not sign {key}", obstore.sign_async(self._store, "GET", key, expires_in=valid)
+        )
+        return str(signed)
+
+    async def _translated(self, doing: str, work: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                return await work
+        except (NotFoundError, FileNotFoundError) as error:
+            raise BlobMissingError(f"{doing}: it is not in object storage ({self.where})") from error
+        except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
+            raise BlobError(
+                f"{doing}: object storage refuses the credentials ({self.where}): {_brief(error)}"
+            ) from error
+        except TimeoutError as error:
+            raise BlobError(
+                f"{doing}: object storage did not answer within {TIMEOUT_SECONDS:g} s ({self.where})"
+            ) from error
+        except (BaseError, OSError, ValueError) as error:
+            raise BlobError(f"{doing}: object storage failed ({self.where}): {_brief(error)}") from error
+
+
+def _brief(error: BaseException) -> str:
+    """The first line: what follows in errors of this library is a dump of its insides."""
+    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__

@@ -1,0 +1,130 @@
+"""The command about logs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import typer
+
+from rota.cli.inputs import check_id
+from rota.cli.output import FAILED, JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.tables import clean, console
+from rota.cli.times import check_time
+from rota.client import Client, ServerUnreachableError
+from rota.errors import BadInputError
+
+PATIENCE_SECONDS = 30.0
+AGAIN_SECONDS = 0.5
+_FIELDS = {"search": "--search", "startTime": "--start", "endTime": "--end", "limit": "--limit", "cursor": "--cursor"}
+_STYLES = {"stderr": "red", "rota": "yellow"}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(logs)
+
+
+def logs(
+    identifier: str | None = typer.Argument(
+        None, metavar="[ID]", help="A run (run_…), or a job (job_…): its latest run."
+    ),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they come, until the run has ended."),
+    search: str | None = typer.Option(None, "--search", "-s", help="Search the logs of recent runs for a text."),
+    start: str | None = typer.Option(None, "--start", help="With --search: of runs planned at or after this time."),
+    end: str | None = typer.Option(None, "--end", help="With --search: of runs planned before this time."),
+    cursor: str | None = typer.Option(None, "--cursor", help="With --search: nextCursor of the page before."),
+    limit: int = LimitOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """Show what a run wrote, follow it, or search the logs of recent runs.
+
+    With --follow the exit code is 0 when the run succeeded, else 1.
+    """
+    with server(_FIELDS) as client:
+        if search is not None:
+            if identifier or follow:
+                raise BadInputError("goes with neither a run nor --follow", field="--search")
+            query = {
+                "search": search,
+                "startTime": check_time(start, "--start"),
+                "endTime": check_time(end, "--end"),
+                "cursor": cursor,
+                "limit": limit,
+            }
+            _print_found(client.call("GET", "/v1/logs", query=query), as_json=as_json)
+            return
+        path = _path(identifier)
+        if follow:
+            _follow(client, path, as_json=as_json)
+        elif as_json:
+            raise BadInputError("goes with --follow or --search", field="--json")
+        else:
+            for line in client.read_text(path).splitlines():
+                _print_line(*_parts(line))
+
+
+def _path(identifier: str | None) -> str:
+    if identifier is None:
+        raise BadInputError("say which run, or what to --search for", field="ID")
+    if identifier.startswith("job_"):
+        return f"/v1/jobs/{check_id(identifier, 'job', 'ID')}/logs"
+    return f"/v1/runs/{check_id(identifier, 'run', 'ID')}/logs"
+
+
+def _follow(client: Client, path: str, *, as_json: bool) -> None:
+    """A server that is restarted is found again; nothing is shown twice."""
+    after: str | None = None
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            for event, number, data in client.events(path, query={"follow": "true"}, after=after):
+                deadline = time.monotonic() + PATIENCE_SECONDS
+                if event == "end":
+                    if data["status"] != "success":
+                        say(f"The run ended: {data['status']}")
+                        raise typer.Exit(FAILED)
+                    return
+                after = number
+                _print_line_json(data) if as_json else _print_line(data["time"], data["stream"], data["text"])
+        except KeyboardInterrupt:
+            say("Not following any longer; the run goes on.")
+            raise typer.Exit(FAILED) from None
+        except ServerUnreachableError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_SECONDS)
+
+
+def _print_found(page: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(page)
+        return
+    for item in page["items"]:
+        console().print(item["runId"], style="dim", markup=False, highlight=False, soft_wrap=True)
+        _print_line(item["time"], item["stream"], item["text"])
+    if not page["items"] and not page["nextCursor"]:
+        say("Nothing found in the logs of recent runs.")
+    tell_next_page(page)
+
+
+def _print_line_json(data: dict[str, Any]) -> None:
+    """One JSON object per line, for programs that follow."""
+    print(json.dumps(data), flush=True)
+
+
+def _parts(line: str) -> tuple[str, str, str]:
+    moment, _, rest = line.partition(" ")
+    stream, _, text = rest.partition(" ")
+    return moment, stream, text
+
+
+def _print_line(moment: str, stream: str, text: str) -> None:
+    console().print(
+        f"{moment} {stream:6} {clean(text)}",
+        style=_STYLES.get(stream, ""),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

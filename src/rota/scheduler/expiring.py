@@ -1,0 +1,24 @@
+"""Expiry: what waited too long to be started is skipped, not run late.
+
+Workers look at the moment of the start; this service finds what no worker takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rota.scheduler.sharded import ShardService
+
+RUNS_PER_SHARD = 200
+REASON = "expired: it was not started in time"
+
+
+class Expirer(ShardService):
+    """Skips runs whose time to be started is over."""
+
+    interval_seconds = 1.0
+    full_round = RUNS_PER_SHARD
+
+    async def serve(self, owned: Mapping[int, int]) -> int:
+        """One statement over all shards; returns how many runs were skipped."""
+        return await self._schedules.expire(owned, RUNS_PER_SHARD, REASON)

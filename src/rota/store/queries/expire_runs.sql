@@ -1,0 +1,26 @@
+-- Skips runs that no worker took in time: live or held -> finished (skipped). $1 scheduler id; $2 shards with $3 the epochs
+-- they were leased at; $4 at most this many of each place and shard; $5 the reason. A run that moves at this moment is left for the next round.
+-- Index: live_runs_expiring, held_runs_expiring. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
+WITH leased AS MATERIALIZED (
+    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+), late_live AS MATERIALIZED (
+    SELECT r.place FROM leased
+     CROSS JOIN LATERAL (
+           SELECT l.ctid AS place FROM rota.live_runs AS l
+            WHERE l.shard = leased.shard AND l.worker_id IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
+            ORDER BY l.expires_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS r
+), late_held AS MATERIALIZED (
+    SELECT r.place FROM leased
+     CROSS JOIN LATERAL (
+           SELECT h.ctid AS place FROM rota.held_runs AS h
+            WHERE h.shard = leased.shard AND h.expires_at IS NOT NULL AND h.expires_at < now()
+            ORDER BY h.expires_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS r
+), from_live AS (
+    DELETE FROM rota.live_runs AS l WHERE l.ctid = ANY (ARRAY(SELECT place FROM late_live)) RETURNING {l.run}
+), from_held AS (
+    DELETE FROM rota.held_runs AS h WHERE h.ctid = ANY (ARRAY(SELECT place FROM late_held)) RETURNING {h.run}
+)
+INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
+SELECT {run}, 'skipped', now(), $5::text FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t
+RETURNING id

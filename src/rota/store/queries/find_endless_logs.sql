@@ -1,0 +1,10 @@
+-- Logs without an end, of days that are over: their workers died. The days are those of the runs. What is still running is left alone. Index: primary keys, one day's partition at a time.
+INSERT INTO rota.log_ends (namespace, run_id, claim)
+SELECT DISTINCT c.namespace, c.run_id, c.claim
+  FROM rota.log_chunks AS c
+ WHERE c.run_id < rota.id_floor(now() - interval '1 day') AND c.number = 0
+   AND NOT EXISTS (SELECT FROM rota.kept_logs AS k
+                    WHERE k.namespace = c.namespace AND k.run_id = c.run_id AND k.claim = c.claim OFFSET 0)
+   AND NOT EXISTS (SELECT FROM rota.live_runs AS l
+                    WHERE l.namespace = c.namespace AND l.id = c.run_id AND l.claim = c.claim OFFSET 0)
+ON CONFLICT (namespace, run_id, claim) DO NOTHING

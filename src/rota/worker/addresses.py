@@ -1,0 +1,86 @@
+"""Which addresses HTTP jobs may call. Judged by the address that is connected to, so that no name gets around it.
+
+The public internet is allowed. Private, loopback and other special networks are, where the worker's settings name them.
+Link-local addresses and those under which clouds tell machines their credentials never are.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from rota.errors import SetupError
+
+Address = IPv4Address | IPv6Address
+
+_NEVER = tuple(
+    ip_network(text)
+    for text in (
+        "169.254.0.0/16",  # link-local; AWS, Azure, Google and others answer at 169.254.169.254
+        "fe80::/10",
+        "fd00:ec2::254/128",  # AWS over IPv6
+        "fd20:ce::254/128",  # Google over IPv6
+        "100.100.100.200/32",  # Alibaba
+        "168.63.129.16/32",  # Azure's own services
+        "192.0.0.192/32",  # Oracle
+        "0.0.0.0/8",
+        "::/128",
+        "255.255.255.255/32",
+    )
+)
+_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+
+
+class ForbiddenAddressError(OSError):
+    """An HTTP job leads to an address that this worker does not call."""
+
+
+class AddressGuard:
+    """Decides about addresses."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = tuple(_network(text) for text in allowed)
+
+    def check(self, text: str) -> None:
+        """Raises ForbiddenAddressError for an address that must not be called."""
+        address = ip_address(text.partition("%")[0])
+        for meant in _meanings(address):
+            if any(meant in network for network in _NEVER) or meant.is_multicast:
+                raise ForbiddenAddressError(f"{text} is an address that no HTTP job may call")
+            if not meant.is_global and not any(meant in network for network in self._allowed):
+                raise ForbiddenAddressError(
+                    f"{text} is a private address; this worker does not call those that ROTA_HTTP_ALLOW does not name"
+                )
+
+    def make_socket(self, info: Any) -> socket.socket:
+        """For a connector: the socket for one address, if it may be called."""
+        family, kind, protocol, _, address = info
+        self.check(str(address[0]))
+        made = socket.socket(family, kind, protocol)
+        made.setblocking(False)
+        return made
+
+
+def _meanings(address: Address) -> Iterable[Address]:
+    """The address, and the one it carries inside if it is a bridge from IPv6 to IPv4."""
+    yield address
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped:
+            yield address.ipv4_mapped
+        if address.sixtofour:
+            yield address.sixtofour
+        if address.teredo:
+            yield from address.teredo
+        if any(address in network for network in _NAT64):
+            yield IPv4Address(int(address) & 0xFFFFFFFF)
+
+
+def _network(text: str) -> Any:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise SetupError(
+            f"ROTA_HTTP_ALLOW wants networks separated by commas, such as 10.0.0.0/8,127.0.0.1, not {text!r}"
+        ) from None

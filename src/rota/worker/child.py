@@ -1,0 +1,187 @@
+"""The process of isolated functions: `python -m rota.worker.child FD MODULE…`. One function at a time, until it ends.
+
+The main thread runs functions; another one listens, so that a request to stop is heard while a function runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from rota.domain.run import Claim
+from rota.worker.context import Context, Final, Snooze
+from rota.worker.executing import describe
+from rota.worker.logs import capture_output, current
+from rota.worker.messages import HEADER_BYTES, LARGEST_FRAME, Done, FromChild, Output, Run, Stop, Told, frame, to_child
+from rota.worker.runners.function import Call, TaskEscapedError
+
+
+class Child:
+    """Runs what comes over the socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._wanted: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self._context: Context | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._runner = asyncio.Runner()
+        self._calls: dict[tuple[str, str], Call] = {}
+
+    def serve(self) -> None:
+        """Until the worker hangs up."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        while True:
+            wanted = self._wanted.get()
+            done = self._run(wanted)
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()
+            self.send(done)
+
+    def send(self, message: FromChild) -> None:
+        """May be called from any thread."""
+        with self._sending:
+            self._connection.sendall(frame(message))
+
+    # What the context of the function turns to
+
+    def begin(self, _claim: Claim) -> None:
+        """Its time is kept by the worker."""
+
+    def changed(self, context: Context) -> None:
+        """Passed on at once."""
+        if said := context.take_said():
+            self.send(Told(*said))
+
+    def open_log(self, _claim: Claim) -> Child:
+        """Its lines go over the socket."""
+        return self
+
+    def write(self, stream: str, text: str) -> None:
+        """Whole lines."""
+        self.send(Output(stream, text.encode("utf-8", "replace"), whole=True))
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Output as it came."""
+        self.send(Output(stream, data, whole=False))
+
+    def close(self) -> None:
+        """The worker closes the log."""
+
+    def _listen(self) -> None:
+        try:
+            while header := self._connection.recv(HEADER_BYTES, socket.MSG_WAITALL):
+                size = int.from_bytes(header, "big")
+                body = self._connection.recv(size, socket.MSG_WAITALL)
+                message = to_child.decode(body)
+                if isinstance(message, Run):
+                    self._wanted.put(message)
+                elif isinstance(message, Stop):
+                    self._stop()
+        finally:
+            os._exit(0)  # the worker has gone: nobody waits for what this function does
+
+    def _stop(self) -> None:
+        if context := self._context:
+            context.ask_to_stop()
+        if task := self._task:
+            self._runner.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _run(self, wanted: Run) -> Done:
+        context = _ChildContext(wanted.claim, wanted.deadline)
+        context.host = self
+        context.secrets = wanted.secrets
+        self._context = context
+        token = current.set(context)
+        try:
+            call = self._call(wanted)
+            payload = None if wanted.payload is None else msgspec.json.decode(wanted.payload)
+            arguments = call.arguments(payload, context)
+            value = self._runner.run(self._awaited(call, arguments)) if call.is_async else call.function(**arguments)
+            return _done(value, noticed=context.noticed)
+        except asyncio.CancelledError:
+            return Done(stopped=True, noticed=True)
+        except BaseException as problem:  # noqa: BLE001 - whatever it raises is its outcome
+            return _failed(problem, noticed=context.noticed)
+        finally:
+            current.reset(token)
+            self._context = self._task = None
+            self.changed(context)
+
+    async def _awaited(self, call: Call, arguments: dict[str, Any]) -> Any:
+        self._task = asyncio.current_task()
+        return await call.function(**arguments)
+
+    def _call(self, wanted: Run) -> Call:
+        key = (wanted.module, wanted.name)
+        if key not in self._calls:
+            self._calls[key] = Call(find_function(*key))
+        return self._calls[key]
+
+
+class _ChildContext(Context):
+    """As in the worker, but what is said goes over the socket at once."""
+
+    __slots__ = ()
+
+    def __init__(self, claim: Claim, deadline: float | None) -> None:
+        super().__init__(claim)
+        self._deadline = deadline
+
+    def progress(self, share: float, message: str | None = None) -> None:
+        super().progress(share, message)
+        if self.host:
+            self.host.changed(self)
+
+
+def find_function(module: str, name: str) -> Callable[..., Any]:
+    """The function behind module and qualified name."""
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    function: Callable[..., Any] = found
+    return function
+
+
+def _done(value: Any, *, noticed: bool) -> Done:
+    if isinstance(value, Snooze):
+        return Done(snooze=value.seconds, noticed=noticed)
+    result = None if value is None else msgspec.json.encode(value)
+    if result and len(result) > LARGEST_FRAME - 1024:
+        raise Final(f"the result is too large: {len(result)} bytes")
+    return Done(result=result, noticed=noticed)
+
+
+def _failed(problem: BaseException, *, noticed: bool) -> Done:
+    spent = isinstance(problem, MemoryError)
+    if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
+        problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
+    error, trace = describe(problem)
+    return Done(error=error, trace=trace, final=isinstance(problem, Final), noticed=noticed, spent=spent)
+
+
+def main(arguments: list[str]) -> None:
+    """Serves the worker on the socket it was given."""
+    connection = socket.socket(fileno=int(arguments[0]))
+    connection.set_inheritable(False)
+    child = Child(connection)
+    capture_output()
+    for module in arguments[1:]:
+        with suppress(Exception):  # told with the first function that needs it
+            importlib.import_module(module)
+    child.serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,295 @@
+"""Executing: one attempt from its start to its report.
+
+Stopping is a ladder: ask, wait the grace period, kill. Asking cancels the runner's call and sets the context's
+`cancelled`; runners of subprocesses turn that into SIGTERM and, after the grace period, SIGKILL, and come back when
+nothing of the attempt is left. A function in a thread, or one that swallows its cancellation, can only be asked: when
+the grace period is over the attempt is given up and told as stopped, and its record says that it may still be running.
+
+An attempt that took longer than its timeout has failed, whatever it returns afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rota.blobs import BlobError, Blobs
+from rota.broker.protocol import ClaimKey, Report
+from rota.clock import DatabaseClock
+from rota.domain.ids import day_of, show_run
+from rota.domain.job import STORED_BYTES, decode_options
+from rota.domain.run import Claim, Outcome
+from rota.domain.text import clean_text
+from rota.telemetry import get_logger
+from rota.worker.context import Context, Final, PlainError, Said, Snooze
+from rota.worker.logs import LogWriter, RunLog, current
+from rota.worker.masking import Mask
+from rota.worker.runners import Runner
+
+GRACE_SECONDS = 10.0
+# Killing takes a moment; only then is a run that is still there given up.
+KILLING_SECONDS = 2.0
+RESULT_LIMIT_BYTES = 10 * 1024 * 1024
+LOG_LIMIT_BYTES = 2 * 1024 * 1024
+ERROR_LIMIT = 10_000
+_log = get_logger("executing")
+
+
+class Attempt:
+    """A run in a slot."""
+
+    __slots__ = ("began", "begun", "claim", "context", "given_up", "noted", "started", "stop_as", "task", "timers")
+
+    def __init__(self, claim: Claim, started: float, began: float) -> None:
+        self.claim = claim
+        self.context = Context(claim)
+        self.started = started
+        self.began = began
+        self.begun = False
+        self.noted = False
+        self.given_up = False
+        self.stop_as: Outcome | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timers: list[asyncio.TimerHandle] | None = None
+
+    @property
+    def key(self) -> ClaimKey:
+        """What tells this attempt from others."""
+        return (self.claim.run_id, self.claim.number)
+
+
+class Executor:
+    """Runs attempts and tells how they ended."""
+
+    def __init__(
+        self,
+        *,
+        runners: Mapping[str, Runner],
+        clock: DatabaseClock,
+        monotonic: Callable[[], float],
+        logs: LogWriter,
+        on_end: Callable[[Attempt, Report], None],
+        blobs: Blobs | None = None,
+        secrets: Mapping[str, str] | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        log_limit_bytes: int = LOG_LIMIT_BYTES,
+        on_change: Callable[[Context], None] | None = None,
+    ) -> None:
+        self.running: dict[ClaimKey, Attempt] = {}
+        self.given_up = 0  # attempts that were told as stopped, but may still be running
+        self._runners = runners
+        self._clock = clock
+        self._monotonic = monotonic
+        self._logs = logs
+        self._on_end = on_end
+        self._blobs = blobs
+        self._secrets = secrets
+        self._mask = Mask((secrets or {}).values())
+        self._grace = grace_seconds
+        self._log_limit = log_limit_bytes
+        self._on_change = on_change
+
+    def start(self, claim: Claim) -> None:
+        """Starts an attempt now."""
+        attempt = Attempt(claim, self._clock.now(), self._monotonic())
+        self.running[claim.run_id, claim.number] = attempt
+        attempt.task = asyncio.get_running_loop().create_task(self._execute(attempt))
+
+    def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
+        """Asks an attempt to stop; the first reason stands. `within` so many seconds it must be gone."""
+        if attempt.stop_as is not None:
+            return
+        attempt.stop_as = outcome
+        attempt.context.ask_to_stop(within)
+        patience = min(self._grace, within)
+        self._later(attempt, patience + KILLING_SECONDS, self._give_up)
+        # A task cancelled before its first step never enters its body and could not report: it looks by itself.
+        if attempt.task and attempt.begun:
+            attempt.task.cancel()
+
+    async def _execute(self, attempt: Attempt) -> None:
+        claim, context = attempt.claim, attempt.context
+        result = blob = error = trace = None
+        snooze = 0.0
+        outcome = Outcome.success
+        attempt.begun = True
+        try:
+            if attempt.stop_as:
+                raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
+            current.set(context)
+            context.host = self
+            if self._secrets:
+                context.secrets = self._secrets
+            payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
+            value = await self._runners[claim.task].run(claim.task, payload, context)
+            if attempt.stop_as and (context.noticed or attempt.stop_as is Outcome.timed_out):
+                raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped, or comes too late
+            if isinstance(value, Snooze):
+                outcome, snooze = Outcome.snoozed, value.seconds
+            elif value is not None:
+                result, blob = await self._result(claim, value)
+        except GeneratorExit:
+            raise
+        except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
+            outcome = attempt.stop_as or (Outcome.final if isinstance(problem, Final) else Outcome.failed)
+            error, trace = self._describe(problem)
+            if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
+                error, trace = self._why_stopped(attempt), None
+        if attempt.given_up:
+            self.given_up -= 1
+            _log.info("a run that was given up has ended after all", run_id=show_run(claim.run_id))
+            return
+        self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
+
+    # What a context turns to
+
+    def begin(self, claim: Claim) -> float | None:
+        """The clock of its timeout, if it has one, starts now."""
+        timeout = decode_options(claim.options).timeout_seconds
+        attempt = self.running.get((claim.run_id, claim.number))
+        if timeout is None or attempt is None:
+            return None
+        attempt.started = self._clock.now()
+        self._later(attempt, timeout, lambda late: self.stop(late, Outcome.timed_out))
+        return attempt.started + timeout
+
+    def changed(self, context: Context) -> None:
+        """May be called from a thread."""
+        if self._on_change:
+            self._on_change(context)
+
+    def open_log(self, claim: Claim) -> RunLog:
+        """May be called from a thread."""
+        return RunLog(
+            claim, limit_bytes=self._log_limit, mask=self._mask, now=self._clock.now, on_lines=self._logs.note
+        )
+
+    def _later(self, attempt: Attempt, seconds: float, do: Callable[[Attempt], None]) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, do, attempt)
+        attempt.timers = [*(attempt.timers or ()), timer]
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """It did not stop, and nothing can make it: its slot is free, its thread is not."""
+        if attempt.stop_as in (Outcome.cut_off, Outcome.interrupted):
+            return  # the process is about to end, and it with it
+        attempt.given_up = True
+        self.given_up += 1
+        error = (
+            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be killed, "
+            "and may still be running"
+        )
+        _log.warning(
+            "a run did not stop and is given up", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
+        )
+        self._end(attempt, attempt.stop_as or Outcome.failed, error=error)
+
+    def _end(
+        self,
+        attempt: Attempt,
+        outcome: Outcome,
+        *,
+        result: str | None = None,
+        blob: str | None = None,
+        error: str | None = None,
+        trace: str | None = None,
+        snooze: float = 0.0,
+    ) -> None:
+        context = attempt.context
+        said = None
+        if attempt.timers:
+            for timer in attempt.timers:
+                timer.cancel()
+        context.close_log()
+        if outcome is not Outcome.success:
+            said = context.take_said()
+        report = Report(
+            attempt.claim,
+            outcome,
+            attempt.started,
+            self._clock.now(),
+            result,
+            error,
+            trace,
+            blob,
+            snooze,
+            said.checkpoint if isinstance(said, Said) else None,
+        )
+        del self.running[report.key]
+        self._on_end(attempt, report)
+
+    async def _payload(self, claim: Claim) -> Any:
+        if claim.payload_blob is not None:
+            if self._blobs is None:
+                raise BlobError("the run's payload is in object storage, and this worker has none (ROTA_BLOBS)")
+            return msgspec.json.decode(await self._blobs.get(claim.payload_blob))
+        if claim.payload_id is not None:
+            raise LookupError("the run's payload is gone from the database")
+        return None
+
+    async def _result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+        """The result as it is stored: in the run's row, or where in object storage it was put."""
+        encoded = msgspec.json.encode(value)
+        if self._secrets:
+            encoded = self._mask(encoded.decode()).encode()
+        if len(encoded) <= STORED_BYTES:
+            return encoded.decode(), None
+        if len(encoded) > RESULT_LIMIT_BYTES:
+            raise Final(f"the result is too large: {len(encoded)} bytes, at most {RESULT_LIMIT_BYTES} are kept")
+        if self._blobs is None:
+            raise Final(
+                f"the result has {len(encoded)} bytes: that needs object storage, and there is none (ROTA_BLOBS)"
+            )
+        key = f"results/{day_of(claim.run_id)}/{claim.namespace}/{show_run(claim.run_id)}-{claim.number}.json"
+        await self._blobs.put(key, encoded)
+        return None, key
+
+    def _why_stopped(self, attempt: Attempt) -> str:
+        if attempt.stop_as is Outcome.timed_out:
+            return f"timed out after {decode_options(attempt.claim.options).timeout_seconds:g} s"
+        return _STOP_WORDS[attempt.stop_as or Outcome.cancelled]
+
+    def _describe(self, problem: BaseException) -> tuple[str, str]:
+        error, trace = describe(problem)
+        return self._mask(error), self._mask(trace)
+
+
+_STOP_WORDS = {
+    Outcome.cancelled: "cancelled on request",
+    Outcome.interrupted: "stopped: the worker shut down",
+    Outcome.cut_off: "stopped: the worker lost the database",
+}
+
+
+class RemoteError(Exception):
+    """An error of a task in another process, told in its words there."""
+
+    def __init__(self, error: str, trace: str) -> None:
+        super().__init__(error)
+        self.error = error
+        self.trace = trace
+
+
+def describe(problem: BaseException) -> tuple[str, str]:
+    """An error and its traceback in words, without the frames of ours that led to it."""
+    if isinstance(problem, RemoteError):
+        return problem.error, problem.trace
+    try:
+        words = str(problem) or "no message"
+        frames = problem.__traceback__
+        while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+            frames = frames.tb_next  # how the worker came to call it is nobody's concern
+        trace = "".join(traceback.format_exception(type(problem), problem, frames))
+    except Exception:  # noqa: BLE001 - an error that can't even be told is told as that
+        words, trace = "an error whose text can't be had", ""
+    error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
+    return clean_text(error)[:ERROR_LIMIT], clean_text(trace)[-ERROR_LIMIT:]
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(Path(__file__).parent)

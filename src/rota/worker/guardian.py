@@ -1,0 +1,213 @@
+"""The guardian of one subprocess: whatever happens to the worker, nothing of the run is left behind.
+
+Run by path, as a program of its own, with nothing imported but the standard library:
+
+    guardian.py CONTROL STATUS KEEP MEMORY UNTIL COMMAND…
+
+CONTROL is a pipe the worker writes to. `until T` puts off the moment at which everything is killed (on the system's
+monotonic clock, which worker and guardian share); `term` asks the command to end, `kill` ends everything at once,
+`sweep` ends everything but the command itself. A worker that dies closes the pipe, and one that is paused lets the
+moment pass: both mean `kill`. STATUS is a pipe the guardian writes to: `pid N`, then `swept` for every sweep, then
+`exit CODE` when the command has ended and everything it left behind has, too (negative: by a signal). KEEP names file
+descriptors that the command gets besides its standard ones ("" for none), MEMORY the bytes of data it may have (0: no
+limit), UNTIL the first such moment.
+
+The command has a session of its own. On Linux the guardian is a subreaper: what the command starts and leaves behind
+comes to the guardian, even when it made a session of its own, and is found among its descendants.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+LINUX = sys.platform == "linux"
+SWEEP_PAUSE_SECONDS = 0.01
+GIVE_UP_SECONDS = 5.0
+LONGEST_WAIT_SECONDS = 3600.0
+FAILED_TO_START = 127
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(arguments: list[str]) -> int:
+    control, status = int(arguments[0]), int(arguments[1])
+    keep = [int(number) for number in arguments[2].split(",") if number]
+    for number in (control, status):
+        os.set_inheritable(number, False)
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(name, signal.SIG_IGN)
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    wakened = _wakened_by_children()
+    command = _start(arguments[5:], keep, int(arguments[3]), status)
+    # Only the command holds these now: their other ends must see it go.
+    for number in (0, 1, 2, *keep):
+        os.close(number)
+    _say(status, f"pid {command}")
+    _watch(command, control, status, wakened, float(arguments[4]))
+    _say(status, f"exit {_kill_all(command)}")
+    return 0
+
+
+def _start(command: list[str], keep: list[int], memory: int, status: int) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        if LINUX:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+            signal.signal(name, signal.SIG_DFL)
+        if memory:
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        for number in keep:
+            os.set_inheritable(number, True)
+        os.execvp(command[0], command)  # noqa: S606 - what the runner chose
+    except OSError as error:
+        _say(status, f"failed {error.strerror}")
+    finally:
+        os._exit(FAILED_TO_START)
+
+
+def _watch(command: int, control: int, status: int, wakened: int, until: float) -> None:
+    """Until the command has ended, or has to."""
+    poll = select.poll()
+    for number in (control, wakened):
+        poll.register(number, select.POLLIN | select.POLLHUP)
+    heard = b""
+    while not _has_ended(command) and (left := until - time.monotonic()) > 0:
+        ready = [number for number, _ in poll.poll(min(left, LONGEST_WAIT_SECONDS) * 1000)]
+        if wakened in ready:
+            os.read(wakened, 4096)
+            _take_in_orphans(command)
+        if control in ready:
+            data = os.read(control, 4096)
+            *lines, heard = (heard + data).split(b"\n")
+            for line in lines:
+                word, _, value = line.decode().partition(" ")
+                if word == "kill":
+                    return
+                if word == "until":
+                    until = float(value)
+                else:
+                    _obey(word, command, status)
+            if not data:
+                return
+
+
+def _obey(word: str, command: int, status: int) -> None:
+    if word == "term":
+        _signal_group(command, signal.SIGTERM)
+    elif word == "sweep":
+        _kill_others(command)
+        _say(status, "swept")
+
+
+def _wakened_by_children() -> int:
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    os.set_blocking(reads, False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    return reads
+
+
+def _has_ended(command: int) -> bool:
+    """Looks without taking note of it: as long as it is not, its number can't become somebody else's."""
+    return os.waitid(os.P_PID, command, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill_all(command: int) -> int:
+    """Ends what is left of the command and of everything it started; returns the command's exit code."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while time.monotonic() < deadline:
+        _signal_group(command, signal.SIGKILL)
+        others = [pid for pid, running in _descendants() if running]
+        for pid in others:
+            _signal(pid, signal.SIGKILL)
+        if _has_ended(command) and not others:
+            break
+        time.sleep(SWEEP_PAUSE_SECONDS)
+    return os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
+
+
+def _kill_others(command: int) -> None:
+    """Ends what the command started and left running; the command itself goes on."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while time.monotonic() < deadline:
+        others = [pid for pid, running in _descendants() if running and pid != command]
+        if not others:
+            break
+        for pid in others:
+            _signal(pid, signal.SIGKILL)
+        time.sleep(SWEEP_PAUSE_SECONDS)
+    _take_in_orphans(command)
+
+
+def _take_in_orphans(command: int) -> None:
+    """What came to us and has ended is taken note of, so that it does not stay in the table of processes."""
+    for pid, running in _descendants():
+        if not running and pid != command:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # its parent is another of them
+
+
+def _descendants() -> Iterator[tuple[int, bool]]:
+    """Everything below us, and whether it runs or has ended. Only Linux can say."""
+    if not LINUX:
+        return
+    children: dict[int, list[tuple[int, bool]]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes long to import
+        if name.isdigit() and (seen := _look_at(name)):
+            parent, running = seen
+            children.setdefault(parent, []).append((int(name), running))
+    found = [os.getpid()]
+    while found:
+        for pid, running in children.get(found.pop(), ()):
+            found.append(pid)
+            yield pid, running
+
+
+def _look_at(pid: str) -> tuple[int, bool] | None:
+    """Its parent, and whether it runs; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes long to import
+            state, parent = file.read().rsplit(b")", 1)[1].split()[:2]
+    except OSError:
+        return None
+    return int(parent), state != b"Z"
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        _signal(leader, number)  # it may not have made its group yet
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _say(status: int, words: str) -> None:
+    try:
+        os.write(status, words.encode() + b"\n")
+    except BrokenPipeError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

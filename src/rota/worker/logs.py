@@ -1,0 +1,280 @@
+"""What runs write: kept line by line, sent on a few times a second, and before a run's end is told.
+
+A run that writes nothing costs nothing: its log is made with its first line. A log has a limit; beyond it only the end
+is kept, and a mark between says how much is left out. Lines of one attempt are sent in their order, one portion after
+the other, so that whoever follows never sees a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from rota.broker.protocol import Broker, ClaimKey, LogChunk
+from rota.domain.run import Claim
+from rota.domain.text import clean_text
+from rota.errors import DatabaseUnavailableError
+from rota.telemetry import get_logger
+from rota.worker.masking import Mask
+
+FLUSH_SECONDS = 0.25
+CHUNK_BYTES = 64 * 1024
+LINE_CHARACTERS = 16 * 1024
+TAIL_BYTES = 32 * 1024
+LOG = "log"
+_log = get_logger("logs")
+
+
+class Writer(Protocol):
+    """Where the lines of the run at hand go."""
+
+    def write(self, stream: str, text: str) -> None:
+        """Whole lines."""
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Whatever came out of a stream; lines may be cut anywhere."""
+
+
+# The run that the code at hand belongs to; None outside of runs.
+current: ContextVar[Writer | None] = ContextVar("rota_run", default=None)
+
+
+class RunLog:
+    """The log of one attempt."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        limit_bytes: int,
+        mask: Mask,
+        now: Callable[[], float],
+        on_lines: Callable[[RunLog], None],
+    ) -> None:
+        self.claim = claim
+        self._limit = limit_bytes
+        self._mask = mask
+        self._now = now
+        self._on_lines = on_lines
+        self._size = 0
+        self._lines: list[str] = []
+        self._unsent: list[LogChunk] = []
+        self._number = 0
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
+        self._partial: dict[str, str] = {}
+        self._left_out = 0
+        self._tails: dict[str, bytes] = {}
+        self._closed = False
+        self._last_made = False
+        self._lock = threading.Lock()  # functions in threads write while the event loop sends
+
+    @property
+    def key(self) -> ClaimKey:
+        """The attempt it belongs to."""
+        return (self.claim.run_id, self.claim.number)
+
+    def write(self, stream: str, text: str) -> None:
+        """Whole lines, from a logger."""
+        with self._lock:
+            if self._is_full:
+                self._keep_tail(stream, text.encode("utf-8", "replace") + b"\n")
+                return
+            for line in text.splitlines() or [""]:
+                self._add(stream, line)
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Output as it came; a line is taken when it is whole, or too long to wait for its end."""
+        with self._lock:
+            if self._is_full:
+                self._keep_tail(stream, data)
+                return
+            decoder = self._decoders.get(stream)
+            if decoder is None:
+                decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+            *lines, rest = (self._partial.get(stream, "") + decoder.decode(data)).split("\n")
+            for line in lines:
+                self._add(stream, line)
+            while len(rest) > LINE_CHARACTERS + self._mask.longest:
+                # Masked before it is cut: a secret across the cut would be in neither part.
+                rest = self._mask(rest)
+                self._add(stream, rest[:LINE_CHARACTERS])
+                rest = rest[LINE_CHARACTERS:]
+            self._partial[stream] = rest
+
+    def close(self) -> None:
+        """The attempt has ended; what a function that was given up still writes is not kept."""
+        with self._lock:
+            if self._closed:
+                return
+            for stream, rest in self._partial.items():
+                if rest:
+                    self._add(stream, rest)
+            if self._is_full:
+                self._add_tails()
+            self._closed = True
+        self._on_lines(self)
+
+    def unsent(self) -> list[LogChunk]:
+        """Everything that is still to be sent, in order."""
+        with self._lock:
+            self._pack()
+            return list(self._unsent)
+
+    def _pack(self) -> None:
+        size = 0
+        body: list[str] = []
+        for line in self._lines:
+            if size + len(line) > CHUNK_BYTES and body:
+                self._make_chunk("".join(body), last=False)
+                size, body = 0, []
+            size += len(line)
+            body.append(line)
+        self._lines = []
+        if body or (self._closed and not self._last_made):
+            self._make_chunk("".join(body), last=self._closed)
+
+    def sent(self, chunks: int) -> None:
+        """So many of the chunks have arrived."""
+        del self._unsent[:chunks]
+
+    @property
+    def _is_full(self) -> bool:
+        return self._size >= self._limit
+
+    def _make_chunk(self, body: str, *, last: bool) -> None:
+        self._unsent.append(LogChunk(self.claim, self._number, body, last))
+        self._number += 1
+        self._last_made = last
+
+    def _add(self, stream: str, line: str) -> None:
+        if self._closed:
+            return
+        # Of a line that was written over (a progress bar) the last state is of interest.
+        shown = self._mask(clean_text(line.rstrip("\r").rpartition("\r")[2]))
+        whole = f"{_stamp(self._now())} {stream} {shown}\n"
+        self._lines.append(whole)
+        self._size += len(whole)
+        if len(self._lines) == 1:
+            self._on_lines(self)
+
+    def _keep_tail(self, stream: str, data: bytes) -> None:
+        self._left_out += len(data)
+        self._tails[stream] = (self._tails.get(stream, b"") + data)[-TAIL_BYTES:]
+
+    def _add_tails(self) -> None:
+        kept = sum(map(len, self._tails.values()))
+        left_out = self._left_out - kept
+        if left_out > 0:
+            self._add("rota", f"[… {left_out:,} bytes are left out here: a log is cut at {self._limit:,} bytes …]")
+        for stream, data in self._tails.items():
+            text = self._mask(data.decode("utf-8", "replace"))
+            for line in text.removesuffix("\n").split("\n"):
+                self._add(stream, line)
+
+
+class LogWriter:
+    """Sends what runs wrote to the broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._open: dict[ClaimKey, RunLog] = {}
+        self._some = asyncio.Event()
+        self._sending = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+
+    def note(self, log: RunLog) -> None:
+        """It has lines to be sent. May be called from any thread."""
+        self._open[log.key] = log
+        if threading.get_ident() == self._thread:
+            self._some.set()
+        else:
+            self._loop.call_soon_threadsafe(self._some.set)
+
+    async def run(self) -> None:
+        """Sends until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(FLUSH_SECONDS)
+            self._some.clear()
+            try:
+                await self._send(list(self._open))
+            except DatabaseUnavailableError as error:
+                _log.info("lines of logs not answered; sending them again", error=str(error))
+                self._some.set()
+
+    async def send_of(self, keys: Iterable[ClaimKey]) -> None:
+        """Sends what these attempts still have; raises DatabaseUnavailableError when that is not known to be done."""
+        if wanted := [key for key in keys if key in self._open]:
+            await self._send(wanted)
+
+    async def _send(self, keys: list[ClaimKey]) -> None:
+        async with self._sending:
+            portions = [(log, log.unsent()) for key in keys if (log := self._open.pop(key, None))]
+            chunks = [chunk for _, portion in portions for chunk in portion]
+            if not chunks:
+                return
+            try:
+                await self._broker.write_logs(chunks)
+            except BaseException:
+                for log, _ in portions:
+                    self._open[log.key] = log
+                raise
+            for log, portion in portions:
+                log.sent(len(portion))
+
+
+class RunHandler(logging.Handler):
+    """Gives what is logged inside a run to its log; the rest goes where it went without us."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record."""
+        writer = current.get()
+        if writer is not None:
+            writer.write(LOG, f"{record.levelname} {self.format(record)}")
+        elif logging.lastResort and record.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(record)
+
+
+class RunStream:
+    """Stands before sys.stdout or sys.stderr: what is printed inside a run goes to its log."""
+
+    def __init__(self, original: Any, stream: str) -> None:
+        self.original = original
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Like the stream it stands before."""
+        writer = current.get()
+        if writer is None:
+            return int(self.original.write(text))
+        writer.feed(self._stream, text.encode("utf-8", "replace"))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Like the stream it stands before."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+
+def capture_output(*, level: int = logging.INFO) -> None:
+    """From now on this process gives what runs print and log to their logs."""
+    root = logging.getLogger()
+    root.addHandler(RunHandler())
+    root.setLevel(min(level, root.level) if root.level else level)
+    sys.stdout = RunStream(sys.stdout, "stdout")
+    sys.stderr = RunStream(sys.stderr, "stderr")
+
+
+def _stamp(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,73 @@
+"""What a worker and the processes of isolated functions tell each other: frames of MessagePack on a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rota.domain.run import Claim
+
+HEADER_BYTES = 4
+# A result of 10 MiB and a little around it.
+LARGEST_FRAME = 16 * 1024 * 1024
+
+
+class Run(msgspec.Struct, tag=True):
+    """Run this function now. `payload` is JSON."""
+
+    module: str
+    name: str
+    payload: bytes | None
+    claim: Claim
+    deadline: float | None
+    secrets: Mapping[str, str]
+
+
+class Stop(msgspec.Struct, tag=True):
+    """Stop what you run."""
+
+
+class Output(msgspec.Struct, tag=True):
+    """The function printed or logged; `whole` lines come from a logger."""
+
+    stream: str
+    data: bytes
+    whole: bool
+
+
+class Told(msgspec.Struct, tag=True):
+    """Progress and checkpoint."""
+
+    progress: float | None
+    message: str | None
+    checkpoint: str | None
+
+
+class Done(msgspec.Struct, tag=True):
+    """The function has ended: `result` is JSON; or it failed, for good if `final`; or it wants to be run later.
+
+    `spent`: this process had better be replaced.
+    """
+
+    result: bytes | None = None
+    error: str | None = None
+    trace: str = ""
+    final: bool = False
+    snooze: float | None = None
+    stopped: bool = False
+    noticed: bool = False
+    spent: bool = False
+
+
+ToChild = Run | Stop
+FromChild = Output | Told | Done
+_encoder = msgspec.msgpack.Encoder()
+to_child = msgspec.msgpack.Decoder(ToChild)
+from_child = msgspec.msgpack.Decoder(FromChild)
+
+
+def frame(message: ToChild | FromChild) -> bytes:
+    """A message as it goes over the socket."""
+    body = _encoder.encode(message)
+    return len(body).to_bytes(HEADER_BYTES, "big") + body

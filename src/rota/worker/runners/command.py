@@ -1,0 +1,74 @@
+"""What runners of commands share: a subprocess under a guardian, its output in the log, its end as the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rota.domain.text import clean_text
+from rota.worker.context import Context, PlainError
+from rota.worker.subprocesses import ERR, OUT, Subprocesses, clean_environment, describe_end
+
+KEPT_BYTES = 4 * 1024
+
+
+class CommandError(PlainError):
+    """A command ended with an exit code other than 0, was killed, or could not be started."""
+
+
+class CommandRunner:
+    """Runs commands; the base of scripts and shell."""
+
+    def __init__(self, subprocesses: Subprocesses, *, grace_seconds: float) -> None:
+        self._subprocesses = subprocesses
+        self._grace = grace_seconds
+
+    async def run_command(
+        self,
+        command: Sequence[str],
+        context: Context,
+        *,
+        name: str,
+        environment: Mapping[str, str],
+        given: bytes = b"",
+        directory: Path | None = None,
+    ) -> Any:
+        """One process from start to end; the end of what it wrote is part of the result."""
+        kept = {OUT: b"", ERR: b""}
+
+        def output(stream: str, data: bytes) -> None:
+            kept[stream] = (kept[stream] + data)[-KEPT_BYTES:]
+            context.feed(stream, data)
+
+        context.begin()
+        process = await self._subprocesses.start(
+            command,
+            environment=clean_environment(more={**environment, **describe_run(context)}),
+            output=output,
+            given=given,
+            directory=directory,
+        )
+        try:
+            await process.ended.wait()
+        except asyncio.CancelledError:
+            await process.stop(min(self._grace, context.stop_within))
+            raise
+        said = {stream: clean_text(data.decode("utf-8", "replace")) for stream, data in kept.items()}
+        if process.code or process.problem:
+            problem = CommandError(describe_end(name, process, said[ERR]))
+            problem.add_note(f"standard output:\n{said[OUT]}\nstandard error:\n{said[ERR]}")
+            raise problem
+        return {"exitCode": 0, "stdout": said[OUT], "stderr": said[ERR]}
+
+
+def describe_run(context: Context) -> dict[str, str]:
+    """Which run it is, for the environment."""
+    return {
+        "ROTA_RUN_ID": context.run_id,
+        "ROTA_JOB_ID": context.job_id,
+        "ROTA_ATTEMPT": str(context.attempt),
+        "ROTA_IDEMPOTENCY_KEY": context.idempotency_key,
+        "ROTA_NOMINAL_TIME": context.nominal_time.isoformat(),
+    }

@@ -1,0 +1,192 @@
+"""HTTP calls: a request as a job. Every address that is connected to is checked (addresses.py), redirects included.
+
+The request says which run it is: `Rota-Run-Id`, `Rota-Job-Id`, `Rota-Attempt`, `Rota-Nominal-Time`, and an
+`Idempotency-Key` that is the same on every attempt. The answer, up to a limit, is the run's result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import msgspec
+from msgspec import UNSET
+from yarl import URL
+
+import rota
+from rota.domain.http import HttpCall, check_url, parse_http_call
+from rota.domain.text import clean_text
+from rota.errors import BadInputError
+from rota.worker.addresses import AddressGuard, ForbiddenAddressError
+from rota.worker.context import Context, Final, PlainError
+
+TASK = "http"
+BODY_LIMIT_BYTES = 48 * 1024  # so that the result, encoded, is small enough for the run's row
+HEADER_LIMIT_BYTES = 8 * 1024
+LONGEST_SECONDS = 3600.0
+CONNECT_SECONDS = 30.0
+READ_BYTES = 16 * 1024
+EXCERPT = 2000
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEP_METHOD = frozenset({307, 308})
+
+
+class HttpError(PlainError):
+    """The request could not be made, or was not answered as expected."""
+
+
+class HttpRunner:
+    """Makes requests."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self._guard = guard
+        self._session: aiohttp.ClientSession | None = None
+
+    async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
+        """One request, with its redirects."""
+        try:
+            call = parse_http_call(payload)
+        except BadInputError as error:
+            raise Final(": ".join([*(field for field, _ in error.fields), str(error)])) from None
+        context.begin()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(None if context.deadline else LONGEST_SECONDS):
+                answer = await self._follow(call, _headers(call, context))
+        except TimeoutError:
+            raise HttpError(f"{call.verb} {_shown(call.url)} was not answered within {LONGEST_SECONDS:g} s") from None
+        answer["seconds"] = round(time.monotonic() - began, 3)
+        if not call.expects(answer["status"]):
+            problem = HttpError(f"{call.verb} {_shown(answer['url'])} answered {answer['status']}")
+            problem.add_note(f"body:\n{answer.get('body', '')[:EXCERPT]}")
+            raise problem
+        return answer
+
+    async def close(self) -> None:
+        """Closes what is open."""
+        if self._session:
+            await self._session.close()
+
+    async def _follow(self, call: HttpCall, headers: dict[str, str]) -> dict[str, Any]:
+        url, method = call.url, call.verb
+        body: bytes | None = None
+        if call.body is not UNSET:
+            body = call.body.encode()
+        elif call.json is not UNSET:
+            body = msgspec.json.encode(call.json)
+        for left in reversed(range(call.max_redirects + 1)):
+            answer, target = await self._request(method, url, headers, body)
+            if target is None or not call.follow_redirects:
+                return answer
+            if not left:
+                raise HttpError(f"{_shown(call.url)} leads to more than {call.max_redirects} redirects")
+            target = _joined(url, target)
+            if answer["status"] not in _KEEP_METHOD and method != "HEAD":
+                method, body = "GET", None
+                headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+            if _origin(target) != _origin(url):
+                # What was meant for one host is not told to another.
+                headers = {name: value for name, value in headers.items() if name in _FOR_ANYBODY}
+            url = target
+        raise AssertionError("unreachable")
+
+    async def _request(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[dict[str, Any], str | None]:
+        session = self._open()
+        try:
+            async with session.request(method, URL(url), headers=headers, data=body, allow_redirects=False) as response:
+                target = response.headers.get("Location") if response.status in _REDIRECTS else None
+                return await _read(response, url), target
+        except aiohttp.ClientConnectorError as error:
+            if isinstance(error.os_error, ForbiddenAddressError) or "ROTA_HTTP_ALLOW" in str(error):
+                raise Final(f"{_shown(url)} leads to {error.os_error}") from None
+            raise HttpError(f"{_shown(url)} can't be reached: {error.os_error or error}") from None
+        except (aiohttp.ClientError, ValueError) as error:
+            words = str(error) or type(error).__name__
+            raise HttpError(f"{method} {_shown(url)} failed: {words}") from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, socket_factory=self._guard.make_socket)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+                trust_env=False,
+                auto_decompress=True,
+            )
+        return self._session
+
+
+async def _read(response: aiohttp.ClientResponse, url: str) -> dict[str, Any]:
+    data = b""
+    while len(data) <= BODY_LIMIT_BYTES and (some := await response.content.read(READ_BYTES)):
+        data += some
+    cut = len(data) > BODY_LIMIT_BYTES
+    data = data[:BODY_LIMIT_BYTES]
+    answer: dict[str, Any] = {"status": response.status, "url": _shown(url), "headers": _few(response)}
+    try:
+        answer["body"] = clean_text(data.decode("utf-8", "ignore" if cut else "strict"))
+    except UnicodeDecodeError:
+        answer["bodyBase64"] = base64.b64encode(data).decode()
+    if cut:
+        answer["cut"] = True
+        response.close()
+    return answer
+
+
+def _few(response: aiohttp.ClientResponse) -> dict[str, str]:
+    kept: dict[str, str] = {}
+    size = 0
+    for name, value in response.headers.items():
+        size += len(name) + len(value)
+        if size > HEADER_LIMIT_BYTES:
+            break
+        if name.lower() != "set-cookie":
+            kept[name] = clean_text(value)
+    return kept
+
+
+_FOR_ANYBODY = frozenset({"User-Agent", "Rota-Run-Id", "Rota-Job-Id", "Rota-Attempt", "Rota-Nominal-Time"})
+
+
+def _headers(call: HttpCall, context: Context) -> dict[str, str]:
+    headers = {
+        "User-Agent": f"rota/{rota.__version__}",
+        "Rota-Run-Id": context.run_id,
+        "Rota-Job-Id": context.job_id,
+        "Rota-Attempt": str(context.attempt),
+        "Rota-Nominal-Time": context.nominal_time.isoformat(),
+        "Idempotency-Key": context.idempotency_key,
+    }
+    if call.json is not UNSET:
+        headers["Content-Type"] = "application/json"
+    given = {name.lower() for name in call.headers}
+    return {name: value for name, value in headers.items() if name.lower() not in given} | call.headers
+
+
+def _joined(url: str, target: str) -> str:
+    try:
+        joined = str(URL(url).join(URL(target)))
+        check_url(joined)
+    except (ValueError, BadInputError) as error:
+        raise HttpError(f"{_shown(url)} redirects to what is no address: {error}") from None
+    return joined
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _shown(url: str) -> str:
+    """The address without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    where = f"[{host}]" if ":" in host else host
+    return urlunsplit((parts.scheme, f"{where}:{parts.port}" if parts.port else where, parts.path, "", ""))

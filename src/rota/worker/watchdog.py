@@ -1,0 +1,93 @@
+"""The watchdog: a thread beside the event loop, for what the loop can't notice about itself.
+
+A task that never yields stops everything: beats, signals, other runs. The watchdog names it in the log, with its stack,
+and when the worker could not beat for most of its lease, ends the process while the lease still lasts, so that nothing
+of it runs on when its runs start elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+
+from rota.domain.ids import show_run
+from rota.telemetry import get_logger
+from rota.worker.executing import Attempt, Executor
+
+LOOK_SECONDS = 0.05
+BLOCKED_SECONDS = 0.5
+_log = get_logger("watchdog")
+
+
+class Watchdog:
+    """Watches one event loop."""
+
+    def __init__(
+        self,
+        *,
+        must_leave: Callable[[], bool],
+        leave: Callable[[], None],
+        monotonic: Callable[[], float] = time.monotonic,
+        blocked_seconds: float = BLOCKED_SECONDS,
+    ) -> None:
+        self._must_leave = must_leave
+        self._leave = leave
+        self._monotonic = monotonic
+        self._blocked_seconds = blocked_seconds
+        self._turned_at = monotonic()
+        self._stopping = threading.Event()
+        self.blocked_for = 0.0
+
+    async def run(self) -> None:
+        """Watches until cancelled."""
+        self._loop_thread = threading.get_ident()
+        self._turned_at = self._monotonic()
+        thread = threading.Thread(target=self._watch, name="rota-watchdog", daemon=True)
+        thread.start()
+        try:
+            while True:
+                self._turned_at = self._monotonic()
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            self._stopping.set()
+
+    def _watch(self) -> None:
+        told = False
+        while not self._stopping.wait(LOOK_SECONDS):
+            silent = self._monotonic() - self._turned_at
+            blocked = silent > self._blocked_seconds
+            self.blocked_for = silent if blocked else 0.0
+            if blocked and not told:
+                self._tell(silent)
+            elif told and not blocked:
+                _log.info("the event loop turns again")
+            told = blocked
+            if self._must_leave():
+                self._leave()
+                return
+
+    def _tell(self, seconds: float) -> None:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the way to see another thread's stack
+        attempt = _attempt_of(frame)
+        _log.error(
+            "the event loop is blocked: nothing else runs meanwhile; await in it, or make it a plain def",
+            seconds=round(seconds, 2),
+            run_id=show_run(attempt.claim.run_id) if attempt else None,
+            task=attempt.claim.task if attempt else None,
+            stack="".join(traceback.format_stack(frame)) if frame else None,
+        )
+
+
+def _attempt_of(frame: FrameType | None) -> Attempt | None:
+    """The attempt whose code is on this stack."""
+    while frame:
+        if frame.f_code is Executor._execute.__code__:  # noqa: SLF001 - this is its watchdog
+            found = frame.f_locals.get("attempt")
+            return found if isinstance(found, Attempt) else None
+        frame = frame.f_back
+    return None

@@ -1,0 +1,164 @@
+"""Subprocesses leave nothing behind: not when they are stopped, not when the worker is killed or paused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from rota.worker.subprocesses import Subprocesses
+from support import eventually
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture
+def subprocesses():
+    return Subprocesses()
+
+
+class Output:
+    def __init__(self):
+        self.streams = {"stdout": b"", "stderr": b""}
+
+    def __call__(self, stream, data):
+        self.streams[stream] += data
+
+
+def alive(mark):
+    """What still runs with this in its command line."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["status"] != psutil.STATUS_ZOMBIE and mark in (process.info["cmdline"] or ())
+    ]
+
+
+def mark():
+    """A length of sleep that nobody else sleeps."""
+    return f"{1000 + time.monotonic_ns() % 10**9 / 10**9:.9f}"
+
+
+async def test_everything_that_is_written_is_read_and_the_exit_code_comes_last(subprocesses):
+    output = Output()
+    process = await subprocesses.start(
+        ["sh", "-c", "cat; echo err >&2; exit 3"], environment=ENVIRONMENT, output=output, given=b"x" * 300_000
+    )
+    await asyncio.wait_for(process.ended.wait(), 20)
+    assert process.code == 3
+    assert output.streams == {"stdout": b"x" * 300_000, "stderr": b"err\n"}
+
+
+async def test_a_hundred_megabytes_of_output_do_not_block_it(subprocesses):
+    seen = 0
+
+    def count(_stream, data):
+        nonlocal seen
+        seen += len(data)
+
+    process = await subprocesses.start(
+        ["sh", "-c", "head -c 100000000 /dev/zero"], environment=ENVIRONMENT, output=count
+    )
+    await asyncio.wait_for(process.ended.wait(), 60)
+    assert (process.code, seen) == (0, 100_000_000)
+
+
+async def test_a_command_that_cannot_be_started_says_why(subprocesses):
+    process = await subprocesses.start(["/no/such/thing"], environment=ENVIRONMENT, output=Output())
+    await asyncio.wait_for(process.ended.wait(), 20)
+    assert process.problem == "No such file or directory"
+
+
+async def test_what_forks_escapes_and_ignores_sigterm_is_gone_after_the_grace_period(subprocesses):
+    seconds = mark()
+    script = f"""trap '' TERM
+        setsid sh -c 'trap "" TERM; sleep {seconds}' &
+        (setsid setsid sleep {seconds} &) &
+        echo ready; sleep {seconds}"""
+    output = Output()
+    process = await subprocesses.start(["sh", "-c", script], environment=ENVIRONMENT, output=output)
+    await eventually(lambda: len(alive(seconds)) >= 3)
+    await asyncio.wait_for(process.stop(0.2), 20)
+    assert process.code == -signal.SIGKILL
+    assert alive(seconds) == []
+
+
+async def test_what_a_command_leaves_running_ends_with_it(subprocesses):
+    seconds = mark()
+    process = await subprocesses.start(
+        ["sh", "-c", f"setsid sleep {seconds} & sleep 0.2"], environment=ENVIRONMENT, output=Output()
+    )
+    await asyncio.wait_for(process.ended.wait(), 20)
+    assert process.code == 0
+    assert alive(seconds) == []
+
+
+async def test_a_sweep_ends_the_others_and_not_the_command(subprocesses):
+    seconds = mark()
+    script = f"import subprocess, time; subprocess.Popen(['setsid', 'sleep', '{seconds}']); time.sleep(60)"
+    process = await subprocesses.start([sys.executable, "-c", script], environment=ENVIRONMENT, output=Output())
+    await eventually(lambda: alive(seconds))
+    await asyncio.wait_for(process.sweep(), 20)
+    assert alive(seconds) == []
+    assert not process.ended.is_set()
+    process.kill()
+    await asyncio.wait_for(process.ended.wait(), 20)
+
+
+async def test_a_lease_that_is_not_kept_ends_everything(subprocesses):
+    seconds = mark()
+    process = await subprocesses.start(
+        ["sh", "-c", f"setsid sleep {seconds} & sleep {seconds}"], environment=ENVIRONMENT, output=Output()
+    )
+    await eventually(lambda: len(alive(seconds)) == 2)
+    subprocesses.put_off(time.monotonic() + 30)
+    await asyncio.sleep(0.2)
+    assert not process.ended.is_set()
+    subprocesses.put_off(time.monotonic() + 0.3)
+    await asyncio.wait_for(process.ended.wait(), 20)
+    assert alive(seconds) == []
+
+
+async def test_a_guardian_that_is_killed_takes_its_command_with_it(subprocesses):
+    seconds = mark()
+    process = await subprocesses.start(
+        ["sh", "-c", f"sleep {seconds} & kill -9 $PPID; sleep {seconds}"], environment=ENVIRONMENT, output=Output()
+    )
+    await asyncio.wait_for(process.ended.wait(), 20)
+    assert process.problem == "its guardian was killed"
+    await eventually(lambda: alive(seconds) == [])
+
+
+@pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP])
+async def test_nothing_survives_a_worker_that_is_killed_or_paused(tmp_path, fate):
+    seconds = mark()
+    program = tmp_path / "worker.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import asyncio, os, time
+        from rota.worker.subprocesses import Subprocesses
+
+        async def main():
+            subprocesses = Subprocesses()
+            subprocesses.put_off(time.monotonic() + 3)
+            command = ["sh", "-c", "setsid sleep {seconds} & trap '' TERM; sleep {seconds}"]
+            await subprocesses.start(command, environment=dict(os.environ), output=print)
+            await asyncio.sleep(600)
+
+        asyncio.run(main())
+        """)
+    )
+    worker = await asyncio.create_subprocess_exec(sys.executable, str(program))
+    try:
+        await eventually(lambda: len(alive(seconds)) == 2)
+        os.kill(worker.pid, fate)
+        await eventually(lambda: alive(seconds) == [], within=20)
+    finally:
+        worker.kill()
+        await worker.wait()

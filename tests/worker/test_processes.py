@@ -1,0 +1,167 @@
+"""Functions in processes of their own: killed, crashed, hungry, noisy; the worker lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import isolated
+import psutil
+import pytest
+
+from rota.errors import SetupError
+from rota.worker.runners.process import Isolated, ProcessRunner
+from rota.worker.subprocesses import Subprocesses
+from support import eventually
+
+NAMES = [
+    name for name, value in vars(isolated).items() if callable(value) and getattr(value, "__module__", "") == "isolated"
+]
+
+
+@pytest.fixture
+async def worker(engine):
+    """A worker whose functions all run in processes of their own, two at a time."""
+    functions = {name: Isolated(getattr(isolated, name)) for name in NAMES}
+    functions["eat_little"] = Isolated(isolated.eat, memory_bytes=200 * 1024 * 1024)
+    subprocesses = Subprocesses()
+    runner = ProcessRunner(functions, subprocesses, processes=2, grace_seconds=0.5)
+    worker = engine.worker(
+        runners=dict.fromkeys(functions, runner),
+        grace_seconds=0.5,
+        on_lease=subprocesses.put_off,
+        blobs=engine.blobs,
+        secrets={"API_KEY": "tell-nobody"},
+    )
+    async with engine.running(worker):
+        yield worker
+    await runner.close()
+
+
+async def test_a_function_runs_elsewhere_and_its_result_and_context_come_through(engine, worker):
+    run = await engine.until(await engine.submit(task="add", payload={"a": 1, "b": 2}), "success", "failed")
+    assert run["result"] == 3
+    run = await engine.until(await engine.submit(task="add_async", payload={"a": 1, "b": 2}), "success", "failed")
+    assert run["result"] == {"sum": 3, "attempt": 1, "key": run["idempotencyKey"]}
+
+
+async def test_processes_are_kept_warm_and_are_not_the_workers(engine, worker):
+    pids = set()
+    for _ in range(4):
+        run = await engine.until(await engine.submit(task="who"), "success")
+        pids.add(run["result"])
+    assert os.getpid() not in pids
+    assert len(pids) <= 2
+
+
+@pytest.mark.parametrize(
+    ("task", "payload", "words"),
+    [
+        ("crash", {}, "SIGSEGV"),
+        ("leave", {"code": 7}, "exit code 7"),
+        ("kill_self", {}, "SIGKILL"),
+    ],
+)
+async def test_an_interpreter_that_dies_is_a_failed_attempt(engine, worker, task, payload, words):
+    run = await engine.until(await engine.submit(task=task, payload=payload, maxRetries=0), "failed")
+    assert words in run["error"]
+    assert (await engine.until(await engine.submit(task="add", payload={"a": 1, "b": 1}), "success"))["result"] == 2
+
+
+async def test_a_function_that_eats_more_than_its_memory_fails_and_others_go_on(engine, worker):
+    run = await engine.until(await engine.submit(task="eat_little", maxRetries=0), "failed")
+    assert "MemoryError" in run["error"]
+    assert (await engine.until(await engine.submit(task="eat"), "success"))["result"] == 600 * 1024 * 1024
+
+
+@pytest.mark.parametrize("task", ["hang", "spin"])
+async def test_a_function_that_never_yields_is_killed_when_its_time_is_over(engine, worker, task):
+    run_id = await engine.submit(task=task, timeoutSeconds=0.3, maxRetries=0)
+    run = await engine.until(run_id, "failed")
+    assert run["error"] == "timed out after 0.3 s"
+    assert run["attempts"][0]["outcome"] == "timed_out"
+    assert not _runs(run["checkpoint"])
+
+
+async def test_one_that_looks_stops_by_itself_and_its_process_is_used_again(engine, worker):
+    pid = (await engine.until(await engine.submit(task="who"), "success"))["result"]
+    run_id = await engine.submit(task="polite")
+    await engine.until(run_id, "running")
+    await eventually(lambda: worker._running)
+    await engine.api.post(f"/v1/runs/{run_id}/cancel")
+    assert (await engine.until(run_id, "cancelled"))["status"] == "cancelled"
+    assert psutil.pid_exists(pid)
+
+
+async def test_an_async_function_is_cancelled(engine, worker):
+    run_id = await engine.submit(task="patient")
+    await eventually(lambda: worker._running)
+    await asyncio.sleep(0.3)
+    asked = time.monotonic()
+    await engine.api.post(f"/v1/runs/{run_id}/cancel")
+    await engine.until(run_id, "cancelled")
+    assert time.monotonic() - asked < 5
+
+
+async def test_errors_keep_their_words_and_final_and_snooze_their_meaning(engine, worker):
+    run = await engine.until(await engine.submit(task="fail", maxRetries=0), "failed")
+    assert run["error"] == "ValueError: no such customer"
+    assert "isolated.py" in run["traceback"]
+    run = await engine.until(await engine.submit(task="fail_for_good"), "failed")
+    assert (run["error"], len(run["attempts"])) == ("never", 1)
+    run = await engine.until(await engine.submit(task="snooze"), "scheduled")
+    assert (run["snoozes"], run["attempt"], run["attempts"]) == (1, 0, [])
+
+
+async def test_everything_it_writes_is_in_its_log(engine, worker):
+    run_id = await engine.submit(task="talk")
+    await engine.until(run_id, "success")
+    text = (await engine.api.get(f"/v1/runs/{run_id}/logs")).text
+    for stream, words in (
+        ("stdout", "printed"),
+        ("stderr", "complained"),
+        ("log", "WARNING logged"),
+        ("stdout", "below Python"),
+        ("stdout", "from a child"),
+    ):
+        assert f" {stream} {words}\n" in text
+
+
+async def test_what_it_starts_and_leaves_behind_ends_with_its_run(engine, worker):
+    run = await engine.until(await engine.submit(task="leave_behind", payload={"seconds": 60}), "success")
+    await eventually(lambda: not _runs(run["result"]))
+
+
+def _runs(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def test_checkpoints_pass_between_attempts_in_different_processes(engine, worker):
+    retry = {"strategy": "fixed", "baseSeconds": 0}
+    async with engine.running(engine.scheduler()):
+        run = await engine.until(await engine.submit(task="checkpointed", retry=retry), "success", "failed")
+    assert run["result"] == 2
+
+
+async def test_large_results_go_to_object_storage_and_come_back(engine, worker, sql):
+    run = await engine.until(await engine.submit(task="big"), "success")
+    assert len(run["result"]) == 200_000
+    assert await sql.fetchval("SELECT result FROM rota.finished_runs") is None
+
+
+async def test_secrets_reach_the_function_and_not_the_record(engine, worker):
+    run_id = await engine.submit(task="secret")
+    run = await engine.until(run_id, "success")
+    log = (await engine.api.get(f"/v1/runs/{run_id}/logs")).text
+    assert run["result"] == "***"
+    assert "the key is ***" in log
+    assert "tell-nobody" not in log + str(run)
+
+
+def test_a_function_that_cannot_be_imported_is_refused_at_the_start():
+    with pytest.raises(SetupError, match="top level of a module"):
+        ProcessRunner({"local": Isolated(lambda: None)}, None, processes=1)
