@@ -510,7 +510,7 @@ async def test_a_batch_answers_good_and_bad_items_in_order(api, form):
         job(scheduleType="cron", cronExpression="0 9 * * *", name="second"),
         job(overlap="skip"),
         job(scheduleType="future", scheduleTime=FAR, name="third"),
-        job(payload={"text": "x" * 64 * 1024}),
+        job(payload={"text": "x" * 10 * 1024 * 1024}),
         job(payload={"text": "x" * 3000}, name="fourth"),
         5,
     ]

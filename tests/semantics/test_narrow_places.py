@@ -11,6 +11,7 @@ import time
 import weakref
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -19,11 +20,13 @@ import rota.store.database as databases
 from engine import report
 from rota.api import submitting
 from rota.clock import DatabaseClock
+from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.store.positions import WholeLooks
 from rota.store.queries import load
 from rota.store.submissions import LOOKAHEAD
 from rota.store.workers import Note, Success
+from rota.worker.context import Context
 from rota.worker.runners.function import FunctionRunner
 from support import eventually
 
@@ -244,13 +247,15 @@ async def test_the_error_of_a_function_in_a_thread_lets_go_of_what_the_function_
         raise ValueError("no")
 
     runner = FunctionRunner({"fail": fail}, threads=1)
+    now = time.time()
+    context = Context(Claim("default", uuid4(), uuid4(), 1, "fail", 0, None, None, "{}", None, now, now, 0, 0))
     gc.collect()
     gc.disable()
     try:
         for _ in range(20):
             # Not with pytest.raises: it keeps the error.
             with suppress(ValueError):
-                await runner.run("fail", {}, None)
+                await runner.run("fail", {}, context)
         assert sum(reference() is not None for reference in kept) <= 1
     finally:
         gc.enable()

@@ -105,8 +105,8 @@ STATEMENTS = [
         {"live_runs": {"live_runs_pkey"}},
     ),
     (
-        "expire_runs",
-        (uuid4(), [1], [1], 100, "why"),
+        "expiring_runs",
+        (uuid4(), [1], [1], 100),
         {"live_runs": {"live_runs_expiring"}, "held_runs": {"held_runs_expiring"}},
     ),
     ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_asked"}}),

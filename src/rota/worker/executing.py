@@ -181,8 +181,8 @@ class Executor:
         attempt.given_up = True
         self.given_up += 1
         error = (
-            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be killed, "
-            "and may still be running"
+            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be "
+            "killed, and may still be running"
         )
         _log.warning(
             "a run did not stop and is given up", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task

@@ -32,6 +32,7 @@ SWEEP_PAUSE_SECONDS = 0.01
 GIVE_UP_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 3600.0
 FAILED_TO_START = 127
+_MEANT_FOR_THE_COMMAND = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -41,8 +42,9 @@ def main(arguments: list[str]) -> int:
     keep = [int(number) for number in arguments[2].split(",") if number]
     for number in (control, status):
         os.set_inheritable(number, False)
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(name, signal.SIG_IGN)
+    # Blocked, not ignored: what is sent to the command before it is ready to die of it comes as soon as it is.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _MEANT_FOR_THE_COMMAND)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakened = _wakened_by_children()
@@ -64,8 +66,9 @@ def _start(command: list[str], keep: list[int], memory: int, status: int) -> int
         os.setsid()
         if LINUX:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+        for name in (*_MEANT_FOR_THE_COMMAND, signal.SIGPIPE, signal.SIGCHLD):
             signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _MEANT_FOR_THE_COMMAND)
         if memory:
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         for number in keep:

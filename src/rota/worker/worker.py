@@ -124,6 +124,7 @@ class Worker:
         self._drained = asyncio.Event()
         self._draining = False
         self._cut_off = False
+        self._silent_since: float | None = None  # the watchdog's own
         self._beaten_at = float("-inf")
         self._mean_seconds: float | None = None
         self._stalled_seconds = stalled_seconds
@@ -413,8 +414,15 @@ class Worker:
                 self._restart("the claim loop makes no progress")
 
     def _must_leave(self) -> bool:
-        """For the watchdog: the lease is nearly over and something of a run is still there."""
-        if self._silence() <= EXIT or not (self._running or self._executor.given_up):
+        """For the watchdog: the lease is nearly over, and something of a run is still there after there was time to
+        stop it. A process that was paused gets that time when it wakes up."""
+        now = self._monotonic()
+        if self._silence() < CUT_OFF:
+            self._silent_since = None
+            return False
+        self._silent_since = self._silent_since or now
+        late = now - self._silent_since >= (EXIT - CUT_OFF) * self._broker.lease_seconds
+        if not late or not (self._running or self._executor.given_up):
             return False
         _log.error("runs did not stop in time; leaving the process", running=len(self._running))
         return True
