@@ -73,21 +73,23 @@ class Watchdog:
 
     def _tell(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the way to see another thread's stack
-        attempt = _attempt_of(frame)
+        attempt, frames = _attempt_of(frame)
         _log.error(
             "the event loop is blocked: nothing else runs meanwhile; await in it, or make it a plain def",
             seconds=round(seconds, 2),
             run_id=show_run(attempt.claim.run_id) if attempt else None,
             task=attempt.claim.task if attempt else None,
-            stack="".join(traceback.format_stack(frame)) if frame else None,
+            stack="".join(traceback.format_stack(frame, frames)) if frame else None,
         )
 
 
-def _attempt_of(frame: FrameType | None) -> Attempt | None:
-    """The attempt whose code is on this stack."""
+def _attempt_of(frame: FrameType | None) -> tuple[Attempt | None, int | None]:
+    """The attempt whose code is on this stack, and how many frames of the stack are its."""
+    frames = 0
     while frame:
         if frame.f_code is Executor._execute.__code__:  # noqa: SLF001 - this is its watchdog
             found = frame.f_locals.get("attempt")
-            return found if isinstance(found, Attempt) else None
+            return (found, frames) if isinstance(found, Attempt) else (None, None)
         frame = frame.f_back
-    return None
+        frames += 1
+    return None, None

@@ -177,7 +177,8 @@ class Worker:
         if self._cut_off:
             return Health(well=True, status="cut off", detail="the database is out of reach")
         if given_up := self._executor.given_up:
-            return Health(well=True, status="ailing", detail=f"{given_up} runs did not stop and may still be running")
+            runs = "1 run" if given_up == 1 else f"{given_up} runs"
+            return Health(well=True, status="ailing", detail=f"{runs} did not stop and may still be running")
         return Health(well=True, status="draining" if self._draining else "live", detail=None)
 
     async def drain(self) -> None:

@@ -104,7 +104,7 @@ class HttpRunner:
                 return await _read(response, url), target
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, ForbiddenAddressError) or "ROTA_HTTP_ALLOW" in str(error):
-                raise Final(f"{_shown(url)} leads to {error.os_error}") from None
+                raise Final(f"{_shown(url)}: {error.os_error}") from None
             raise HttpError(f"{_shown(url)} can't be reached: {error.os_error or error}") from None
         except (aiohttp.ClientError, ValueError) as error:
             words = str(error) or type(error).__name__
