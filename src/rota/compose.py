@@ -163,11 +163,11 @@ async def run_worker(settings: Settings, app: App | None) -> None:
             health.start()
         capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
         runners.processes.warm_up()
-        await until_stopped(worker.run(), on_stop=worker.drain)
+        told_to_stop = await until_stopped(worker.run(), on_stop=worker.drain)
         if health:
             health.stop()
         await runners.close()
-    if worker.restart_wanted:
+    if worker.restart_wanted and not told_to_stop:
         start_anew()
     if runners.functions.stuck or worker.has_strays:
         # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
@@ -183,8 +183,9 @@ def start_anew() -> NoReturn:
 
 async def until_stopped(
     work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
-) -> None:
-    """Runs `work` until it ends or the process is told to stop (SIGTERM, SIGINT, or its supervisor dies).
+) -> bool:
+    """Runs `work` until it ends or the process is told to stop (SIGTERM, SIGINT, or its supervisor dies); whether it
+    was.
 
     Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
     """
@@ -204,6 +205,7 @@ async def until_stopped(
     except asyncio.CancelledError:
         if not stop.is_set():
             raise
+    return stop.is_set()
 
 
 def _watch_signals(stop: asyncio.Event) -> None:

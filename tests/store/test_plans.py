@@ -40,12 +40,20 @@ async def crowded(database, sql):
     return database
 
 
+async def loaded(connection, name):
+    """The statement as this server gets it."""
+    version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
+    return load(name, by_id=version < 170000)
+
+
 async def explain(database, name, *arguments):
     """The plan as it was executed, then rolled back."""
     async with database.raw() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        rows = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {load(name)}", *arguments)
+        rows = await connection.fetch(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {await loaded(connection, name)}", *arguments
+        )
         await transaction.rollback()
     return json.loads(rows[0][0])[0]["Plan"]
 
@@ -139,7 +147,9 @@ async def test_statements_use_the_indexes_they_name(crowded):
         for table, indexes in tables.items():
             found = scans(plan, table)
             assert found, f"{name} does not touch {table}"
-            assert {node.get("Index Name") for node in found} <= indexes, f"{name} scans {table} otherwise"
+            # Servers before version 17 go by id alone (migration 0005).
+            used = {node.get("Index Name") for node in found} - {f"{table}_by_id"}
+            assert used <= indexes, f"{name} scans {table} otherwise"
 
 
 # Each look at a table that may be large must be led by one of these; a namespace alone leads to everything in it.
@@ -163,8 +173,8 @@ async def test_no_plan_depends_on_statistics(database, name, tuples):
             float(tuples),
             tuples // 30,
         )
-        parameters = len((await connection.prepare(load(name))).get_parameters())
-        await connection.execute(f"PREPARE asked AS {load(name)}")
+        parameters = len((await connection.prepare(await loaded(connection, name))).get_parameters())
+        await connection.execute(f"PREPARE asked AS {await loaded(connection, name)}")
         values = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
         plan = json.loads(await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked{values}"))[0]["Plan"]
         await connection.execute("DEALLOCATE asked")

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import rota
@@ -105,3 +106,23 @@ def big() -> str:
 def secret(context: rota.Context) -> str:
     print("the key is", context.secrets["API_KEY"])
     return context.secrets["API_KEY"]
+
+
+def loud(context: rota.Context) -> None:
+    while not context.cancelled:
+        print("x" * 1000)
+
+
+def leave_a_thread() -> int:
+    def go_on():
+        while True:
+            print("from a thread of another run")
+            time.sleep(0.05)
+
+    threading.Thread(target=go_on, daemon=True).start()
+    return os.getpid()
+
+
+def say_secret(context: rota.Context) -> None:
+    context.progress(0.5, f"using {context.secrets['API_KEY']}")
+    time.sleep(1.5)

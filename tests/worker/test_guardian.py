@@ -8,10 +8,12 @@ import signal
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
+from rota.worker import subprocesses as module
 from rota.worker.subprocesses import Subprocesses
 from support import eventually
 
@@ -162,3 +164,73 @@ async def test_nothing_survives_a_worker_that_is_killed_or_paused(tmp_path, fate
     finally:
         worker.kill()
         await worker.wait()
+
+
+async def test_daemons_that_fork_and_end_while_they_are_looked_for_are_found(subprocesses, tmp_path):
+    seconds = mark()
+    program = tmp_path / "daemon.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import os
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    os.execvp("sleep", ["sleep", "{seconds}"])
+                os._exit(0)
+        """)
+    )
+    for _ in range(8):
+        process = await subprocesses.start(
+            [sys.executable, "-I", "-S", str(program)], environment=ENVIRONMENT, output=Output()
+        )
+        await asyncio.wait_for(process.ended.wait(), 20)
+    assert alive(seconds) == []
+
+
+async def test_a_guardian_that_was_stopped_is_got_rid_of(subprocesses, monkeypatch):
+    monkeypatch.setattr(module, "FORCE_SECONDS", 0.5)
+    seconds = mark()
+    process = await subprocesses.start(
+        ["sh", "-c", f"kill -STOP $PPID; sleep {seconds}"], environment=ENVIRONMENT, output=Output()
+    )
+    await eventually(lambda: alive(seconds))
+    await asyncio.wait_for(process.stop(0.2), 20)
+    await eventually(lambda: alive(seconds) == [])
+
+
+async def test_a_start_that_fails_leaves_no_file_descriptor_open(subprocesses, tmp_path):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        with pytest.raises(OSError, match="no-such"):
+            await subprocesses.start(["true"], environment=ENVIRONMENT, output=Output(), directory=tmp_path / "no-such")
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing_running(subprocesses):
+    seconds = mark()
+    starting = asyncio.create_task(subprocesses.start(["sleep", seconds], environment=ENVIRONMENT, output=Output()))
+    await asyncio.sleep(0.001)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(starting, 20)
+    assert alive(seconds) == []
+
+
+async def test_many_that_start_together_do_not_stop_the_event_loop(subprocesses):
+    longest, turned = 0.0, time.monotonic()
+
+    async def turn():
+        nonlocal longest, turned
+        while True:
+            await asyncio.sleep(0.005)
+            longest, turned = max(longest, time.monotonic() - turned), time.monotonic()
+
+    turning = asyncio.create_task(turn())
+    began = time.monotonic()
+    started = await asyncio.gather(
+        *(subprocesses.start(["true"], environment=ENVIRONMENT, output=Output()) for _ in range(50))
+    )
+    await asyncio.gather(*(process.ended.wait() for process in started))
+    turning.cancel()
+    assert longest < (time.monotonic() - began) / 3

@@ -208,6 +208,13 @@ async def test_passwords_in_an_address_stay_out_of_the_record(engine, worker):
         "2002:7f00:1::",
         "100.64.0.1",
         "255.255.255.255",
+        "fec0::1",
+        "::7f00:1",
+        "::ffff:0:a00:1",
+        "5f00::1",
+        "3fff::1",
+        "192.88.99.1",
+        "192.0.0.8",
     ],
 )
 def test_special_addresses_are_refused(address):

@@ -390,3 +390,87 @@ async def test_output_outside_of_runs_goes_where_it_went(capsys):
     stream = RunStream(sys.stdout, "stdout")
     stream.write("for everybody\n")
     assert capsys.readouterr().out == "for everybody\n"
+
+
+def test_one_large_write_does_not_get_around_the_limit():
+    for write in (lambda log: log.feed("stdout", b"x\n" * 3_000_000), lambda log: log.write("log", "x\n" * 1_000_000)):
+        log = make_log(limit=100_000)
+        write(log)
+        log.close()
+        assert len(text_of(log)) < 1_500_000
+
+
+def test_a_secret_at_the_cut_of_a_log_is_masked_on_both_sides():
+    for spare in range(0, 40, 3):
+        log = make_log(limit=1000, secrets=["tell-nobody"])
+        log.feed("stdout", b"y" * (950 - spare) + b"\ntell-no")
+        log.feed("stdout", b"body\n" + b"z" * 50 + b"\n")
+        log.feed("stdout", b"w" * 40_000 + b"\n" + b"tell-nobody" * 4000)
+        log.close()
+        text = text_of(log)
+        assert "nobody" not in text
+        assert "tell-" not in text
+
+
+async def test_the_end_of_a_run_waits_for_lines_that_are_under_way():
+    written, release = [], asyncio.Event()
+
+    class Broker:
+        async def write_logs(self, chunks):
+            await release.wait()
+            written.extend(chunks)
+
+    writer = LogWriter(Broker())
+    log = make_log()
+    log._on_lines = writer.note
+    running = asyncio.create_task(writer.run())
+    log.write("log", "line")
+    await eventually(lambda: writer._under_way)
+    sending = asyncio.create_task(writer.send_of([log.key]))
+    await asyncio.sleep(0.05)
+    assert not sending.done()
+    release.set()
+    await sending
+    running.cancel()
+    assert written
+
+
+async def test_lines_with_odd_characters_stay_one_line(engine):
+    run_id = new_id(datetime.now(UTC).timestamp())
+    await _write(engine, run_id, "2026-01-01T00:00:00.000Z stdout page\x0cone\x85two\u2028three\n")
+    page = (await engine.api.get("/v1/logs", params={"search": "page"})).json()
+    assert [item["text"] for item in page["items"]] == ["page\x0cone\x85two\u2028three"]
+
+
+async def test_long_logs_are_read_and_searched_to_their_end(engine, sql):
+    run_id = await engine.submit()
+    await sql.execute(
+        "INSERT INTO rota.log_chunks (namespace, run_id, claim, number, position, attempt, last, body) "
+        "SELECT 'default', $1, 1, n, n + 1, 1, false, '2026-01-01T00:00:00.000Z log line ' || n || E'\\n' "
+        "FROM generate_series(0, 4999) AS n",
+        _plain(run_id),
+    )
+    assert len((await log_of(engine, run_id)).splitlines()) == 5000
+    page = (await engine.api.get("/v1/logs", params={"search": "LINE 5\n".strip(), "limit": 500})).json()
+    while page["nextCursor"] and not any(item["text"] == "line 5" for item in page["items"]):
+        query = {"search": "line 5", "limit": 500, "cursor": page["nextCursor"]}
+        page = (await engine.api.get("/v1/logs", params=query)).json()
+    assert "line 5" in [item["text"] for item in page["items"]]
+
+
+async def test_a_position_that_is_none_is_taken_as_the_beginning(engine):
+    run_id = await engine.submit()
+    async with engine.running(engine.worker()):
+        await engine.until(run_id, "success")
+    for wrong in ("\u00b2", "x", "9" * 40):
+        answer = await engine.api.get(
+            f"/v1/runs/{run_id}/logs?follow=true", headers=[(b"Last-Event-ID", wrong.encode("latin-1"))]
+        )
+        assert answer.status_code == 200
+
+
+async def test_too_many_followers_are_refused(engine, monkeypatch):
+    monkeypatch.setattr("rota.api.tailing.MOST_FOLLOWERS", 0)
+    run_id = await engine.submit()
+    answer = await engine.api.get(f"/v1/runs/{run_id}/logs?follow=true")
+    assert answer.status_code == 503

@@ -165,3 +165,40 @@ async def test_secrets_reach_the_function_and_not_the_record(engine, worker):
 def test_a_function_that_cannot_be_imported_is_refused_at_the_start():
     with pytest.raises(SetupError, match="top level of a module"):
         ProcessRunner({"local": Isolated(lambda: None)}, None, processes=1)
+
+
+async def test_a_process_that_died_while_it_was_idle_costs_no_run(engine, worker):
+    pid = (await engine.until(await engine.submit(task="who"), "success"))["result"]
+    os.kill(pid, 9)
+    run = await engine.until(await engine.submit(task="who", maxRetries=0), "success", "failed")
+    assert run["status"] == "success"
+    assert run["result"] != pid
+
+
+async def test_one_that_prints_much_stops_when_it_is_asked_and_not_after_the_grace_period(engine, worker):
+    for _ in range(5):
+        run_id = await engine.submit(task="loud")
+        await eventually(lambda: worker._running)
+        await asyncio.sleep(0.3)
+        asked = time.monotonic()
+        await engine.api.post(f"/v1/runs/{run_id}/cancel")
+        await engine.until(run_id, "cancelled")
+        assert time.monotonic() - asked < 5
+    pids = {(await engine.until(await engine.submit(task="who"), "success"))["result"]}
+    assert len(pids) == 1
+
+
+async def test_a_process_in_which_threads_are_left_is_not_used_again(engine, worker):
+    pid = (await engine.until(await engine.submit(task="leave_a_thread"), "success"))["result"]
+    run_id = await engine.submit(task="who")
+    assert (await engine.until(run_id, "success"))["result"] != pid
+    assert "another run" not in (await engine.api.get(f"/v1/runs/{run_id}/logs")).text
+
+
+async def test_secrets_are_masked_in_progress_messages(engine, worker):
+    run_id = await engine.submit(task="say_secret")
+
+    async def told():
+        return (await engine.run(run_id)).get("progressMessage")
+
+    assert await eventually(told) == "using ***"

@@ -253,3 +253,43 @@ async def test_a_checkpoint_that_is_too_large_is_the_tasks_error(engine):
     run_id = await engine.submit(task="much", maxRetries=0)
     async with engine.running(engine.worker({"much": much})):
         assert "at most 65536" in (await engine.until(run_id, "failed"))["error"]
+
+
+async def test_a_snooze_that_cannot_be_stored_does_not_run_for_ever(engine):
+    with pytest.raises(ValueError, match="a year"):
+        rota.Snooze(1e15)
+    seen = []
+
+    async def forge():
+        seen.append(True)
+        snooze = rota.Snooze(1)
+        snooze.seconds = 1e15
+        return snooze
+
+    run_id = await engine.submit(task="forge", maxRetries=0)
+    async with engine.running(engine.worker({"forge": forge})):
+        run = await engine.until(run_id, "failed")
+    assert "could not be stored" in run["error"]
+    assert len(seen) == 1
+
+
+async def test_an_error_that_raises_when_it_is_shown_is_told_all_the_same(engine):
+    class WickedError(Exception):
+        def __str__(self):
+            raise SystemExit(1)
+
+    async def wicked():
+        raise WickedError
+
+    run_id = await engine.submit(task="wicked", maxRetries=0)
+    async with engine.running(engine.worker({"wicked": wicked})):
+        assert "can't be had" in (await engine.until(run_id, "failed"))["error"]
+
+
+async def test_a_function_in_a_thread_knows_its_deadline_from_the_start(engine):
+    def look(context: rota.Context):
+        return context.deadline is not None
+
+    run_id = await engine.submit(task="look", timeoutSeconds=30)
+    async with engine.running(engine.worker({"look": look})):
+        assert (await engine.until(run_id, "success"))["result"] is True

@@ -52,11 +52,14 @@ class LogTail:
         self._followers: set[Follower] = set()
         self._some = asyncio.Event()
 
+    def check_room(self) -> None:
+        """Raises OverloadedError when too many follow already."""
+        if len(self._followers) >= MOST_FOLLOWERS:
+            raise OverloadedError("too many logs are being followed on this server; try again later")
+
     @asynccontextmanager
     async def follow(self, namespace: str, run_id: UUID, after: int) -> AsyncIterator[Follower]:
         """Follows a run from a position on."""
-        if len(self._followers) >= MOST_FOLLOWERS:
-            raise OverloadedError("too many logs are being followed on this server; try again later")
         follower = Follower(namespace, run_id, after)
         self._followers.add(follower)
         self._some.set()

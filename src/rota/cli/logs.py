@@ -61,7 +61,7 @@ def logs(
         elif as_json:
             raise BadInputError("goes with --follow or --search", field="--json")
         else:
-            for line in client.read_text(path).splitlines():
+            for line in client.read_text(path).split("\n")[:-1]:
                 _print_line(*_parts(line))
 
 
@@ -91,9 +91,11 @@ def _follow(client: Client, path: str, *, as_json: bool) -> None:
         except KeyboardInterrupt:
             say("Not following any longer; the run goes on.")
             raise typer.Exit(FAILED) from None
-        except ServerUnreachableError:
-            if time.monotonic() > deadline:
-                raise
+            lost = ServerUnreachableError("the server ended the stream before the run has ended")
+        except ServerUnreachableError as error:
+            lost = error
+        if time.monotonic() > deadline:
+            raise lost
         time.sleep(AGAIN_SECONDS)
 
 

@@ -82,7 +82,7 @@ class Client:
                 response.read()
                 self._read(response)
             fields: dict[str, str] = {}
-            for line in response.iter_lines():
+            for line in _lines(response.iter_text()):
                 if line:
                     name, _, value = line.partition(": ")
                     fields[name] = value
@@ -110,6 +110,14 @@ class Client:
         if not response.is_success:
             raise AnswerError(response.status_code, content)
         return content
+
+
+def _lines(pieces: Iterator[str]) -> Iterator[str]:
+    """Lines that end with a line feed, and nothing else: a log may hold what others take for the end of a line."""
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        yield from lines
 
 
 def check_url(url: str) -> str:

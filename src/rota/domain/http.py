@@ -60,7 +60,7 @@ def parse_http_call(payload: Any) -> HttpCall:
         raise BadInputError(words, field=field) from None
     check_url(call.url)
     for name, value in call.headers.items():
-        if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+        if not _HEADER.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("rota-"):
             raise BadInputError(f"{name[:50]!r} is not a header that can be set", field="payload.headers")
         if any((ord(character) < 32 and character != "\t") or ord(character) == 127 for character in value):  # noqa: PLR2004 - control characters
             raise BadInputError(f"the value of {name} has control characters", field="payload.headers")

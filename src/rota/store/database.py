@@ -36,6 +36,7 @@ STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 TRANSIENT_TRIES = 10
 OLDEST_SERVER = 150000
+LISTS_IN_SECOND_COLUMNS = 170000  # see queries/__init__.py
 
 _SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
 _UNAVAILABLE: tuple[type[Exception], ...] = (
@@ -60,13 +61,14 @@ class MissingDayError(DataRejectedError):
 class Statements:
     """Runs statements by name on one connection; what a transaction hands to its body."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, by_id: bool) -> None:
         self._connection = connection
+        self._by_id = by_id
 
     async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
         """All rows of the statement in queries/<name>.sql."""
         with _translated(name):
-            rows: list[Any] = await self._connection.fetch(load(name), *arguments, timeout=timeout)
+            rows: list[Any] = await self._connection.fetch(load(name, by_id=self._by_id), *arguments, timeout=timeout)
             return rows
 
     async def fetch_row(self, name: str, *arguments: Any) -> Any | None:
@@ -83,15 +85,16 @@ class Statements:
 class Database:
     """A pool of connections to one PostgreSQL database."""
 
-    def __init__(self, pool: Any, *, pooled: bool) -> None:
+    def __init__(self, pool: Any, *, pooled: bool, version: int) -> None:
         self._pool = pool
+        self._by_id = version < LISTS_IN_SECOND_COLUMNS
         self.pooled = pooled
 
     @classmethod
     async def connect(cls, url: str, *, size: int = 4, name: str = "rota") -> Database:
         """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError."""
         load_all()
-        pooled = await _check_server(url)
+        pooled, version = await _check_server(url)
         options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
         if pooled:
             options = {"statement_cache_size": 0}
@@ -106,7 +109,7 @@ class Database:
                 reset=_leave_as_it_is,
                 **options,
             )
-        return cls(pool, pooled=pooled)
+        return cls(pool, pooled=pooled, version=version)
 
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
@@ -132,7 +135,7 @@ class Database:
                 async with self._transaction() as statements:
                     return await statements.fetch(name, *arguments, timeout=timeout)
             async with self._connection() as connection:
-                return await Statements(connection).fetch(name, *arguments, timeout=timeout)
+                return await Statements(connection, by_id=self._by_id).fetch(name, *arguments, timeout=timeout)
 
         return await _persist(name, once)
 
@@ -191,7 +194,7 @@ class Database:
             with _translated("transaction"):
                 await connection.execute(_SET_LOCAL if self.pooled else "BEGIN")
                 try:
-                    yield Statements(connection)
+                    yield Statements(connection, by_id=self._by_id)
                 except Exception:
                     # What was cut off (by a time-out, or by the server) is rolled back by its end.
                     with suppress(*_UNAVAILABLE):
@@ -233,8 +236,8 @@ async def _leave_as_it_is(_connection: Any) -> None:
     """No statement of ours leaves session state behind; resetting would cost a round trip each time."""
 
 
-async def _check_server(url: str) -> bool:
-    """Whether a pooler sits in between; refuses servers that are too old and URLs that can't be read."""
+async def _check_server(url: str) -> tuple[bool, int]:
+    """Whether a pooler sits in between, and the server's version; refuses ones that are too old, and bad URLs."""
     try:
         with _translated("connect"):
             connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)
@@ -250,4 +253,4 @@ async def _check_server(url: str) -> bool:
         await connection.close(timeout=CONNECT_SECONDS)
     if version < OLDEST_SERVER:
         raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs 15 or newer.")
-    return bool(pid != connection.get_server_pid())
+    return bool(pid != connection.get_server_pid()), version

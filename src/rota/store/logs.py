@@ -14,6 +14,10 @@ from rota.telemetry import get_logger
 _log = get_logger("logs")
 
 
+# A chunk by its key, as searches walk them: (run id, claim, number).
+Place = tuple[UUID, int, int]
+
+
 class StoredChunk(NamedTuple):
     """Lines of one attempt; `number` counts from 0."""
 
@@ -94,8 +98,10 @@ class Logs:
         )
 
     async def search(
-        self, namespace: str, first: UUID, before: UUID, text: str, *, chunks: int
-    ) -> tuple[list[Any], UUID | None]:
-        """Chunks that contain the text among so many of the latest, and the run the look came to (None: all)."""
-        rows = await self._database.fetch("search_logs", namespace, first, before, text.lower(), chunks)
-        return [row for row in rows if row["run_id"] is not None], rows[0]["reached"]
+        self, namespace: str, first: UUID, place: Place, text: str, chunks: int
+    ) -> tuple[list[Any], Place | None]:
+        """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
+        rows = await self._database.fetch("search_logs", namespace, first, *place, text.lower(), chunks)
+        found = [row for row in rows if row["found"]]
+        last = rows[-1] if len(rows) and rows[-1]["last"] else None
+        return found, None if last is None else (last["run_id"], last["claim"], last["number"])

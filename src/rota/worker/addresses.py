@@ -30,6 +30,19 @@ _NEVER = tuple(
         "255.255.255.255/32",
     )
 )
+# Special networks that the standard library takes for public ones, or that only lead to IPv4 inside IPv6.
+_NOT_PUBLIC = tuple(
+    ip_network(text)
+    for text in (
+        "fec0::/10",
+        "::/96",
+        "::ffff:0:0:0/96",
+        "5f00::/16",
+        "3fff::/20",
+        "192.88.99.0/24",
+        "192.0.0.0/24",
+    )
+)
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 
 
@@ -49,7 +62,8 @@ class AddressGuard:
         for meant in _meanings(address):
             if any(meant in network for network in _NEVER) or meant.is_multicast:
                 raise ForbiddenAddressError(f"{text} is an address that no HTTP job may call")
-            if not meant.is_global and not any(meant in network for network in self._allowed):
+            public = meant.is_global and not any(meant in network for network in _NOT_PUBLIC)
+            if not public and not any(meant in network for network in self._allowed):
                 raise ForbiddenAddressError(
                     f"{text} is a private address; this worker does not call those that ROTA_HTTP_ALLOW does not name"
                 )

@@ -12,18 +12,35 @@ import queue
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.worker.context import Context, Final, Snooze
 from rota.worker.executing import describe
 from rota.worker.logs import capture_output, current
-from rota.worker.messages import HEADER_BYTES, LARGEST_FRAME, Done, FromChild, Output, Run, Stop, Told, frame, to_child
+from rota.worker.messages import (
+    HEADER_BYTES,
+    LARGEST_FRAME,
+    Begun,
+    Done,
+    FromChild,
+    Output,
+    Run,
+    Stop,
+    Told,
+    frame,
+    to_child,
+)
 from rota.worker.runners.function import Call, TaskEscapedError
+
+PIECE_CHARACTERS = 64 * 1024
+LISTENER = "rota-listener"
 
 
 class Child:
@@ -37,13 +54,15 @@ class Child:
         self._task: asyncio.Task[Any] | None = None
         self._runner = asyncio.Runner()
         self._calls: dict[tuple[str, str], Call] = {}
+        self._stopped: int | None = None
 
     def serve(self) -> None:
         """Until the worker hangs up."""
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._listen, name=LISTENER, daemon=True).start()
         while True:
             wanted = self._wanted.get()
             done = self._run(wanted)
+            done.spent |= _has_threads()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()
@@ -56,13 +75,19 @@ class Child:
 
     # What the context of the function turns to
 
-    def begin(self, _claim: Claim) -> None:
-        """Its time is kept by the worker."""
+    def begin(self, claim: Claim) -> float | None:
+        """Its time is kept by the worker; here it is only told."""
+        timeout = decode_options(claim.options).timeout_seconds
+        return None if timeout is None else time.time() + timeout
 
     def changed(self, context: Context) -> None:
         """Passed on at once."""
         if said := context.take_said():
             self.send(Told(*said))
+
+    def mask(self, text: str) -> str:
+        """Done by the worker."""
+        return text
 
     def open_log(self, _claim: Claim) -> Child:
         """Its lines go over the socket."""
@@ -70,11 +95,14 @@ class Child:
 
     def write(self, stream: str, text: str) -> None:
         """Whole lines."""
-        self.send(Output(stream, text.encode("utf-8", "replace"), whole=True))
+        for first in range(0, len(text), PIECE_CHARACTERS):
+            piece = text[first : first + PIECE_CHARACTERS]
+            self.send(Output(stream, piece.encode("utf-8", "replace"), whole=True))
 
     def feed(self, stream: str, data: bytes) -> None:
         """Output as it came."""
-        self.send(Output(stream, data, whole=False))
+        for first in range(0, len(data), PIECE_CHARACTERS):
+            self.send(Output(stream, data[first : first + PIECE_CHARACTERS], whole=False))
 
     def close(self) -> None:
         """The worker closes the log."""
@@ -88,21 +116,27 @@ class Child:
                 if isinstance(message, Run):
                     self._wanted.put(message)
                 elif isinstance(message, Stop):
-                    self._stop()
+                    self._stop(message.claim)
         finally:
             os._exit(0)  # the worker has gone: nobody waits for what this function does
 
-    def _stop(self) -> None:
-        if context := self._context:
+    def _stop(self, claim: int) -> None:
+        self._stopped = claim  # first: whoever begins it now sees this, or is seen below
+        context, task = self._context, self._task
+        if context and context.claim.number == claim:
             context.ask_to_stop()
-        if task := self._task:
-            self._runner.get_loop().call_soon_threadsafe(task.cancel)
+            if task:
+                self._runner.get_loop().call_soon_threadsafe(task.cancel)
 
     def _run(self, wanted: Run) -> Done:
-        context = _ChildContext(wanted.claim, wanted.deadline)
+        context = _ChildContext(wanted.claim)
         context.host = self
         context.secrets = wanted.secrets
         self._context = context
+        if self._stopped == wanted.claim.number:
+            return Done(stopped=True, noticed=True)
+        self.send(Begun())
+        context.begin()
         token = current.set(context)
         try:
             call = self._call(wanted)
@@ -121,6 +155,8 @@ class Child:
 
     async def _awaited(self, call: Call, arguments: dict[str, Any]) -> Any:
         self._task = asyncio.current_task()
+        if self._context and self._stopped == self._context.claim.number:
+            raise asyncio.CancelledError
         return await call.function(**arguments)
 
     def _call(self, wanted: Run) -> Call:
@@ -135,14 +171,16 @@ class _ChildContext(Context):
 
     __slots__ = ()
 
-    def __init__(self, claim: Claim, deadline: float | None) -> None:
-        super().__init__(claim)
-        self._deadline = deadline
-
     def progress(self, share: float, message: str | None = None) -> None:
         super().progress(share, message)
         if self.host:
             self.host.changed(self)
+
+
+def _has_threads() -> bool:
+    """Whether a function left threads behind: they would go on, and write into the log of the next run."""
+    ours = (threading.main_thread().name, LISTENER)
+    return any(thread.name not in ours and not thread.name.startswith("asyncio_") for thread in threading.enumerate())
 
 
 def find_function(module: str, name: str) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -17,8 +18,10 @@ from rota.domain.text import clean_text
 
 MESSAGE_LIMIT = 500
 CHECKPOINT_LIMIT_BYTES = 64 * 1024
+LONGEST_SNOOZE_SECONDS = 366 * 86400.0
 _NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 _logger = logging.getLogger("rota.task")
+_opening = threading.Lock()
 
 
 class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no such customer")
@@ -35,8 +38,8 @@ class Snooze:
     __slots__ = ("seconds",)
 
     def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"a snooze must be a number of seconds from 0 up, not {seconds!r}")
+        if not 0 <= seconds <= LONGEST_SNOOZE_SECONDS:
+            raise ValueError(f"a snooze must be a number of seconds from 0 to a year, not {seconds!r}")
         self.seconds = float(seconds)
 
 
@@ -72,6 +75,9 @@ class Host(Protocol):
 
     def open_log(self, claim: Claim) -> RunWriter:
         """The first line is about to be written."""
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
 
 
 class Context:
@@ -164,7 +170,7 @@ class Context:
     def progress(self, share: float, message: str | None = None) -> None:
         """Says how far it is, from 0 to 1; written with the next heartbeat."""
         self._progress = min(1.0, max(0.0, share))
-        self._message = clean_text(str(message))[:MESSAGE_LIMIT] if message else None
+        self._message = self.mask(clean_text(str(message)))[:MESSAGE_LIMIT] if message else None
         self._changed = True
 
     def checkpoint(self, value: Any) -> None:
@@ -183,17 +189,17 @@ class Context:
 
     def write(self, stream: str, text: str) -> None:
         """For runners and the log handler: whole lines for the run's log."""
-        if self._writer is None and self.host:
-            self._writer = self.host.open_log(self._claim)
-        if self._writer is not None:
-            self._writer.write(stream, text)
+        if writer := self._opened():
+            writer.write(stream, text)
 
     def feed(self, stream: str, data: bytes) -> None:
         """For runners: output as it came."""
-        if self._writer is None and self.host:
-            self._writer = self.host.open_log(self._claim)
-        if self._writer is not None:
-            self._writer.feed(stream, data)
+        if writer := self._opened():
+            writer.feed(stream, data)
+
+    def mask(self, text: str) -> str:
+        """For runners: the text without secrets; before anything is cut off it."""
+        return self.host.mask(text) if self.host else text
 
     def begin(self) -> None:
         """For runners: the work begins now; its time counts from here."""
@@ -218,12 +224,20 @@ class Context:
 
     def take_in(self, said: Said) -> None:
         """For the worker: what the task said in another process."""
-        self._progress, self._message = said.progress, said.message
+        self._progress = said.progress
+        self._message = self.mask(said.message) if said.message else None
         if said.checkpoint is not None:
             self._checkpoint = said.checkpoint
         self._changed = True
         if said.checkpoint is not None and self.host:
             self.host.changed(self)
+
+    def _opened(self) -> RunWriter | None:
+        if self._writer is None and self.host:
+            with _opening:  # two threads of one task may write its first lines at once
+                if self._writer is None:
+                    self._writer = self.host.open_log(self._claim)
+        return self._writer
 
     @property
     def has_timeout(self) -> bool:

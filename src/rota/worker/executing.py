@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -82,6 +83,8 @@ class Executor:
         on_change: Callable[[Context], None] | None = None,
     ) -> None:
         self.running: dict[ClaimKey, Attempt] = {}
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.given_up = 0  # attempts that were told as stopped, but may still be running
         self._runners = runners
         self._clock = clock
@@ -99,7 +102,7 @@ class Executor:
         """Starts an attempt now."""
         attempt = Attempt(claim, self._clock.now(), self._monotonic())
         self.running[claim.run_id, claim.number] = attempt
-        attempt.task = asyncio.get_running_loop().create_task(self._execute(attempt))
+        attempt.task = self._loop.create_task(self._execute(attempt))
 
     def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
         """Asks an attempt to stop; the first reason stands. `within` so many seconds it must be gone."""
@@ -150,14 +153,21 @@ class Executor:
     # What a context turns to
 
     def begin(self, claim: Claim) -> float | None:
-        """The clock of its timeout, if it has one, starts now."""
+        """The clock of its timeout, if it has one, starts now. May be called from a thread."""
         timeout = decode_options(claim.options).timeout_seconds
         attempt = self.running.get((claim.run_id, claim.number))
         if timeout is None or attempt is None:
             return None
         attempt.started = self._clock.now()
-        self._later(attempt, timeout, lambda late: self.stop(late, Outcome.timed_out))
+        if threading.get_ident() == self._thread:
+            self._limit(attempt, timeout)
+        else:
+            self._loop.call_soon_threadsafe(self._limit, attempt, timeout)
         return attempt.started + timeout
+
+    def mask(self, text: str) -> str:
+        """May be called from a thread."""
+        return self._mask(text)
 
     def changed(self, context: Context) -> None:
         """May be called from a thread."""
@@ -170,8 +180,12 @@ class Executor:
             claim, limit_bytes=self._log_limit, mask=self._mask, now=self._clock.now, on_lines=self._logs.note
         )
 
+    def _limit(self, attempt: Attempt, timeout: float) -> None:
+        if attempt.key in self.running:
+            self._later(attempt, timeout, lambda late: self.stop(late, Outcome.timed_out))
+
     def _later(self, attempt: Attempt, seconds: float, do: Callable[[Attempt], None]) -> None:
-        timer = asyncio.get_running_loop().call_later(seconds, do, attempt)
+        timer = self._loop.call_later(seconds, do, attempt)
         attempt.timers = [*(attempt.timers or ()), timer]
 
     def _give_up(self, attempt: Attempt) -> None:
@@ -255,8 +269,7 @@ class Executor:
         return _STOP_WORDS[attempt.stop_as or Outcome.cancelled]
 
     def _describe(self, problem: BaseException) -> tuple[str, str]:
-        error, trace = describe(problem)
-        return self._mask(error), self._mask(trace)
+        return describe(problem, self._mask)
 
 
 _STOP_WORDS = {
@@ -275,20 +288,20 @@ class RemoteError(Exception):
         self.trace = trace
 
 
-def describe(problem: BaseException) -> tuple[str, str]:
-    """An error and its traceback in words, without the frames of ours that led to it."""
+def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[str, str]:
+    """An error and its traceback in words, without the frames of ours that led to it, and without secrets."""
     if isinstance(problem, RemoteError):
-        return problem.error, problem.trace
+        return mask(problem.error)[:ERROR_LIMIT], mask(problem.trace)[-ERROR_LIMIT:]
     try:
         words = str(problem) or "no message"
         frames = problem.__traceback__
         while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
             frames = frames.tb_next  # how the worker came to call it is nobody's concern
         trace = "".join(traceback.format_exception(type(problem), problem, frames))
-    except Exception:  # noqa: BLE001 - an error that can't even be told is told as that
+    except BaseException:  # noqa: BLE001 - an error that can't even be told is told as that
         words, trace = "an error whose text can't be had", ""
     error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
-    return clean_text(error)[:ERROR_LIMIT], clean_text(trace)[-ERROR_LIMIT:]
+    return mask(clean_text(error))[:ERROR_LIMIT], mask(clean_text(trace))[-ERROR_LIMIT:]
 
 
 def _is_ours(file: str) -> bool:

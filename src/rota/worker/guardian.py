@@ -30,6 +30,7 @@ from collections.abc import Iterator
 LINUX = sys.platform == "linux"
 SWEEP_PAUSE_SECONDS = 0.01
 GIVE_UP_SECONDS = 5.0
+EMPTY_LOOKS = 2
 LONGEST_WAIT_SECONDS = 3600.0
 FAILED_TO_START = 127
 _MEANT_FOR_THE_COMMAND = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -129,30 +130,48 @@ def _has_ended(command: int) -> bool:
 
 
 def _kill_all(command: int) -> int:
-    """Ends what is left of the command and of everything it started; returns the command's exit code."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while time.monotonic() < deadline:
-        _signal_group(command, signal.SIGKILL)
-        others = [pid for pid, running in _descendants() if running]
-        for pid in others:
-            _signal(pid, signal.SIGKILL)
-        if _has_ended(command) and not others:
-            break
+    """Ends what is left of the command and of everything it started; returns the command's exit code.
+
+    Whatever is left has a chain of parents up to us: it is over when we have no child any more, and not when one look
+    finds nothing, since who forks and ends meanwhile is in no look.
+    """
+    code: int | None = None
+    while True:
+        if code is None:
+            _signal_group(command, signal.SIGKILL)
+        for pid, running in list(_descendants()):
+            if running:
+                _signal(pid, signal.SIGKILL)
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == command:
+                    code = os.waitstatus_to_exitcode(ended[1])
+        except ChildProcessError:
+            return -signal.SIGKILL if code is None else code
         time.sleep(SWEEP_PAUSE_SECONDS)
-    return os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
 
 
 def _kill_others(command: int) -> None:
     """Ends what the command started and left running; the command itself goes on."""
+    empty_looks = 0
     deadline = time.monotonic() + GIVE_UP_SECONDS
-    while time.monotonic() < deadline:
+    while empty_looks < EMPTY_LOOKS and time.monotonic() < deadline:
         others = [pid for pid, running in _descendants() if running and pid != command]
-        if not others:
-            break
         for pid in others:
             _signal(pid, signal.SIGKILL)
-        time.sleep(SWEEP_PAUSE_SECONDS)
-    _take_in_orphans(command)
+        _take_in_orphans(command)
+        empty_looks = 0 if others or _children() - {command} else empty_looks + 1
+        if others:
+            time.sleep(SWEEP_PAUSE_SECONDS)
+
+
+def _children() -> set[int]:
+    """Our own children, where the system tells."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123 - pathlib takes long to import
+            return {int(pid) for pid in file.read().split()}
+    except OSError:
+        return set()
 
 
 def _take_in_orphans(command: int) -> None:

@@ -28,6 +28,7 @@ FLUSH_SECONDS = 0.25
 CHUNK_BYTES = 64 * 1024
 LINE_CHARACTERS = 16 * 1024
 TAIL_BYTES = 32 * 1024
+PIECE_BYTES = 8 * 1024
 LOG = "log"
 _log = get_logger("logs")
 
@@ -83,40 +84,46 @@ class RunLog:
     def write(self, stream: str, text: str) -> None:
         """Whole lines, from a logger."""
         with self._lock:
-            if self._is_full:
-                self._keep_tail(stream, text.encode("utf-8", "replace") + b"\n")
-                return
-            for line in text.splitlines() or [""]:
+            lines = text.removesuffix("\n").split("\n")
+            for number, line in enumerate(lines):
+                if self._is_full:
+                    self._keep_tail(stream, "\n".join(lines[number:]).encode("utf-8", "replace") + b"\n")
+                    return
                 self._add(stream, line)
 
     def feed(self, stream: str, data: bytes) -> None:
         """Output as it came; a line is taken when it is whole, or too long to wait for its end."""
         with self._lock:
-            if self._is_full:
-                self._keep_tail(stream, data)
-                return
-            decoder = self._decoders.get(stream)
-            if decoder is None:
-                decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
-            *lines, rest = (self._partial.get(stream, "") + decoder.decode(data)).split("\n")
-            for line in lines:
-                self._add(stream, line)
-            while len(rest) > LINE_CHARACTERS + self._mask.longest:
-                # Masked before it is cut: a secret across the cut would be in neither part.
-                rest = self._mask(rest)
-                self._add(stream, rest[:LINE_CHARACTERS])
-                rest = rest[LINE_CHARACTERS:]
-            self._partial[stream] = rest
+            for first in range(0, len(data), PIECE_BYTES):
+                if self._is_full:
+                    self._keep_tail(stream, data[first:])
+                    return
+                self._feed(stream, data[first : first + PIECE_BYTES])
+
+    def _feed(self, stream: str, data: bytes) -> None:
+        decoder = self._decoders.get(stream)
+        if decoder is None:
+            decoder = self._decoders[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        *lines, rest = (self._partial.get(stream, "") + decoder.decode(data)).split("\n")
+        for line in lines:
+            self._add(stream, line)
+        if len(rest) > LINE_CHARACTERS + self._mask.longest:
+            # Masked before it is cut: a secret across the cut would be in neither part.
+            rest = self._mask(rest)
+            cut = (len(rest) - self._mask.longest) // LINE_CHARACTERS * LINE_CHARACTERS
+            self._add(stream, rest[:cut])
+            rest = rest[cut:]
+        self._partial[stream] = rest
 
     def close(self) -> None:
         """The attempt has ended; what a function that was given up still writes is not kept."""
         with self._lock:
             if self._closed:
                 return
-            for stream, rest in self._partial.items():
+            for stream, rest in list(self._partial.items()):
                 if rest:
                     self._add(stream, rest)
-            if self._is_full:
+            if self._tails:
                 self._add_tails()
             self._closed = True
         self._on_lines(self)
@@ -158,25 +165,39 @@ class RunLog:
             return
         # Of a line that was written over (a progress bar) the last state is of interest.
         shown = self._mask(clean_text(line.rstrip("\r").rpartition("\r")[2]))
-        whole = f"{_stamp(self._now())} {stream} {shown}\n"
-        self._lines.append(whole)
-        self._size += len(whole)
-        if len(self._lines) == 1:
-            self._on_lines(self)
+        for first in range(0, len(shown) or 1, LINE_CHARACTERS):
+            whole = f"{_stamp(self._now())} {stream} {shown[first : first + LINE_CHARACTERS]}\n"
+            self._lines.append(whole)
+            self._size += len(whole)
+        if self._size >= self._limit and not self._tails:
+            # What was half a line goes on in the tail, so that a secret is found that begins here and ends there.
+            self._tails = {name: rest.encode("utf-8", "replace") for name, rest in self._partial.items() if rest}
+            self._partial.clear()
+        self._on_lines(self)
 
     def _keep_tail(self, stream: str, data: bytes) -> None:
         self._left_out += len(data)
-        self._tails[stream] = (self._tails.get(stream, b"") + data)[-TAIL_BYTES:]
+        kept = TAIL_BYTES + 4 * self._mask.longest
+        self._tails[stream] = (self._tails.get(stream, b"") + data[-kept:])[-kept:]
 
     def _add_tails(self) -> None:
-        kept = sum(map(len, self._tails.values()))
-        left_out = self._left_out - kept
-        if left_out > 0:
+        tails = {stream: self._tail_lines(data) for stream, data in self._tails.items()}
+        kept = sum(len(line) + 1 for lines in tails.values() for line in lines)
+        if self._left_out > kept:
+            left_out = self._left_out - kept
             self._add("rota", f"[… {left_out:,} bytes are left out here: a log is cut at {self._limit:,} bytes …]")
-        for stream, data in self._tails.items():
-            text = self._mask(data.decode("utf-8", "replace"))
-            for line in text.removesuffix("\n").split("\n"):
+        for stream, lines in tails.items():
+            for line in lines:
                 self._add(stream, line)
+
+    def _tail_lines(self, data: bytes) -> list[str]:
+        """Masked first; then what may be the rest of a secret, or of a line, is cut off."""
+        text = self._mask(data.decode("utf-8", "replace"))
+        if len(data) >= TAIL_BYTES + 4 * self._mask.longest:
+            text = text[self._mask.longest :][-TAIL_BYTES:]
+            _, found, rest = text.partition("\n")
+            text = rest if found else text
+        return text.removesuffix("\n").split("\n")
 
 
 class LogWriter:
@@ -185,6 +206,7 @@ class LogWriter:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._open: dict[ClaimKey, RunLog] = {}
+        self._under_way: set[ClaimKey] = set()
         self._some = asyncio.Event()
         self._sending = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -212,7 +234,7 @@ class LogWriter:
 
     async def send_of(self, keys: Iterable[ClaimKey]) -> None:
         """Sends what these attempts still have; raises DatabaseUnavailableError when that is not known to be done."""
-        if wanted := [key for key in keys if key in self._open]:
+        if wanted := [key for key in keys if key in self._open or key in self._under_way]:
             await self._send(wanted)
 
     async def _send(self, keys: list[ClaimKey]) -> None:
@@ -221,12 +243,15 @@ class LogWriter:
             chunks = [chunk for _, portion in portions for chunk in portion]
             if not chunks:
                 return
+            self._under_way = {log.key for log, _ in portions}
             try:
                 await self._broker.write_logs(chunks)
             except BaseException:
                 for log, _ in portions:
                     self._open[log.key] = log
                 raise
+            finally:
+                self._under_way = set()
             for log, portion in portions:
                 log.sent(len(portion))
 

@@ -20,12 +20,17 @@ class Run(msgspec.Struct, tag=True):
     name: str
     payload: bytes | None
     claim: Claim
-    deadline: float | None
     secrets: Mapping[str, str]
 
 
 class Stop(msgspec.Struct, tag=True):
-    """Stop what you run."""
+    """Stop the run of this claim, or don't begin it."""
+
+    claim: int
+
+
+class Begun(msgspec.Struct, tag=True):
+    """The function is about to be called."""
 
 
 class Output(msgspec.Struct, tag=True):
@@ -61,7 +66,7 @@ class Done(msgspec.Struct, tag=True):
 
 
 ToChild = Run | Stop
-FromChild = Output | Told | Done
+FromChild = Begun | Output | Told | Done
 _encoder = msgspec.msgpack.Encoder()
 to_child = msgspec.msgpack.Decoder(ToChild)
 from_child = msgspec.msgpack.Decoder(FromChild)

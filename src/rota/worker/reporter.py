@@ -101,5 +101,7 @@ class Reporter:
 def _without_data(report: Report, reason: str) -> Report:
     """What can't be stored is a failure of the run, told in words that can."""
     error = f"the outcome ({report.outcome}) could not be stored: {clean_text(reason)}"
-    outcome = Outcome.failed if report.outcome is Outcome.success else report.outcome
-    return msgspec.structs.replace(report, outcome=outcome, result=None, error=error, traceback=None)
+    outcome = Outcome.failed if report.outcome in (Outcome.success, Outcome.snoozed) else report.outcome
+    return msgspec.structs.replace(
+        report, outcome=outcome, result=None, error=error, traceback=None, checkpoint=None, snooze_seconds=0.0
+    )

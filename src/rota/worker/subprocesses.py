@@ -13,12 +13,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from rota.worker import guardian
 
 READ_BYTES = 64 * 1024
+MOST_READS = 32  # a pipe holds 64 KiB, or a megabyte where somebody asked for it
+READ_BY_US = 3
+STARTERS = 2
+FORCE_SECONDS = 8.0
 OUT, ERR = "stdout", "stderr"
 _GUARDIAN = [sys.executable, "-I", "-S", guardian.__file__]
 
@@ -31,6 +36,8 @@ class Subprocesses:
     def __init__(self) -> None:
         self._until = math.inf
         self._running: set[Guarded] = set()
+        # Starting one takes some milliseconds: many that are due together must not stop the event loop.
+        self._starters = ThreadPoolExecutor(max_workers=STARTERS, thread_name_prefix="rota-start")
 
     def put_off(self, until: float) -> None:
         """The lease was kept: they may go on until then, on the monotonic clock."""
@@ -51,8 +58,22 @@ class Subprocesses:
     ) -> Guarded:
         """Starts a command with `given` as its standard input; `output` gets everything it writes, by stream."""
         process = Guarded(output, self._running.discard)
-        process.start(command, environment, given, directory, keep, memory_bytes, self._until)
+        starting = asyncio.ensure_future(
+            process.start(self._starters, command, environment, given, directory, keep, memory_bytes, self._until)
+        )
         self._running.add(process)
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(OSError, subprocess.SubprocessError):
+                await starting
+                process.kill()
+                await process.ended.wait()
+            raise
+        except BaseException:
+            self._running.discard(process)
+            raise
+        process.put_off(self._until)  # it may have been put off while it was being started
         return process
 
 
@@ -70,9 +91,12 @@ class Guarded:
         self._streams: dict[int, str] = {}
         self._heard = b""
         self._pid: int | None = None
+        self._control = -1
+        self._forcing: asyncio.TimerHandle | None = None
 
-    def start(
+    async def start(
         self,
+        starters: ThreadPoolExecutor,
         command: Sequence[str],
         environment: Mapping[str, str],
         given: bytes,
@@ -82,40 +106,39 @@ class Guarded:
         until: float,
     ) -> None:
         """Forks; the pipes are read from now on."""
-        control_read, self._control = os.pipe()
-        self._status, status_write = os.pipe()
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        in_read, self._input = os.pipe()
-        arguments = [
-            *_GUARDIAN,
-            str(control_read),
-            str(status_write),
-            ",".join(map(str, keep)),
-            str(memory_bytes),
-            str(until),
-            *command,
-        ]
+        theirs: list[int] = []
+        ours: list[int] = []
         try:
-            self._process = subprocess.Popen(
-                arguments,
-                stdin=in_read,
-                stdout=out_write,
-                stderr=err_write,
-                pass_fds=(control_read, status_write, *keep),
-                cwd=directory,
-                env=dict(environment),
-                start_new_session=True,
+            for number in range(5):
+                reads, writes = os.pipe()
+                # We read what it writes, status and output, and write control and input.
+                ours.append(reads if number < READ_BY_US else writes)
+                theirs.append(writes if number < READ_BY_US else reads)
+            status, out, err, control, standard_input = theirs
+            fixed = (control, status, ",".join(map(str, keep)), memory_bytes, until)
+            self._process = await self._loop.run_in_executor(
+                starters,
+                lambda: subprocess.Popen(
+                    [*_GUARDIAN, *map(str, fixed), *command],
+                    stdin=standard_input,
+                    stdout=out,
+                    stderr=err,
+                    pass_fds=(control, status, *keep),
+                    cwd=directory,
+                    env=dict(environment),
+                    start_new_session=True,
+                ),
             )
         except BaseException:
-            for number in (self._control, self._status, out_read, err_read, self._input):
+            for number in ours:
                 os.close(number)
             raise
         finally:
-            for number in (control_read, status_write, out_write, err_write, in_read):
+            for number in theirs:
                 os.close(number)
+        self._status, out_read, err_read, self._control, self._input = ours
         self._streams = {out_read: OUT, err_read: ERR}
-        for number in (self._status, self._input, self._control, *self._streams):
+        for number in ours:
             os.set_blocking(number, False)
         for number in self._streams:
             self._loop.add_reader(number, self._read, number)
@@ -132,8 +155,10 @@ class Guarded:
         self._tell("term")
 
     def kill(self) -> None:
-        """Ends it, and everything it started, at once."""
+        """Ends it, and everything it started, at once. A guardian that does not obey (it was stopped) is killed."""
         self._tell("kill")
+        if self._forcing is None:
+            self._forcing = self._loop.call_later(FORCE_SECONDS, self._force)
 
     async def stop(self, grace_seconds: float) -> None:
         """Asks, waits, kills; returns when nothing of it is left."""
@@ -153,15 +178,16 @@ class Guarded:
         await self._swept  # also done when everything has ended
 
     def read_all(self) -> None:
-        """Takes in what it has written so far."""
+        """Takes in what it has written so far: what is in the pipes, which is limited."""
         for number in list(self._streams):
-            while self._read(number):
-                continue
+            for _ in range(MOST_READS):
+                if not self._read(number):
+                    break
 
     def _tell(self, words: str) -> None:
         # Full or broken: the guardian has ended, or has not been scheduled for a very long time.
         with suppress(BrokenPipeError, BlockingIOError):
-            if not self.ended.is_set():
+            if not self.ended.is_set() and self._control >= 0:
                 os.write(self._control, words.encode() + b"\n")
 
     def _give(self) -> None:
@@ -215,6 +241,10 @@ class Guarded:
         if not data:
             self._end()
 
+    def _force(self) -> None:
+        if not self.ended.is_set():
+            self._process.kill()  # its command dies with it
+
     def _end(self) -> None:
         """The guardian has gone: everything has ended; or somebody killed it, and we do its work as well as we can."""
         if self.code is None:
@@ -230,6 +260,8 @@ class Guarded:
         self._close_input()
         os.close(self._status)
         os.close(self._control)
+        if self._forcing:
+            self._forcing.cancel()
         self._process.wait()  # it has closed its pipes, so it is at its end
         self.ended.set()
         self._on_end(self)

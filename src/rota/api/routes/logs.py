@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -13,20 +14,22 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from rota.api.operations import Call, Operation, json_response
-from rota.api.paging import PAGE_PARAMETERS, read_cursor, read_limit, read_moment
+from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
 from rota.api.schemas import LogLine, LogList, LogUrl
 from rota.api.services import Services
 from rota.api.tailing import Chunk
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
 from rota.errors import BadInputError, ConflictError, NotFoundError
+from rota.store.logs import Place
 from rota.store.runs import FIRST_ID
 
-MOST_CHUNKS = 10_000
+CHUNKS_PER_READ = 2000
 CHUNKS_PER_SEARCH = 500
 SEARCH_SECONDS = 2.0
 LONGEST_SEARCH = 200
 URL_VALID = timedelta(minutes=15)
 BEAT_SECONDS = 10.0
+_PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
 _SWITCHES = {"true": True, "false": False}
 _encoder = msgspec.json.Encoder()
 
@@ -57,20 +60,28 @@ async def search_logs(services: Services, call: Call) -> LogList:
     limit = read_limit(call.query)
     start, end = read_moment(call.query, "startTime"), read_moment(call.query, "endTime")
     first = floor_id(start) if start else FIRST_ID
-    before = min(read_cursor(call.query), floor_id(end or services.now + timedelta(days=1)))
+    place: Place | None = _read_place(call.query.get("cursor"), floor_id(end or services.now + timedelta(days=1)))
     found: list[LogLine] = []
     deadline = time.monotonic() + SEARCH_SECONDS
-    reached: UUID | None = before
-    while reached is not None and len(found) < limit and time.monotonic() < deadline:
-        rows, reached = await services.logs.search(
-            call.caller.namespace, first, reached, text, chunks=CHUNKS_PER_SEARCH
-        )
+    while place is not None and len(found) < limit and time.monotonic() < deadline:
+        rows, reached = await services.logs.search(call.caller.namespace, first, place, text, CHUNKS_PER_SEARCH)
+        place = reached
         for row in rows:
-            if len(found) >= limit and show_run(row["run_id"]) != found[-1].run_id:
-                # A page ends with a whole run: the next one begins below it.
-                return LogList(items=found, next_cursor=UUID(hex=found[-1].run_id[4:]).hex)
             found += [line for line in _lines(row) if text.lower() in line.text.lower()]
-    return LogList(items=found, next_cursor=reached.hex if reached else None)
+            if len(found) >= limit:
+                place = (row["run_id"], row["claim"], row["number"])
+                break
+    return LogList(items=found, next_cursor=f"{place[0].hex}.{place[1]}.{place[2]}" if place else None)
+
+
+def _read_place(cursor: str | None, before: UUID) -> Place:
+    """Where a search goes on: below this chunk."""
+    if cursor is None:
+        return (before, -1, -1)
+    match = _PLACE.fullmatch(cursor)
+    if match is None:
+        raise BadInputError("is not a cursor that a list gave", field="cursor")
+    return (UUID(hex=match[1]), int(match[2]), int(match[3]))
 
 
 async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
@@ -80,6 +91,7 @@ async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
     if url:
         return await _signed(services, call.caller.namespace, run_id)
     if follow:
+        services.tail.check_room()
         after = _read_position(call.request.headers.get("last-event-id"))
         events = _events(services, call.caller.namespace, run_id, after)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -90,7 +102,11 @@ async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
 
 async def _whole(services: Services, namespace: str, run_id: UUID) -> bytes:
     """The fresh chunks, and before them what is only in object storage any more."""
-    fresh = await services.logs.of_run(namespace, run_id, limit=MOST_CHUNKS)
+    fresh: list[Any] = []
+    while page := await services.logs.of_run(
+        namespace, run_id, after=fresh[-1]["position"] if fresh else 0, limit=CHUNKS_PER_READ
+    ):
+        fresh += page
     there = {row["claim"] for row in fresh}
     parts = [
         await services.blobs.get_piece(row["blob"], row["first"], row["length"])
@@ -121,7 +137,10 @@ async def _events(services: Services, namespace: str, run_id: UUID, after: int) 
             if isinstance(coming, str):
                 yield _event("end", {"status": coming})
                 return
-            yield b"".join(_event("line", line, coming.position) for line in _chunk_lines(run_id, coming))
+            # The id comes with the last line: who is cut off in the middle gets the whole of it again.
+            lines = _chunk_lines(run_id, coming)
+            ids = [*[None] * (len(lines) - 1), coming.position]
+            yield b"".join(_event("line", line, number) for line, number in zip(lines, ids, strict=False))
 
 
 def _event(kind: str, data: Any, position: int | None = None) -> bytes:
@@ -135,8 +154,10 @@ def _chunk_lines(run_id: UUID, chunk: Chunk) -> list[LogLine]:
 
 def _lines(row: Any) -> list[LogLine]:
     shown = show_run(row["run_id"])
-    lines = []
-    for line in row["body"].splitlines():
+    lines: list[LogLine] = []
+    if not row["body"]:
+        return lines
+    for line in row["body"].removesuffix("\n").split("\n"):
         moment, _, rest = line.partition(" ")
         stream, _, text = rest.partition(" ")
         lines.append(LogLine(run_id=shown, attempt=row["attempt"], time=moment, stream=stream, text=text))
@@ -151,7 +172,7 @@ def _read_switch(call: Call, name: str) -> bool:
 
 
 def _read_position(text: str | None) -> int:
-    return int(text) if text and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004 - a bigint
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else 0  # noqa: PLR2004 - a bigint
 
 
 _LOG_PARAMETERS = {

@@ -39,7 +39,7 @@ class CommandRunner:
         kept = {OUT: b"", ERR: b""}
 
         def output(stream: str, data: bytes) -> None:
-            kept[stream] = (kept[stream] + data)[-KEPT_BYTES:]
+            kept[stream] = (kept[stream] + data)[-2 * KEPT_BYTES :]
             context.feed(stream, data)
 
         context.begin()
@@ -55,7 +55,11 @@ class CommandRunner:
         except asyncio.CancelledError:
             await process.stop(min(self._grace, context.stop_within))
             raise
-        said = {stream: clean_text(data.decode("utf-8", "replace")) for stream, data in kept.items()}
+        # Masked before it is cut: half a secret would be seen.
+        said = {
+            stream: context.mask(clean_text(data.decode("utf-8", "replace")))[-KEPT_BYTES:]
+            for stream, data in kept.items()
+        }
         if process.code or process.problem:
             problem = CommandError(describe_end(name, process, said[ERR]))
             problem.add_note(f"standard output:\n{said[OUT]}\nstandard error:\n{said[ERR]}")

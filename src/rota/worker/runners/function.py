@@ -45,7 +45,7 @@ class FunctionRunner:
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
         # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.
         box: Box = []
-        future = self._threads.submit(copy_context().run, _call, function, arguments, box, _begins(context))
+        future = self._threads.submit(copy_context().run, _call, function, arguments, box, context)
         self.stuck.add(future)
         future.add_done_callback(self.stuck.discard)
         waiting = asyncio.wrap_future(future)
@@ -70,23 +70,10 @@ class FunctionRunner:
             del problem
 
 
-def _begins(context: Context) -> Callable[[], None] | None:
-    """The time of a function counts from when it has a thread, not from when it waits for one."""
-    if not context.has_timeout:
-        return None
-    loop = asyncio.get_running_loop()
-
-    def begin() -> None:
-        loop.call_soon_threadsafe(context.begin)
-
-    return begin
-
-
-def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, begin: Callable[[], None] | None) -> None:
+def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, context: Context) -> None:
     """Runs in the thread. What it raises comes back as a value: some exceptions can't pass through a future."""
     try:
-        if begin:
-            begin()
+        context.begin()  # its time counts from when it has a thread, not from when it waits for one
         box.append((function(**arguments), None))
     except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to whoever waits
         box.append((None, problem))

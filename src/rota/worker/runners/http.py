@@ -56,7 +56,7 @@ class HttpRunner:
         began = time.monotonic()
         try:
             async with asyncio.timeout(None if context.deadline else LONGEST_SECONDS):
-                answer = await self._follow(call, _headers(call, context))
+                answer = await self._follow(call, _headers(call, context), context)
         except TimeoutError:
             raise HttpError(f"{call.verb} {_shown(call.url)} was not answered within {LONGEST_SECONDS:g} s") from None
         answer["seconds"] = round(time.monotonic() - began, 3)
@@ -71,7 +71,7 @@ class HttpRunner:
         if self._session:
             await self._session.close()
 
-    async def _follow(self, call: HttpCall, headers: dict[str, str]) -> dict[str, Any]:
+    async def _follow(self, call: HttpCall, headers: dict[str, str], context: Context) -> dict[str, Any]:
         url, method = call.url, call.verb
         body: bytes | None = None
         if call.body is not UNSET:
@@ -79,7 +79,7 @@ class HttpRunner:
         elif call.json is not UNSET:
             body = msgspec.json.encode(call.json)
         for left in reversed(range(call.max_redirects + 1)):
-            answer, target = await self._request(method, url, headers, body)
+            answer, target = await self._request(method, url, headers, body, context)
             if target is None or not call.follow_redirects:
                 return answer
             if not left:
@@ -95,13 +95,13 @@ class HttpRunner:
         raise AssertionError("unreachable")
 
     async def _request(
-        self, method: str, url: str, headers: dict[str, str], body: bytes | None
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, context: Context
     ) -> tuple[dict[str, Any], str | None]:
         session = self._open()
         try:
             async with session.request(method, URL(url), headers=headers, data=body, allow_redirects=False) as response:
                 target = response.headers.get("Location") if response.status in _REDIRECTS else None
-                return await _read(response, url), target
+                return await _read(response, url, context), target
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, ForbiddenAddressError) or "ROTA_HTTP_ALLOW" in str(error):
                 raise Final(f"{_shown(url)}: {error.os_error}") from None
@@ -123,17 +123,17 @@ class HttpRunner:
         return self._session
 
 
-async def _read(response: aiohttp.ClientResponse, url: str) -> dict[str, Any]:
+async def _read(response: aiohttp.ClientResponse, url: str, context: Context) -> dict[str, Any]:
     data = b""
-    while len(data) <= BODY_LIMIT_BYTES and (some := await response.content.read(READ_BYTES)):
+    while len(data) <= BODY_LIMIT_BYTES + READ_BYTES and (some := await response.content.read(READ_BYTES)):
         data += some
     cut = len(data) > BODY_LIMIT_BYTES
-    data = data[:BODY_LIMIT_BYTES]
     answer: dict[str, Any] = {"status": response.status, "url": _shown(url), "headers": _few(response)}
     try:
-        answer["body"] = clean_text(data.decode("utf-8", "ignore" if cut else "strict"))
+        text = context.mask(clean_text(data.decode("utf-8", "ignore" if cut else "strict")))
+        answer["body"] = text[:BODY_LIMIT_BYTES] if cut else text
     except UnicodeDecodeError:
-        answer["bodyBase64"] = base64.b64encode(data).decode()
+        answer["bodyBase64"] = base64.b64encode(data[:BODY_LIMIT_BYTES]).decode()
     if cut:
         answer["cut"] = True
         response.close()

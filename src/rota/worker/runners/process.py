@@ -17,15 +17,28 @@ from typing import Any
 import msgspec
 
 from rota.errors import SetupError
+from rota.telemetry import get_logger
 from rota.worker.context import Context, Final, PlainError, Said, Snooze
 from rota.worker.executing import RemoteError
-from rota.worker.messages import HEADER_BYTES, Done, FromChild, Run, Stop, Told, frame, from_child
+from rota.worker.messages import (
+    HEADER_BYTES,
+    LARGEST_FRAME,
+    Begun,
+    Done,
+    FromChild,
+    Run,
+    Stop,
+    Told,
+    frame,
+    from_child,
+)
 from rota.worker.subprocesses import Guarded, Subprocesses, describe_end
 
 GRACE_SECONDS = 10.0
-LEAVE_SECONDS = 2.0
+BEGIN_SECONDS = 120.0
 # Not of the function's business, and not to be found by it: the worker's own settings.
 _WITHHELD = "ROTA_"
+_log = get_logger("process")
 
 
 class Isolated(msgspec.Struct, frozen=True):
@@ -37,6 +50,10 @@ class Isolated(msgspec.Struct, frozen=True):
 
 class ProcessError(PlainError):
     """The process of a function died."""
+
+
+class _NeverBeganError(ProcessError):
+    """It was dead before it could begin."""
 
 
 class ProcessRunner:
@@ -67,20 +84,26 @@ class ProcessRunner:
 
     def warm_up(self) -> None:
         """Starts a process for each limit of memory that occurs, so that the first run need not wait for one."""
-        for memory in {isolated.memory_bytes for isolated in self._functions.values()}:
+        limits = {isolated.memory_bytes for isolated in self._functions.values()}
+        for memory in sorted(limits)[: self._most]:
             self._start_spare(memory)
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:
         """One call in a process that does nothing else meanwhile."""
         isolated = self._functions[task]
         async with self._permits:
-            process = await self._take(isolated.memory_bytes)
-            context.begin()
             try:
-                done = await process.run(isolated.function, payload, context, grace_seconds=self._grace)
-            finally:
-                await self._give_back(process)
+                done = await self._run(isolated, payload, context)
+            except _NeverBeganError:
+                done = await self._run(isolated, payload, context)  # it died while it was idle
         return _outcome(done, context)
+
+    async def _run(self, isolated: Isolated, payload: Any, context: Context) -> Done:
+        process = await self._take(isolated.memory_bytes)
+        try:
+            return await process.run(isolated.function, payload, context, grace_seconds=self._grace)
+        finally:
+            await self._give_back(process)
 
     async def close(self) -> None:
         """Ends the pool."""
@@ -105,11 +128,15 @@ class ProcessRunner:
             self._idle.append(process)
             return
         await process.end()
-        self._start_spare(process.memory_bytes)
+        if len(self._idle) + len(self._starting) < self._most:
+            self._start_spare(process.memory_bytes)
 
     def _start_spare(self, memory: int) -> None:
         async def start() -> None:
-            self._idle.append(await self._start(memory))
+            try:
+                self._idle.append(await self._start(memory))
+            except OSError as error:
+                _log.warning("a spare process could not be started", error=str(error))
 
         task = asyncio.get_running_loop().create_task(start())
         self._starting.add(task)
@@ -125,7 +152,9 @@ class _Process:
 
     def __init__(self, memory_bytes: int) -> None:
         self.memory_bytes = memory_bytes
-        self.usable = True
+        self._in_step = True
+        self._begun = False
+        self._size: int | None = None
         self._context: Context | None = None
         self._last_words = b""
         self._guarded: Guarded
@@ -152,73 +181,106 @@ class _Process:
         process._reader, process._writer = await asyncio.open_connection(sock=ours)
         return process
 
+    @property
+    def usable(self) -> bool:
+        """Whether it can run another function."""
+        return self._in_step and not self._guarded.ended.is_set()
+
     async def run(self, function: Callable[..., Any], payload: Any, context: Context, *, grace_seconds: float) -> Done:
         """One function from start to end."""
         self._context = context
-        deadline = context.deadline
+        self._begun = False
         wanted = Run(
             function.__module__,
             function.__qualname__,
             None if payload is None else msgspec.json.encode(payload),
             context.claim,
-            None if deadline is None else deadline.timestamp(),
             dict(context.secrets),
         )
         try:
             self._writer.write(frame(wanted))
             done = await self._until_done(context)
+            self._in_step = not done.spent
         except asyncio.CancelledError:
             await self._stop(context, min(grace_seconds, context.stop_within))
             raise
         finally:
-            if self.usable:
-                await self._guarded.sweep()
-                self._guarded.read_all()
-            self.usable = self.usable and not self._guarded.ended.is_set()
-            self._context = None
-        self.usable = self.usable and not done.spent
+            await self._tidy_up()
         return done
 
     async def end(self) -> None:
         """Ends it, whatever it does."""
-        self.usable = False
+        self._in_step = False
         self._writer.close()
         self._guarded.kill()
         await self._guarded.ended.wait()
 
+    async def _tidy_up(self) -> None:
+        """What it started and left running ends; what it wrote is taken in."""
+        try:
+            if self.usable:
+                await self._guarded.sweep()
+                self._guarded.read_all()
+        except asyncio.CancelledError:
+            self._in_step = False
+            raise
+        finally:
+            self._context = None
+
     async def _stop(self, context: Context, grace_seconds: float) -> None:
         """Asks; kills when the grace period is over. What it ended with does not matter any more."""
         try:
-            self._writer.write(frame(Stop()))
+            self._writer.write(frame(Stop(context.claim.number)))
             async with asyncio.timeout(grace_seconds if grace_seconds < math.inf else None):
                 done = await self._until_done(context)
             context.noticed |= done.noticed
-            self.usable = not done.spent
+            self._in_step = not done.spent
         except (TimeoutError, ProcessError):
             await self.end()
 
     async def _until_done(self, context: Context) -> Done:
         while True:
-            message = await self._receive()
+            message = await (self._receive() if self._begun else self._first_message())
             if isinstance(message, Done):
                 return message
-            if isinstance(message, Told):
+            if isinstance(message, Begun):
+                self._begun = True
+                context.begin()  # its time counts from here, not from when its process was started
+            elif isinstance(message, Told):
                 context.take_in(Said(message.progress, message.message, message.checkpoint))
             elif message.whole:
                 context.write(message.stream, message.data.decode("utf-8", "replace"))
             else:
                 context.feed(message.stream, message.data)
 
-    async def _receive(self) -> FromChild:
+    async def _first_message(self) -> FromChild:
         try:
-            size = int.from_bytes(await self._reader.readexactly(HEADER_BYTES), "big")
-            body = await self._reader.readexactly(size)
+            return await asyncio.wait_for(self._receive(), BEGIN_SECONDS)
+        except TimeoutError:
+            await self.end()
+            raise ProcessError(
+                f"the task's process did not begin within {BEGIN_SECONDS:g} s; is its import slow?"
+            ) from None
+
+    async def _receive(self) -> FromChild:
+        """The next message. What was read of one is kept when the wait for the rest is cut off."""
+        try:
+            if self._size is None:
+                self._size = int.from_bytes(await self._reader.readexactly(HEADER_BYTES), "big")
+            if self._size > LARGEST_FRAME:
+                raise ValueError("too large a message")  # noqa: TRY301 - handled like any other that makes no sense
+            body = await self._reader.readexactly(self._size)
+            self._size = None
+            message: FromChild = from_child.decode(body)
         except (asyncio.IncompleteReadError, ConnectionError):
-            self.usable = False
+            self._in_step = False
             await self._guarded.ended.wait()
+            kind = ProcessError if self._begun else _NeverBeganError
             words = self._last_words.decode("utf-8", "replace")
-            raise ProcessError(describe_end("the task's process", self._guarded, words)) from None
-        message: FromChild = from_child.decode(body)
+            raise kind(describe_end("the task's process", self._guarded, words)) from None
+        except (ValueError, msgspec.MsgspecError):
+            await self.end()
+            raise ProcessError("the task's process said what makes no sense, and was ended") from None
         return message
 
     def _output(self, stream: str, data: bytes) -> None:
