@@ -199,12 +199,16 @@ async def test_a_guardian_that_was_stopped_is_got_rid_of(subprocesses, monkeypat
     await eventually(lambda: alive(seconds) == [])
 
 
+def _open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 async def test_a_start_that_fails_leaves_no_file_descriptor_open(subprocesses, tmp_path):
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = _open_files()
     for _ in range(5):
         with pytest.raises(OSError, match="no-such"):
             await subprocesses.start(["true"], environment=ENVIRONMENT, output=Output(), directory=tmp_path / "no-such")
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1
+    assert _open_files() <= before + 1
 
 
 async def test_a_start_that_is_cancelled_leaves_nothing_running(subprocesses):
