@@ -114,7 +114,10 @@ class ProcessRunner:
         self._idle.clear()
 
     async def _take(self, memory: int) -> _Process:
+        dead = [process for process in self._idle if not process.usable]
         self._idle = [process for process in self._idle if process.usable]
+        for process in dead:
+            await process.end()
         for process in self._idle:
             if process.memory_bytes == memory:
                 self._idle.remove(process)
