@@ -181,7 +181,12 @@ class _Process:
             raise
         finally:
             theirs.close()
-        process._reader, process._writer = await asyncio.open_connection(sock=ours)
+        try:
+            process._reader, process._writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            process._guarded.kill()
+            raise
         return process
 
     @property
