@@ -28,6 +28,8 @@ PLANNER = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
+    # Where an index has the order that is wanted, reading another one and sorting must never look cheaper.
+    "enable_sort": "off",
     "jit": "off",
     # A process paused inside a transaction must not hold its locks for longer than a lease.
     "idle_in_transaction_session_timeout": "2s",

@@ -14,8 +14,8 @@ ALTER TABLE rota.live_runs     ADD COLUMN expires_at timestamptz, ADD COLUMN che
 ALTER TABLE rota.finished_runs ADD COLUMN expires_at timestamptz, ADD COLUMN checkpoint text,
                                ADD COLUMN snoozes integer NOT NULL DEFAULT 0, ADD COLUMN result_blob text;
 
--- What waits and must not wait for ever; nearly always empty.
-CREATE INDEX live_runs_expiring ON rota.live_runs (shard, expires_at) WHERE expires_at IS NOT NULL AND worker_id IS NULL;
+-- What must not wait for ever; nearly always empty.
+CREATE INDEX live_runs_expiring ON rota.live_runs (shard, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX held_runs_expiring ON rota.held_runs (shard, expires_at) WHERE expires_at IS NOT NULL;
 
 -- Until when a run that is due at a moment must be started.

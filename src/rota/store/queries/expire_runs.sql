@@ -1,6 +1,7 @@
 -- Skips runs that no worker took in time: live or held -> finished (skipped). $1 scheduler id; $2 shards with $3 the epochs
 -- they were leased at; $4 at most this many of each place and shard; $5 the reason. A run that moves at this moment is left for the next round.
--- Index: live_runs_expiring, held_runs_expiring. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
+-- Index: live_runs_expiring, held_runs_expiring; `claim IS NULL`, since `worker_id IS NULL` would let in the index of all
+-- that is ready, and with it a plan that reads it for each shard. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
@@ -8,7 +9,7 @@ WITH leased AS MATERIALIZED (
     SELECT r.place FROM leased
      CROSS JOIN LATERAL (
            SELECT l.ctid AS place FROM rota.live_runs AS l
-            WHERE l.shard = leased.shard AND l.worker_id IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
+            WHERE l.shard = leased.shard AND l.claim IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
             ORDER BY l.expires_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS r
 ), late_held AS MATERIALIZED (
     SELECT r.place FROM leased

@@ -4,7 +4,7 @@ SELECT r.id
   JOIN rota.shard_leases AS lease ON lease.shard = mine.shard AND lease.epoch = mine.epoch AND lease.owner = $1
  CROSS JOIN LATERAL (
        (SELECT l.id FROM rota.live_runs AS l
-         WHERE l.shard = mine.shard AND l.worker_id IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
+         WHERE l.shard = mine.shard AND l.claim IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
          ORDER BY l.expires_at LIMIT $4)
        UNION ALL
        (SELECT h.id FROM rota.held_runs AS h
