@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import textwrap
 import time
@@ -128,3 +129,15 @@ def test_health_is_served_on_a_port_of_its_own():
             HealthServer("127.0.0.1", server.port, lambda: state)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+async def test_a_worker_that_wants_to_start_anew_is_replaced_by_its_supervisor_or_by_itself(supervised):
+    program = "import sys; sys.argv = ['rota', '--version']; from rota.compose import start_anew; start_anew()"
+    environment = {**os.environ, **({"ROTA_SUPERVISED": "1"} if supervised else {})}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    expected = (75, b"") if supervised else (0, b"rota 0.1.0")
+    assert (process.returncode, output.strip()) == expected

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 import rota
@@ -348,6 +349,25 @@ async def test_a_day_of_logs_goes_when_all_of_it_is_kept_and_not_before(engine, 
     assert await keeper._logs.drop_days(2) == 1
     assert await sql.fetchval("SELECT count(*) FROM rota.kept_logs") == 2
     assert await sql.fetchval("SELECT count(*) FROM rota.log_chunks") == 0
+
+
+async def test_a_day_somebody_is_writing_to_stays(engine, database_url):
+    old = datetime.now(UTC) - timedelta(days=4)
+    await _write(engine, new_id(old.timestamp()), "2026-01-01T00:00:00.000Z log kept\n")
+    keeper = (await engine.leading()).log_keeper
+    assert await keeper.tick() == 1
+    other = await asyncpg.connect(database_url)
+    await other.execute("BEGIN")
+    await other.execute(
+        "INSERT INTO rota.log_chunks (namespace, run_id, claim, number, position, attempt, last, body) "
+        "VALUES ('default', $1, 9, 0, 9, 1, false, 'late')",
+        new_id(old.timestamp()),
+    )
+    assert await keeper._logs.drop_days(2) == 0
+    await other.execute("COMMIT")
+    assert await keeper._logs.drop_days(2) == 0
+    assert await other.fetchval("SELECT count(*) FROM rota.log_chunks") == 2
+    await other.close()
 
 
 async def test_logs_are_searched_from_the_latest_back_page_by_page(engine, sql):

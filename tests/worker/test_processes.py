@@ -164,7 +164,7 @@ async def test_secrets_reach_the_function_and_not_the_record(engine, worker):
 
 def test_a_function_that_cannot_be_imported_is_refused_at_the_start():
     with pytest.raises(SetupError, match="top level of a module"):
-        ProcessRunner({"local": Isolated(lambda: None)}, None, processes=1)
+        ProcessRunner({"local": Isolated(lambda: None)}, None, processes=1, grace_seconds=1)
 
 
 async def test_a_process_that_died_while_it_was_idle_costs_no_run(engine, worker):

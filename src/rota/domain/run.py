@@ -30,6 +30,10 @@ class RunStatus(StrEnum):
     skipped = "skipped"
 
 
+# Why a run is skipped that waited too long for its first start; a worker or the scheduler finds it.
+EXPIRED = "expired: it was not started in time"
+
+
 class Outcome(StrEnum):
     """How an attempt ended, as its worker tells it."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rota.domain.run import EXPIRED
 from rota.scheduler.sharded import ShardService
 
 RUNS_PER_SHARD = 200
-REASON = "expired: it was not started in time"
 
 
 class Expirer(ShardService):
@@ -21,4 +21,4 @@ class Expirer(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs were skipped."""
-        return await self._schedules.expire(owned, RUNS_PER_SHARD, REASON)
+        return await self._schedules.expire(owned, RUNS_PER_SHARD, EXPIRED)

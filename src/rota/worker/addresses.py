@@ -65,7 +65,7 @@ class AddressGuard:
             public = meant.is_global and not any(meant in network for network in _NOT_PUBLIC)
             if not public and not any(meant in network for network in self._allowed):
                 raise ForbiddenAddressError(
-                    f"{text} is a private address; this worker does not call those that ROTA_HTTP_ALLOW does not name"
+                    f"{text} is a private address; HTTP jobs may call it where the worker's ROTA_HTTP_ALLOW names it"
                 )
 
     def make_socket(self, info: Any) -> socket.socket:

@@ -31,7 +31,7 @@ from uuid import UUID
 from rota.blobs import Blobs
 from rota.broker.protocol import Broker, ClaimKey, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
-from rota.domain.run import Claim, Outcome
+from rota.domain.run import EXPIRED, Claim, Outcome
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 from rota.worker.context import Context
@@ -57,7 +57,6 @@ AGAIN_SECONDS = 0.2
 STALLED_SECONDS = 75.0
 MOST_GIVEN_UP = 16
 EXIT_CODE_CUT_OFF = 70
-EXPIRED = "expired: it was not started in time"
 _log = get_logger("worker")
 
 

@@ -108,7 +108,8 @@ async def _explain_queued(services: Services, row: Any) -> str:
         return f"not due until {_show_time(row['run_at'])}"
     fleet = await services.workers.waiting_for(row["namespace"], row["pool"], row["task"])
     if not fleet["knowing_task"]:
-        return f"no live worker knows task {row['task']}"
+        hint = " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)" if row["task"] == "shell" else ""
+        return f"no live worker knows task {row['task']}{hint}"
     if not fleet["serving_pool"]:
         return f"no live worker serves pool {row['pool']}"
     if not fleet["able"]:

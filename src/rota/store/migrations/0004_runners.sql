@@ -91,6 +91,12 @@ BEGIN
          WHERE i.inhparent = 'rota.log_chunks'::regclass AND c.relname ~ '^log_chunks_\d{8}$'
            AND to_date(right(c.relname, 8), 'YYYYMMDD') < (now() AT TIME ZONE 'UTC')::date - recent_days
     LOOP
+        -- Nobody may write between the look and the end of it; who does now is tried again another time.
+        BEGIN
+            EXECUTE format('LOCK TABLE rota.%I IN ACCESS EXCLUSIVE MODE', child);
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
         EXECUTE format('SELECT EXISTS (SELECT FROM rota.%I AS c WHERE c.number = 0 AND NOT EXISTS (
                             SELECT FROM rota.kept_logs AS k
                              WHERE k.namespace = c.namespace AND k.run_id = c.run_id AND k.claim = c.claim))', child)

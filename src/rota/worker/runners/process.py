@@ -34,7 +34,6 @@ from rota.worker.messages import (
 )
 from rota.worker.subprocesses import Guarded, Subprocesses, describe_end
 
-GRACE_SECONDS = 10.0
 BEGIN_SECONDS = 120.0
 # Not of the function's business, and not to be found by it: the worker's own settings.
 _WITHHELD = "ROTA_"
@@ -65,7 +64,7 @@ class ProcessRunner:
         subprocesses: Subprocesses,
         *,
         processes: int,
-        grace_seconds: float = GRACE_SECONDS,
+        grace_seconds: float,
     ) -> None:
         for name, isolated in functions.items():
             _check(name, isolated.function)
