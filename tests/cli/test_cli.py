@@ -507,3 +507,37 @@ def test_migrate_has_nothing_to_do_where_up_has_been(rota):
     done = rota("migrate")
     assert done.code == 0
     assert done.out == "The schema is up to date.\n"
+
+
+def test_logs_are_shown_followed_and_searched(rota):
+    (rota.home / "scripts" / "count.sh").write_text(
+        "#!/bin/sh\nfor n in 1 2 3; do echo haystack $n; sleep 0.2; done\nexit 4\n"
+    )
+    (rota.home / "scripts" / "count.sh").chmod(0o755)
+    made = rota.json("submit", "count", "--script", "count.sh", "--retries", "0", "--timeout", "1m")
+    followed = rota("logs", made["runId"], "--follow")
+    assert (followed.code, followed.out.count("haystack")) == (1, 3)
+    assert "The run ended: failed" in followed.err
+    assert rota("logs", made["runId"]).out == followed.out
+    assert rota("logs", made["jobId"]).out == followed.out
+    lines = [json.loads(line) for line in rota("logs", "-f", made["runId"], "--json").out.splitlines()]
+    assert [line["text"] for line in lines] == ["haystack 1", "haystack 2", "haystack 3"]
+    found = rota.json("logs", "--search", "HAYSTACK 2")["items"]
+    assert [(item["runId"], item["text"]) for item in found] == [(made["runId"], "haystack 2")]
+    assert "Nothing found" in rota("logs", "--search", "no such line anywhere").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "say which run"),
+        (("run_x",), "is not an id"),
+        ((NO_RUN,), "no such run"),
+        ((NO_RUN, "--search", "x"), "goes with neither a run"),
+        ((NO_RUN, "--json"), "goes with --follow or --search"),
+    ],
+)
+def test_wrong_questions_about_logs_are_refused_in_words(rota, arguments, words):
+    done = rota("logs", *arguments)
+    assert done.code == 2
+    assert words in done.err
