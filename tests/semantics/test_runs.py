@@ -138,14 +138,14 @@ async def test_a_report_for_a_claim_that_is_not_current_changes_nothing_and_is_f
     assert new.attempt == 1, "it may have started: the attempt is charged"
     before = await sql.fetch("SELECT * FROM rota.runs")
     answer = await zombie.report([report(old, result='"zombie"')])
-    assert answer.fenced == {(old.run_id, old.number)}
+    assert answer.fenced == {old.number}
     assert await sql.fetch("SELECT * FROM rota.runs") == before
     assert await zombie.claim(1) == [], "who was given up can't claim"
     assert not (await heir.report([report(new, result='"heir"')])).fenced
     run = await engine.run(run_id)
     assert (run["status"], run["result"], run["attempt"]) == ("success", "heir", 2)
     # Even after the end, the zombie's word is fenced and the heir's is known.
-    assert (await zombie.report([report(old)])).fenced == {(old.run_id, old.number)}
+    assert (await zombie.report([report(old)])).fenced == {old.number}
     assert not (await heir.report([report(new)])).fenced
 
 

@@ -63,11 +63,11 @@ async def test_a_poisoned_report_fails_alone(engine, sql):
     poisoned = claims[2]
     reports = [report(claim, result='"\x00"' if claim is poisoned else '"fine"') for claim in claims]
     answer = await broker.report(reports)
-    assert set(answer.rejected) == {(poisoned.run_id, poisoned.number)}
+    assert set(answer.rejected) == {poisoned.number}
     assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == 4
     assert len(runs) == 5
     failed = [report(claim, Outcome.failed, error="\x00" if claim is poisoned else "e") for claim in claims[2:]]
-    assert set((await broker.report(failed)).rejected) == {(poisoned.run_id, poisoned.number)}
+    assert set((await broker.report(failed)).rejected) == {poisoned.number}
 
 
 async def test_a_result_that_can_not_be_stored_fails_its_run_with_words(engine, sql):

@@ -263,7 +263,7 @@ async def test_lines_wait_for_a_database_that_is_away_and_none_is_lost(engine):
     broker.away = False
     await eventually(lambda: len(sent) >= 1)
     log.close()
-    await writer.send_of([log.key])
+    await writer.send_of([log.claim.number])
     running.cancel()
     assert [chunk.number for chunk in sent] == list(range(len(sent)))
     assert "".join(chunk.body.split(" ", 2)[2] for chunk in sent if chunk.body).count("\n") >= 1
@@ -446,7 +446,7 @@ async def test_the_end_of_a_run_waits_for_lines_that_are_under_way():
     running = asyncio.create_task(writer.run())
     log.write("log", "line")
     await eventually(lambda: writer._under_way)
-    sending = asyncio.create_task(writer.send_of([log.key]))
+    sending = asyncio.create_task(writer.send_of([log.claim.number]))
     await asyncio.sleep(0.05)
     assert not sending.done()
     release.set()

@@ -52,8 +52,8 @@ async def test_what_is_taken_out_does_not_leave_by_itself():
     wheel = Wheel(clock, due)
     kept, taken = claim(clock.now() + 0.05, 1), claim(clock.now() + 0.02, 2)
     wheel.add([kept, taken])
-    assert wheel.remove((taken.run_id, 2)) is taken
-    assert wheel.remove((taken.run_id, 2)) is None
+    assert wheel.remove(2) is taken
+    assert wheel.remove(2) is None
     await eventually(lambda: due.claims)
     assert due.claims == [kept]
 

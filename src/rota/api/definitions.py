@@ -13,7 +13,7 @@ from msgspec import UNSET
 from rota.api.schemas import JobIn, JobPatch, Retry, Submitted
 from rota.app import RESERVED_TASKS
 from rota.domain.http import parse_http_call
-from rota.domain.ids import new_id, shard_of, show_job, show_run
+from rota.domain.ids import new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
     Definition,
@@ -42,6 +42,7 @@ _FIELDS_OF = {
     "interval": ("every_seconds",),
 }
 _TIMING = ("schedule_time", "cron_expression", "every_seconds")
+_NO_TIMES = (None, None, None)
 _ZONED = ("cron", "interval")
 _DEFAULT = Options()
 _DEFAULT_TEXT = encode_options(_DEFAULT)
@@ -170,7 +171,8 @@ class Preparer:
         run_id = new_id(planned.timestamp())
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at)
         status = "queued" if planned is now else "scheduled"
-        return item, Submitted(job_id=show_job(run_id), status=status, run_id=show_run(run_id))
+        shown_job, shown_run = show_one_shot(run_id)
+        return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
 
     def _recurring(
         self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
@@ -247,6 +249,8 @@ def _timetable(cron: str | None, every: float | None, timezone: str, anchor: dat
 
 def _check_timing_fields(wanted: JobIn) -> None:
     needed = _FIELDS_OF[wanted.schedule_type]
+    if not needed and (wanted.schedule_time, wanted.cron_expression, wanted.every_seconds) == _NO_TIMES:
+        return
     for field in _TIMING:
         given = getattr(wanted, field) is not None
         if field in needed and not given:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
-from rota.broker.protocol import Answer, ClaimKey, LogChunk, Note, Profile, Report, Signal, SignalKind
-from rota.domain.run import Claim, Disposition, Outcome, Verdict, judge
+from rota.broker.protocol import Answer, LogChunk, Note, Profile, Report, Signal, SignalKind
+from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.store.database import STATEMENT_SECONDS, Database
 from rota.store.listening import READY, SCHEDULE, WORKER, Listener
@@ -82,17 +82,17 @@ class PostgresBroker:
 
     async def report(self, reports: Sequence[Report]) -> Answer:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
-        successes = [_success(report) for report in reports if report.outcome is Outcome.success]
-        others = [_ended(report) for report in reports if report.outcome is not Outcome.success]
-        fenced: set[ClaimKey] = set()
-        rejected: dict[ClaimKey, str] = {}
+        successes = [_success(report) for report in reports if report.outcome is SUCCESS]
+        others = [_ended(report) for report in reports if report.outcome is not SUCCESS]
+        fenced: set[int] = set()
+        rejected: dict[int, str] = {}
         for settled in (
             await self._workers.succeed(successes) if successes else None,
             await self._settle(others) if others else None,
         ):
             if settled:
                 fenced |= settled.fenced
-                rejected |= {key: str(error) for key, error in settled.rejected.items()}
+                rejected |= {claim: str(error) for claim, error in settled.rejected.items()}
         return Answer(frozenset(fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
@@ -136,9 +136,9 @@ class PostgresBroker:
             ]
         )
 
-    async def reconcile(self, held: frozenset[ClaimKey]) -> int:
+    async def reconcile(self, held: frozenset[int]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
-        strays = [row for row in await self._claimed() if row[1:] not in held]
+        strays = [row for row in await self._claimed() if row[2] not in held]
         if strays:
             now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
             verdict = Verdict(Disposition.release)
@@ -220,10 +220,7 @@ class PostgresBroker:
             asked = await self._workers.signals(self._id)
         except DatabaseUnavailableError:
             return []
-        return [
-            Signal(SignalKind.cancel if cancel else SignalKind.recall, (run_id, claim))
-            for run_id, claim, cancel in asked
-        ]
+        return [Signal(SignalKind.cancel if cancel else SignalKind.recall, claim) for claim, cancel in asked]
 
 
 def _success(report: Report) -> Success:

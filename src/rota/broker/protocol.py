@@ -17,8 +17,6 @@ import msgspec
 
 from rota.domain.run import Claim, Outcome
 
-ClaimKey = tuple[UUID, int]
-
 
 class Profile(msgspec.Struct, frozen=True):
     """What a worker offers."""
@@ -45,18 +43,13 @@ class Report(msgspec.Struct, frozen=True):
     snooze_seconds: float = 0.0
     checkpoint: str | None = None
 
-    @property
-    def key(self) -> ClaimKey:
-        """What tells this report from another."""
-        return (self.claim.run_id, self.claim.number)
-
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of reports: written or recorded before need nothing more; fenced ones changed nothing; rejected
-    ones could not be stored as they are, and say why."""
+    """What became of reports, by claim number: written or recorded before need nothing more; fenced ones changed
+    nothing; rejected ones could not be stored as they are, and say why."""
 
-    fenced: frozenset[ClaimKey] = frozenset()
-    rejected: dict[ClaimKey, str] = msgspec.field(default_factory=dict)
+    fenced: frozenset[int] = frozenset()
+    rejected: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -87,10 +80,10 @@ class SignalKind(StrEnum):
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """One signal; may come more than once."""
+    """One signal, of one claim or of none in particular; may come more than once."""
 
     kind: SignalKind
-    key: ClaimKey | None = None
+    claim: int | None = None
 
 
 class Broker(Protocol):
@@ -125,8 +118,8 @@ class Broker(Protocol):
         """Adds to the logs of runs; safe to repeat until it answers. Chunks of one attempt come in their order."""
         ...
 
-    async def reconcile(self, held: frozenset[ClaimKey]) -> int:
-        """Gives back, uncharged, what is claimed in the worker's name but not in `held`; returns how many."""
+    async def reconcile(self, held: frozenset[int]) -> int:
+        """Gives back, uncharged, what is claimed in the worker's name and not in `held`; returns how many."""
         ...
 
     def signals(self) -> AsyncIterator[Signal]:

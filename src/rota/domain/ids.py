@@ -19,7 +19,7 @@ _random = random.SystemRandom()
 _fast_random = random.Random(_random.getrandbits(256))  # noqa: S311 - ids are names, not secrets
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
-_new, _set = object.__new__, object.__setattr__
+_new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown
 
 
 def new_id(planned: float) -> UUID:
@@ -59,6 +59,12 @@ def show_run(run_id: UUID) -> str:
     return f"run_{run_id.hex}"
 
 
+def show_one_shot(run_id: UUID) -> tuple[str, str]:
+    """A one-shot job is its run: one id, seen as a job and as a run."""
+    digits = run_id.hex
+    return f"job_{digits}", f"run_{digits}"
+
+
 def parse_job(text: str) -> UUID:
     """The id behind `job_…`; raises BadInputError for anything else."""
     return _parse(text, "job_", "jobId")
@@ -73,7 +79,7 @@ def _compose(planned: float, noise: int) -> UUID:
     # Built by hand: the constructor checks what is known here, and takes most of the time of a new id.
     identifier = _new(UUID)
     _set(identifier, "int", (_milliseconds(planned) << 80) | (noise & _RANDOM_MASK) | _VERSION_AND_VARIANT)
-    _set(identifier, "is_safe", SafeUUID.unknown)
+    _set(identifier, "is_safe", _unknown)
     return identifier
 
 

@@ -50,6 +50,10 @@ class Outcome(StrEnum):
     snoozed = "snoozed"  # asked to be run again later; not an attempt
 
 
+# Looking up a member of an enumeration takes a while (before Python 3.12); this one is asked for several times a run.
+SUCCESS = Outcome.success
+
+
 class Disposition(StrEnum):
     """Where a claimed run goes."""
 

@@ -61,8 +61,9 @@ class Reaper(Service):
             self._notifier.hint(READY, pool)
         if settled.held:
             self._notifier.hint(SCHEDULE)
-        for key, error in settled.rejected.items():
-            _log.error("a lost run could not be settled", run_id=str(key[0]), error=str(error))
+        for claim in lost:
+            if error := settled.rejected.get(claim.claim):
+                _log.error("a lost run could not be settled", run_id=str(claim.run_id), error=str(error))
         _log.warning("reaped runs of lost workers", runs=settled.written)
         return settled.written
 

@@ -37,6 +37,11 @@ async def write_each(
     ]
 
 
+def or_nothing(column: Sequence[Item]) -> Sequence[Item]:
+    """A column of a batch that is often empty throughout: then none of it is sent. What is missing of it is null."""
+    return column if any(value is not None for value in column) else ()
+
+
 async def with_days(database: Database, run_ids: Sequence[UUID], write: Callable[[], Awaitable[Result]]) -> Result:
     """Runs a write to history; where a day's partition is missing, makes it and writes again."""
     try:

@@ -11,7 +11,7 @@ import msgspec
 
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission
 from rota.errors import DataRejectedError
-from rota.store.batches import write_each
+from rota.store.batches import or_nothing, write_each
 from rota.store.database import Database
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
@@ -66,8 +66,8 @@ class Submissions:
             [item.id for item in items],
             [item.shard for item in items],
             [item.definition.name for item in items],
-            [item.definition.payload for item in items],
-            [item.run_at for item in items],
+            or_nothing([item.definition.payload for item in items]),
+            or_nothing([item.run_at for item in items]),
             [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items],
             *zip(*shapes, strict=True),
             *_keys(items),

@@ -11,7 +11,7 @@ import msgspec
 
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError
-from rota.store.batches import with_days, write_each
+from rota.store.batches import or_nothing, with_days, write_each
 from rota.store.database import Database
 from rota.store.positions import Positions
 from rota.telemetry import get_logger
@@ -60,12 +60,12 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct):
-    """What became of a batch of reports: how many were written; by (run id, claim number), which changed nothing
+    """What became of a batch of reports: how many were written; by claim number, which changed nothing
     because their claim was not current, and which could not be stored; who has to be told."""
 
     written: int = 0
-    fenced: set[tuple[UUID, int]] = msgspec.field(default_factory=set)
-    rejected: dict[tuple[UUID, int], DataRejectedError] = msgspec.field(default_factory=dict)
+    fenced: set[int] = msgspec.field(default_factory=set)
+    rejected: dict[int, DataRejectedError] = msgspec.field(default_factory=dict)
     ready_pools: set[str] = msgspec.field(default_factory=set)
     held: bool = False
 
@@ -166,10 +166,10 @@ class Workers:
         rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, ailing, timeout=timeout)
         return rows[0][0] if rows else None
 
-    async def signals(self, worker_id: UUID) -> list[tuple[UUID, int, bool]]:
-        """(run id, claim number, cancel?) of what the worker is asked; not cancel means give back if not started."""
+    async def signals(self, worker_id: UUID) -> list[tuple[int, bool]]:
+        """(claim number, cancel?) of what the worker is asked; not cancel means give back if not started."""
         rows = await self._database.fetch("worker_signals", worker_id)
-        return [(row["id"], row["claim"], row["cancel"]) for row in rows]
+        return [(row["claim"], row["cancel"]) for row in rows]
 
     async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
         """What is claimed in its name: everything, or what was claimed this long ago at most."""
@@ -198,7 +198,7 @@ class Workers:
         settled = Settled()
 
         async def reject(success: Success, error: DataRejectedError) -> None:
-            settled.rejected[success.run_id, success.claim] = error
+            settled.rejected[success.claim] = error
 
         for some in _each_run_once(successes):
             settled.written += sum(row[0] for row in await write_each(some, self._succeed, reject))
@@ -211,7 +211,7 @@ class Workers:
         settled = Settled()
 
         async def reject(report: Ended, error: DataRejectedError) -> None:
-            settled.rejected[report.run_id, report.claim] = error
+            settled.rejected[report.claim] = error
 
         ordered = sorted(reports, key=_by_run)
         rows = await write_each(ordered, self._settle, reject)
@@ -219,7 +219,7 @@ class Workers:
         settled.ready_pools = {row["pool"] for row in rows if row["fate"] == "ready"}
         settled.held = any(row["fate"] == "hold" for row in rows)
         if settled.written + len(settled.rejected) < len(ordered):
-            written = {(row["id"], row["claim"]) for row in rows}
+            written = {row["claim"] for row in rows}
             settled.fenced = await self._find_fenced(ordered, settled) - written
         return settled
 
@@ -257,11 +257,20 @@ class Workers:
         return [completed(claim) if claim.payload_id else claim for claim in claims]
 
     async def _succeed(self, successes: Sequence[Success]) -> list[Any]:
-        namespaces, *others = zip(*successes, strict=True)
+        namespaces, run_ids, claims, started, ended, results, blobs = zip(*successes, strict=True)
         return await with_days(
             self._database,
-            [success.run_id for success in successes],
-            lambda: self._database.fetch("succeed", list(set(namespaces)), *others),
+            run_ids,
+            lambda: self._database.fetch(
+                "succeed",
+                list(set(namespaces)),
+                run_ids,
+                claims,
+                started,
+                ended,
+                or_nothing(results),
+                or_nothing(blobs),
+            ),
         )
 
     async def _settle(self, reports: Sequence[Ended]) -> list[Any]:
@@ -285,12 +294,12 @@ class Workers:
             ),
         )
 
-    async def _find_fenced(self, reports: Sequence[Success | Ended], settled: Settled) -> set[tuple[UUID, int]]:
+    async def _find_fenced(self, reports: Sequence[Success | Ended], settled: Settled) -> set[int]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
-        missing = [report for report in reports if (report.run_id, report.claim) not in settled.rejected]
+        missing = [report for report in reports if report.claim not in settled.rejected]
         rows = await self._database.fetch("recorded_reports", *_identity_columns(missing))
-        recorded = {(row["id"], row["claim"]) for row in rows}
-        return {(report.run_id, report.claim) for report in missing} - recorded
+        recorded = {row["claim"] for row in rows}
+        return {report.claim for report in missing} - recorded
 
 
 def _identity_columns(reports: Sequence[Success | Ended]) -> tuple[list[str], list[UUID], list[int]]:

@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from rota.blobs import BlobError, Blobs
-from rota.broker.protocol import ClaimKey, Report
+from rota.broker.protocol import Report
 from rota.clock import DatabaseClock
 from rota.domain.ids import day_of, show_run
 from rota.domain.job import STORED_BYTES, decode_options
-from rota.domain.run import Claim, Outcome
+from rota.domain.run import SUCCESS, Claim, Outcome
 from rota.domain.text import clean_text
 from rota.telemetry import get_logger
 from rota.worker.context import Context, Final, PlainError, Said, Snooze
@@ -59,11 +59,6 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] | None = None
 
-    @property
-    def key(self) -> ClaimKey:
-        """What tells this attempt from others."""
-        return (self.claim.run_id, self.claim.number)
-
 
 class Executor:
     """Runs attempts and tells how they ended."""
@@ -82,7 +77,7 @@ class Executor:
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
     ) -> None:
-        self.running: dict[ClaimKey, Attempt] = {}
+        self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.given_up = 0  # attempts that were told as stopped, but may still be running
@@ -101,7 +96,7 @@ class Executor:
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
         attempt = Attempt(claim, self._clock.now(), self._monotonic())
-        self.running[claim.run_id, claim.number] = attempt
+        self.running[claim.number] = attempt
         attempt.task = self._loop.create_task(self._execute(attempt))
 
     def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
@@ -120,7 +115,7 @@ class Executor:
         claim, context = attempt.claim, attempt.context
         result = blob = error = trace = None
         snooze = 0.0
-        outcome = Outcome.success
+        outcome = SUCCESS
         attempt.begun = True
         try:
             if attempt.stop_as:
@@ -155,7 +150,7 @@ class Executor:
     def begin(self, claim: Claim) -> float | None:
         """The clock of its timeout, if it has one, starts now. May be called from a thread."""
         timeout = decode_options(claim.options).timeout_seconds
-        attempt = self.running.get((claim.run_id, claim.number))
+        attempt = self.running.get(claim.number)
         if timeout is None or attempt is None:
             return None
         attempt.started = self._clock.now()
@@ -181,7 +176,7 @@ class Executor:
         )
 
     def _limit(self, attempt: Attempt, timeout: float) -> None:
-        if attempt.key in self.running:
+        if attempt.claim.number in self.running:
             self._later(attempt, timeout, lambda late: self.stop(late, Outcome.timed_out))
 
     def _later(self, attempt: Attempt, seconds: float, do: Callable[[Attempt], None]) -> None:
@@ -220,7 +215,7 @@ class Executor:
             for timer in attempt.timers:
                 timer.cancel()
         context.close_log()
-        if outcome is not Outcome.success:
+        if outcome is not SUCCESS:
             said = context.take_said()
         report = Report(
             attempt.claim,
@@ -234,7 +229,7 @@ class Executor:
             snooze,
             said.checkpoint if isinstance(said, Said) else None,
         )
-        del self.running[report.key]
+        del self.running[attempt.claim.number]
         self._on_end(attempt, report)
 
     async def _payload(self, claim: Claim) -> Any:

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from rota.broker.protocol import Broker, ClaimKey, LogChunk
+from rota.broker.protocol import Broker, LogChunk
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
@@ -75,11 +75,6 @@ class RunLog:
         self._closed = False
         self._last_made = False
         self._lock = threading.Lock()  # functions in threads write while the event loop sends
-
-    @property
-    def key(self) -> ClaimKey:
-        """The attempt it belongs to."""
-        return (self.claim.run_id, self.claim.number)
 
     def write(self, stream: str, text: str) -> None:
         """Whole lines, from a logger."""
@@ -205,8 +200,8 @@ class LogWriter:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._open: dict[ClaimKey, RunLog] = {}
-        self._under_way: set[ClaimKey] = set()
+        self._open: dict[int, RunLog] = {}
+        self._under_way: set[int] = set()
         self._some = asyncio.Event()
         self._sending = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -214,7 +209,7 @@ class LogWriter:
 
     def note(self, log: RunLog) -> None:
         """It has lines to be sent. May be called from any thread."""
-        self._open[log.key] = log
+        self._open[log.claim.number] = log
         if threading.get_ident() == self._thread:
             self._some.set()
         else:
@@ -232,23 +227,23 @@ class LogWriter:
                 _log.info("lines of logs not answered; sending them again", error=str(error))
                 self._some.set()
 
-    async def send_of(self, keys: Iterable[ClaimKey]) -> None:
+    async def send_of(self, claims: Iterable[int]) -> None:
         """Sends what these attempts still have; raises DatabaseUnavailableError when that is not known to be done."""
-        if wanted := [key for key in keys if key in self._open or key in self._under_way]:
+        if wanted := [claim for claim in claims if claim in self._open or claim in self._under_way]:
             await self._send(wanted)
 
-    async def _send(self, keys: list[ClaimKey]) -> None:
+    async def _send(self, claims: list[int]) -> None:
         async with self._sending:
-            portions = [(log, log.unsent()) for key in keys if (log := self._open.pop(key, None))]
+            portions = [(log, log.unsent()) for claim in claims if (log := self._open.pop(claim, None))]
             chunks = [chunk for _, portion in portions for chunk in portion]
             if not chunks:
                 return
-            self._under_way = {log.key for log, _ in portions}
+            self._under_way = {log.claim.number for log, _ in portions}
             try:
                 await self._broker.write_logs(chunks)
             except BaseException:
                 for log, _ in portions:
-                    self._open[log.key] = log
+                    self._open[log.claim.number] = log
                 raise
             finally:
                 self._under_way = set()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.broker.protocol import Broker, ClaimKey, Report
+from rota.broker.protocol import Broker, Report
 from rota.domain.run import Outcome
 from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
@@ -38,7 +38,7 @@ class Reporter:
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._bare: set[ClaimKey] = set()
+        self._bare: set[int] = set()
         self.fenced = 0
 
     def add(self, report: Report) -> None:
@@ -69,7 +69,7 @@ class Reporter:
         while True:
             try:
                 # Whoever follows a log stops when the run has ended: all of it must be there by then.
-                await self._logs.send_of(report.key for report in batch)
+                await self._logs.send_of(report.claim.number for report in batch)
                 answer = await self._broker.report(batch)
                 break
             except DatabaseUnavailableError as error:
@@ -80,20 +80,22 @@ class Reporter:
         self.fenced += len(answer.fenced)
         if answer.fenced:
             _log.warning("reports came too late and changed nothing", reports=len(answer.fenced))
-        done = [report for report in batch if not self._repeat_without_data(report, answer.rejected.get(report.key))]
+        done = batch
+        if answer.rejected or self._bare:
+            done = [report for report in batch if not self._is_repeated(report, answer.rejected)]
         if done:
             self._on_answered(done)
 
-    def _repeat_without_data(self, report: Report, reason: str | None) -> bool:
+    def _is_repeated(self, report: Report, rejected: dict[int, str]) -> bool:
         """A report that was refused for its data is told again without it, once."""
-        if reason is None:
-            self._bare.discard(report.key)
+        number = report.claim.number
+        reason = rejected.get(number)
+        if reason is None or number in self._bare:
+            if reason:
+                _log.error("a report was refused again and is given up", run_id=str(report.claim.run_id), reason=reason)
+            self._bare.discard(number)
             return False
-        if report.key in self._bare:
-            _log.error("a report was refused again and is given up", run_id=str(report.claim.run_id), reason=reason)
-            self._bare.discard(report.key)
-            return False
-        self._bare.add(report.key)
+        self._bare.add(number)
         self.add(_without_data(report, reason))
         return True
 

@@ -11,7 +11,6 @@ import heapq
 from collections.abc import Callable
 from operator import attrgetter
 
-from rota.broker.protocol import ClaimKey
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 
@@ -27,14 +26,14 @@ class Wheel:
         self._clock = clock
         self._on_due = on_due
         self._heap: list[tuple[float, int, Claim]] = []
-        self._held: dict[ClaimKey, Claim] = {}
+        self._held: dict[int, Claim] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def keys(self) -> set[ClaimKey]:
-        """What it holds."""
+    def keys(self) -> set[int]:
+        """The numbers of what it holds."""
         return set(self._held)
 
     def add(self, claims: list[Claim]) -> None:
@@ -43,12 +42,12 @@ class Wheel:
         for claim in claims:
             if claim.ready > now:
                 heapq.heappush(self._heap, (claim.ready, claim.number, claim))
-                self._held[claim.run_id, claim.number] = claim
+                self._held[claim.number] = claim
         self._turn(sorted((claim for claim in claims if claim.ready <= now), key=_moment))
 
-    def remove(self, key: ClaimKey) -> Claim | None:
+    def remove(self, number: int) -> Claim | None:
         """Takes one out before its moment; None when it is not here."""
-        return self._held.pop(key, None)
+        return self._held.pop(number, None)
 
     def clear(self) -> list[Claim]:
         """Takes everything out."""
@@ -64,7 +63,7 @@ class Wheel:
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             _, number, claim = heapq.heappop(self._heap)
-            if self._held.pop((claim.run_id, number), None):
+            if self._held.pop(number, None):
                 due.append(claim)
         if self._heap:
             delay = min(self._heap[0][0] - now, LONGEST_SLEEP_SECONDS)

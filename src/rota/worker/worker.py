@@ -29,7 +29,7 @@ from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
-from rota.broker.protocol import Broker, ClaimKey, Note, Profile, Report, Signal, SignalKind
+from rota.broker.protocol import Broker, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import EXPIRED, Claim, Outcome
 from rota.errors import DatabaseUnavailableError
@@ -115,7 +115,7 @@ class Worker:
         )
         self._running = self._executor.running
         self._ready: list[tuple[float, int, float, Claim]] = []
-        self._reporting: set[ClaimKey] = set()
+        self._reporting: set[int] = set()
         self._occupied = 0  # runs that have started and whose report is not answered
         self._refilling = False
         self._wanted = asyncio.Event()
@@ -263,7 +263,7 @@ class Worker:
         """Rows claimed in our name that we do not hold: the answer to a claim was lost."""
         async with self._claiming:
             held = frozenset(
-                {(claim.run_id, claim.number) for _, _, _, claim in self._ready}
+                {number for _, number, _, _ in self._ready}
                 | self._wheel.keys()
                 | self._running.keys()
                 | self._reporting
@@ -308,12 +308,12 @@ class Worker:
         self._start_ready()
 
     def _report(self, report: Report) -> None:
-        self._reporting.add(report.key)
+        self._reporting.add(report.claim.number)
         self._reporter.add(report)
 
     def _answered(self, reports: list[Report]) -> None:
         for report in reports:
-            self._reporting.discard(report.key)
+            self._reporting.discard(report.claim.number)
             if report.started is not None:
                 self._occupied -= 1
         self._start_ready()
@@ -488,21 +488,21 @@ class Worker:
             self._told(signal)
 
     def _told(self, signal: Signal) -> None:
-        if signal.key is None:
+        if signal.claim is None:
             self._wanted.set()
             return
-        waiting = self._take_waiting(signal.key)
+        waiting = self._take_waiting(signal.claim)
         if waiting:
             outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
             self._report(Report(waiting, outcome, None, self._clock.now()))
-        elif signal.kind is SignalKind.cancel and signal.key in self._running:
-            self._executor.stop(self._running[signal.key], Outcome.cancelled)
+        elif signal.kind is SignalKind.cancel and signal.claim in self._running:
+            self._executor.stop(self._running[signal.claim], Outcome.cancelled)
 
-    def _take_waiting(self, key: ClaimKey) -> Claim | None:
-        if claim := self._wheel.remove(key):
+    def _take_waiting(self, number: int) -> Claim | None:
+        if claim := self._wheel.remove(number):
             return claim
         for entry in self._ready:
-            if (entry[3].run_id, entry[3].number) == key:
+            if entry[1] == number:
                 self._ready.remove(entry)
                 heapq.heapify(self._ready)
                 return entry[3]

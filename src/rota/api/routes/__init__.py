@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, fleet, jobs, logs, runs
+from rota.api.routes import dead_letters, fleet, jobs, logs, runs, submissions
 
 OPERATIONS: tuple[Operation, ...] = (
+    *submissions.OPERATIONS,
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *logs.OPERATIONS,

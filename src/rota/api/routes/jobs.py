@@ -1,17 +1,15 @@
-"""Jobs: submit, read, change, cancel, pause, resume, run now."""
+"""Jobs: read, change, cancel, pause, resume, run now."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
-from rota.api.definitions import Caller, definition_of
+from rota.api.definitions import definition_of
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -22,106 +20,32 @@ from rota.api.paging import (
     read_cursor,
     read_limit,
 )
-from rota.api.problems import problem_of
+from rota.api.routes.submissions import JOB_LIMIT_BYTES
 from rota.api.schemas import (
-    BatchJobIn,
-    BatchOut,
-    BatchResult,
     JobCancelled,
-    JobIn,
     JobList,
     JobOut,
     JobPatch,
     JobStatusOut,
-    Key,
     RunList,
     RunStarted,
-    Submitted,
 )
-from rota.api.services import Services, is_too_large
+from rota.api.services import Services
 from rota.api.views import show_one_shot, show_recurring, show_run_row, show_status
 from rota.domain.ids import new_id, parse_job, show_job, show_run
-from rota.domain.job import Definition, Submission, SubmissionKey
+from rota.domain.job import Definition
 from rota.errors import (
     BadInputError,
     ConflictError,
-    KeyReusedError,
     NotFoundError,
-    RotaError,
     VersionMismatchError,
 )
 from rota.store.jobs import JobChange
 from rota.store.schedules import timetable_of
-from rota.store.submissions import KnownKey
 
-MOST_PER_BATCH = 10_000
 CHANGE_TRIES = 10
-BATCH_LIMIT_BYTES = 32 * 1024 * 1024
-JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
-
-
-async def submit(services: Services, call: Call) -> Any:
-    """One job. With an Idempotency-Key, a repeat gets the first answer."""
-    wanted = decode(call.body, JobIn)
-    key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
-    request_hash = _hash(call.body) if key else b""
-    if key:
-        known = (await services.submissions.find_keys([(call.caller.namespace, key)])).values()
-        for before in known:
-            return _answer_again(before, request_hash)
-    item, answer = await _prepare(services, wanted, call.caller, services.now)
-    if key:
-        item = msgspec.structs.replace(item, key=_key(key, request_hash, answer))
-    (fate,) = await services.committer.submit([item])
-    if isinstance(fate, KnownKey):
-        return _answer_again(fate, request_hash)
-    if isinstance(fate, RotaError):
-        raise fate
-    return json_response(answer, 201, {"Location": f"/v1/jobs/{answer.job_id}"})
-
-
-async def submit_batch(services: Services, call: Call) -> BatchOut:
-    """Up to 10,000 jobs, each with its own result, in order."""
-    raw_items = _split_batch(call)
-    results: list[BatchResult | None] = [None] * len(raw_items)
-    wanted: dict[int, BatchJobIn] = {}
-    hashes: dict[int, bytes] = {}
-    for index, raw in enumerate(raw_items):
-        try:
-            item = decode(raw, BatchJobIn)
-            if item.idempotency_key:
-                hashes[index] = _hash(bytes(raw))
-            wanted[index] = item
-        except RotaError as error:
-            results[index] = BatchResult(error=problem_of(error))
-    await _answer_known(services, call, wanted, hashes, results)
-    items: dict[int, Submission] = {}
-    answers: dict[int, Submitted] = {}
-    now = services.now
-    for index, job in wanted.items():
-        if results[index] is not None:
-            continue
-        try:
-            submission, answers[index] = await _prepare(services, job, call.caller, now)
-        except RotaError as error:
-            results[index] = BatchResult(error=problem_of(error))
-            continue
-        if job.idempotency_key:
-            key = _key(job.idempotency_key, hashes[index], answers[index])
-            submission = msgspec.structs.replace(submission, key=key)
-        items[index] = submission
-    if items:
-        fates = await services.committer.submit(list(items.values()))
-        for index, fate in zip(items, fates, strict=True):
-            results[index] = _batch_result(fate, answers[index], hashes.get(index, b""))
-    return BatchOut(results=[result for result in results if result is not None])
-
-
-async def _prepare(services: Services, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
-    item, answer = services.preparer.prepare(wanted, caller, now)
-    return (await services.offload(item) if is_too_large(item) else item), answer
 
 
 async def list_jobs(services: Services, call: Call) -> JobList:
@@ -327,15 +251,6 @@ async def _offload_patch(services: Services, patch: JobPatch, job_id: UUID) -> s
     return await services.offload_payload(payload, job_id) if payload else None
 
 
-def _read_key(text: str | None, field: str) -> str | None:
-    if text is None:
-        return None
-    try:
-        return msgspec.convert(text, Key)
-    except msgspec.ValidationError:
-        raise BadInputError("must have 1 to 255 printable characters", field=field) from None
-
-
 def _read_if_match(call: Call) -> int | None:
     text = call.request.headers.get("if-match")
     if text is None or text == "*":
@@ -346,91 +261,10 @@ def _read_if_match(call: Call) -> int | None:
     return int(match[1])
 
 
-def _key(key: str, request_hash: bytes, answer: Submitted) -> SubmissionKey:
-    return SubmissionKey(key, request_hash, _encoder.encode(answer).decode())
-
-
-def _hash(body: bytes) -> bytes:
-    """The same for the same JSON, however it is spaced and ordered."""
-    try:
-        return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise BadInputError("is not valid JSON", field="payload") from None
-
-
-def _answer_again(known: KnownKey, request_hash: bytes) -> Any:
-    return json_response(_first_answer(known, request_hash), 201, {"Idempotent-Replay": "true"})
-
-
-def _first_answer(known: KnownKey, request_hash: bytes) -> Submitted:
-    if known.request_hash != request_hash:
-        raise KeyReusedError("this idempotency key was used with another request within the last 24 hours")
-    return msgspec.json.decode(known.answer, type=Submitted)
-
-
-def _split_batch(call: Call) -> list[msgspec.Raw]:
-    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind in ("application/x-ndjson", "application/ndjson", "application/jsonl"):
-        items = [msgspec.Raw(line) for line in call.body.splitlines() if line.strip()]
-    else:
-        items = decode(call.body, list[msgspec.Raw])
-    if len(items) > MOST_PER_BATCH:
-        raise BadInputError(f"a batch has at most {MOST_PER_BATCH} jobs, not {len(items)}")
-    return items
-
-
-async def _answer_known(
-    services: Services,
-    call: Call,
-    wanted: dict[int, BatchJobIn],
-    hashes: dict[int, bytes],
-    results: list[BatchResult | None],
-) -> None:
-    """Answers items whose key is known before anything that depends on time is looked at."""
-    pairs = {index: (call.caller.namespace, wanted[index].idempotency_key or "") for index in hashes}
-    known = await services.submissions.find_keys(list(pairs.values())) if pairs else {}
-    for index, pair in pairs.items():
-        if pair in known:
-            results[index] = _batch_result(known[pair], None, hashes[index])
-
-
-def _batch_result(fate: Any, answer: Submitted | None, request_hash: bytes) -> BatchResult:
-    try:
-        if isinstance(fate, KnownKey):
-            answer = _first_answer(fate, request_hash)
-    except KeyReusedError as error:
-        fate = error
-    if isinstance(fate, RotaError) or answer is None:
-        return BatchResult(error=problem_of(fate))
-    return BatchResult(job_id=answer.job_id, status=answer.status, run_id=answer.run_id)
-
-
 _JOB_LIST = {**FILTER_PARAMETERS, **PAGE_PARAMETERS}
 _IF_MATCH = {"If-Match": "the version that must still be the job's"}
 
 OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/jobs",
-        handler=submit,
-        summary="Submit a job",
-        body=JobIn,
-        answer=Submitted,
-        status=201,
-        body_limit=JOB_LIMIT_BYTES,
-        headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
-        errors=(413, 422),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/batch",
-        handler=submit_batch,
-        summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
-        body=list[BatchJobIn],
-        answer=BatchOut,
-        body_limit=BATCH_LIMIT_BYTES,
-        errors=(413,),
-    ),
     Operation(method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs", answer=JobList, query=_JOB_LIST),
     Operation(
         method="GET",
