@@ -129,9 +129,10 @@ def build_worker(settings: Settings, database: Database, runners: Runners) -> Wo
         socket.gethostname(),
         os.getpid(),
         settings.namespaces,
-        settings.pools,
+        settings.pool_names,
         tuple(runners.by_task),
         settings.slots,
+        settings.pool_weights,
     )
     return Worker(
         broker=broker,

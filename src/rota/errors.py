@@ -23,6 +23,10 @@ class ConflictError(RotaError):
     """The object is in a state that does not allow this, or another change came first."""
 
 
+class DuplicateError(ConflictError):
+    """Another job has the same unique key."""
+
+
 class VersionMismatchError(ConflictError):
     """The caller's If-Match names a version that is no longer the current one."""
 
@@ -37,6 +41,10 @@ class OverloadedError(RotaError):
     def __init__(self, message: str, *, retry_after_seconds: int = 1) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class TooMuchWaitingError(OverloadedError):
+    """As much waits as may, of this owner or in this pool."""
 
 
 class DatabaseUnavailableError(RotaError):

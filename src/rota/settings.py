@@ -15,6 +15,7 @@ from rota.errors import SetupError
 DEFAULT_PORT = 7682
 DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
+MOST_WEIGHT = 1000
 MAX_PORT = 65535
 SHORTEST_LEASE_SECONDS = 1.0
 SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - the name of it, not one
@@ -61,6 +62,7 @@ class Settings:
     payload_limit_bytes: int = 10 * 1024 * 1024
     log_limit_bytes: int = 2 * 1024 * 1024
     worker_port: int = 0
+    most_waiting_per_owner: int = 0
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -97,10 +99,31 @@ class Settings:
             raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
         if not self.pools or not self.namespaces:
             raise SetupError("ROTA_POOLS and ROTA_NAMESPACES must name at least one each")
+        if len(set(self.pool_names)) < len(self.pools):
+            raise SetupError("ROTA_POOLS names a pool twice")
+        _ = self.pool_weights
         if self.log_level.lower() not in LOG_LEVELS:
             raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}")
         for name, value in self.secrets.items():
             _check_secret(name, value)
+
+    @property
+    def pool_names(self) -> tuple[str, ...]:
+        """The pools a worker serves."""
+        return tuple(word.partition("=")[0] for word in self.pools)
+
+    @property
+    def pool_weights(self) -> tuple[int, ...]:
+        """How the slots of a worker are shared among its pools: 'mail=3,reports=1' gives mail three quarters."""
+        weights = []
+        for word in self.pools:
+            name, given, weight = word.partition("=")
+            if not name or (given and not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= MOST_WEIGHT)):
+                raise SetupError(
+                    f"ROTA_POOLS wants names, each with its weight if you like (mail=3,reports=1), not {word!r}"
+                )
+            weights.append(int(weight) if given else 1)
+        return tuple(weights)
 
     @property
     def url(self) -> str:
@@ -210,4 +233,5 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_PAYLOAD_LIMIT_BYTES": ("payload_limit_bytes", _whole),
     "ROTA_LOG_LIMIT_BYTES": ("log_limit_bytes", _whole),
     "ROTA_WORKER_PORT": ("worker_port", _whole),
+    "ROTA_MOST_WAITING_PER_OWNER": ("most_waiting_per_owner", _whole),
 }

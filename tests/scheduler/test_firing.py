@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import msgspec
 import pytest
 
-from rota.domain.job import Timetable
-from rota.domain.schedule import Cron
-from rota.scheduler.firing import HORIZON, plan_firing
+from rota.domain.cron import Cron
+from rota.domain.job import MisfireRule, Timetable
+from rota.scheduler.firing import HORIZON, MOST_RECORDED, plan_firing
 from rota.store.schedules import DueJob
 
 NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)
@@ -33,10 +34,10 @@ def due(expression, down_for):
 @pytest.mark.parametrize("down_for", [timedelta(minutes=50), timedelta(days=40)])
 def test_only_the_latest_missed_time_within_the_window_is_fired(expression, latest, down_for):
     firing = plan_firing(due(expression, down_for))
-    past = [moment for _, moment in firing.runs if moment <= NOW]
+    past = [run.nominal_at for run in firing.runs if run.nominal_at <= NOW and not run.skipped]
     assert past == ([latest] if latest else [])
     assert firing.next_fire_at > NOW
-    assert firing.mark >= (latest or NOW - timedelta(hours=1))
+    assert firing.mark >= max(run.nominal_at for run in firing.runs)
 
 
 def test_catching_up_looks_at_few_times(monkeypatch):
@@ -51,11 +52,52 @@ def test_catching_up_looks_at_few_times(monkeypatch):
     job = due("* * * * * *", timedelta(days=1))
     monkeypatch.setattr(Cron, "next_after", counted)
     plan_firing(job)
-    assert looks < 40
+    assert looks < 1000, "a day has 86,400 of these times"
+
+
+@pytest.mark.parametrize(
+    ("rule", "run", "reason"),
+    [
+        (MisfireRule("skip"), 0, "missed: nothing ran at its time, and its job skips what was missed"),
+        (MisfireRule("latest"), 1, "missed: a later time of the schedule was due as well"),
+        (MisfireRule("all"), 6, "missed: more than 3600 seconds late"),
+        (MisfireRule("all", window_seconds=86400.0), 24, None),
+        (MisfireRule("all", window_seconds=86400.0, cap=4), 4, "missed: more than 4 times were missed"),
+        (MisfireRule("latest", window_seconds=1.0), 0, "missed: more than 1 seconds late"),
+    ],
+)
+def test_a_jobs_rule_says_what_of_the_missed_is_run_and_the_rest_is_recorded(rule, run, reason):
+    job = due("*/10 * * * *", timedelta(hours=3, minutes=55))
+    timetable = msgspec.structs.replace(job.timetable, misfire=msgspec.json.encode(rule).decode())
+    now = NOW + timedelta(seconds=30)
+    firing = plan_firing(msgspec.structs.replace(job, timetable=timetable, database_time=now))
+    missed = [planned for planned in firing.runs if planned.nominal_at <= now]
+    assert len(missed) == 24
+    assert sum(not planned.skipped for planned in missed) == run
+    assert [planned.skipped for planned in missed].count(None) == run
+    assert missed[0].skipped == reason or (reason and reason in {planned.skipped for planned in missed})
+
+
+def test_of_what_is_skipped_the_latest_are_recorded():
+    firing = plan_firing(due("* * * * * *", timedelta(days=1)))
+    skipped = [run.nominal_at for run in firing.runs if run.skipped]
+    assert len(skipped) == MOST_RECORDED
+    assert skipped[-1] == NOW.replace(microsecond=0) - timedelta(seconds=1)
+
+
+def test_jitter_moves_the_start_and_never_the_nominal_time():
+    job = due("* * * * *", timedelta(seconds=20))
+    timetable = msgspec.structs.replace(job.timetable, jitter_seconds=30.0)
+    plain, jittered = plan_firing(job), plan_firing(msgspec.structs.replace(job, timetable=timetable))
+    assert [run.nominal_at for run in plain.runs] == [run.nominal_at for run in jittered.runs]
+    assert all(run.run_at == run.nominal_at for run in plain.runs)
+    assert all(timedelta() <= run.run_at - run.nominal_at < timedelta(seconds=30) for run in jittered.runs)
+    assert plan_firing(msgspec.structs.replace(job, timetable=timetable)) == jittered
 
 
 def test_what_is_a_little_late_is_fired_whole():
     firing = plan_firing(due("* * * * * *", timedelta(seconds=20)))
-    past = [moment for _, moment in firing.runs if moment <= NOW]
+    past = [run for run in firing.runs if run.nominal_at <= NOW]
     assert len(past) == 20
-    assert firing.runs[-1][1] <= NOW + HORIZON
+    assert not any(run.skipped for run in past)
+    assert firing.runs[-1].nominal_at <= NOW + HORIZON

@@ -81,8 +81,14 @@ async def test_of_missed_times_only_the_latest_within_an_hour_is_run(engine, sql
     scheduler = await engine.leading()
     await scheduler.firer.tick()
     runs = await runs_of(sql, job_id)
-    past = [run for run in runs if run["nominal_at"] <= datetime.now(UTC)]
+    missed = [run for run in runs if run["nominal_at"] <= datetime.now(UTC)]
+    past = [run for run in missed if run["status"] != "skipped"]
     assert len(past) == 1
+    skipped = {run["reason"] for run in missed if run["status"] == "skipped"}
+    assert skipped == {
+        "missed: a later time of the schedule was due as well",
+        "missed: more than 3600 seconds late",
+    }
     assert datetime.now(UTC) - past[0]["nominal_at"] < timedelta(minutes=5)
     await scheduler.misfires.tick()
     await scheduler.promoter.tick()
@@ -98,7 +104,7 @@ async def test_a_time_missed_by_more_than_an_hour_is_not_run(engine, sql):
     )
     scheduler = await engine.leading()
     await scheduler.firer.tick()
-    assert await runs_of(sql, job_id) == []
+    assert [run["reason"] for run in await runs_of(sql, job_id)] == ["missed: more than 3600 seconds late"]
     row = await sql.fetchrow("SELECT next_fire_at, state FROM rota.jobs")
     assert row["next_fire_at"] > datetime.now(UTC)
     assert row["state"] == "scheduled"
@@ -211,11 +217,11 @@ async def test_a_claimed_run_is_recalled_and_the_change_applies_once_it_is_given
     (claim,) = await broker.claim(1)
     await engine.api.put(f"/v1/jobs/{job_id}", json={"payload": {"version": 2}})
     assert (await sql.fetchrow("SELECT recalled, payload FROM rota.live_runs"))["recalled"]
-    assert await engine.workers.signals(broker._id) == [(claim.number, False)]
+    assert await engine.workers.signals(broker._id) == ([(claim.number, False)], frozenset())
     await broker.report([report(claim, Outcome.released)])
     assert (await engine.run(run_id))["status"] == "blocked"
     scheduler = await engine.leading()
-    assert await scheduler.admitter.tick() == 1
+    assert await scheduler.recaller.tick() == 1
     run = await engine.run(run_id)
     assert (run["status"], run["payload"], run["attempt"]) == ("queued", {"version": 2}, 0)
 
@@ -238,7 +244,7 @@ async def test_a_recalled_run_follows_what_its_job_says_when_it_comes_back(engin
         await engine.api.post(f"/v1/jobs/{job_id}/resume")
     await broker.report([report(claim, Outcome.released)])
     scheduler = await engine.leading()
-    await scheduler.admitter.tick()
+    await scheduler.recaller.tick()
     assert (await engine.run(run_id))["status"] == expected
 
 
@@ -258,7 +264,7 @@ async def test_a_recalled_run_whose_time_the_new_schedule_does_not_have_is_dropp
     claims = await eventually(claimed_ahead)
     await engine.api.put(f"/v1/jobs/{job_id}", json={"cronExpression": "0 0 1 1 *"})
     await broker.report([report(claim, Outcome.released) for claim in claims])
-    await scheduler.admitter.tick()
+    await scheduler.recaller.tick()
     assert not {run["id"] for run in await runs_of(sql, job_id)} & {claim.run_id for claim in claims}
 
 
@@ -369,7 +375,7 @@ async def test_a_run_that_fails_after_its_job_was_paused_is_held_and_keeps_its_b
     await engine.api.post(f"/v1/jobs/{job_id}/pause")
     await broker.report([report(claim, Outcome.failed, error="e")])
     scheduler = await engine.leading()
-    await scheduler.admitter.tick()
+    await scheduler.recaller.tick()
     run = await engine.run(run_id)
     assert (run["status"], run["attempt"], run["waitingFor"]) == ("blocked", 1, "its job is paused")
     await engine.api.post(f"/v1/jobs/{job_id}/resume")

@@ -189,7 +189,7 @@ async def test_a_claim_lost_before_it_was_due_is_not_charged(engine, sql):
     )
     broker = engine.broker()
     worker_id = await engine.join(broker)
-    claims = await engine.workers.claim(worker_id, broker._lanes, 1, timedelta(minutes=1))
+    claims = await engine.workers.claim(worker_id, broker._lanes["default", "default"], 1, timedelta(minutes=1))
     assert len(claims) == 1
     await engine.workers.give_up(worker_id, await sql.fetchval("SELECT beat FROM rota.workers"), "worker lost")
     scheduler = await engine.leading()

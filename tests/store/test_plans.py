@@ -72,8 +72,9 @@ async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
     await engine.submit()
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
+    lanes = broker._lanes["default", "default"]
     plan = await explain(
-        crowded, "claim", worker_id, broker._lanes, [0.0] * len(broker._lanes), 100, timedelta(seconds=1), 100
+        crowded, "claim", worker_id, lanes, [0.0] * len(lanes), 100, timedelta(seconds=1), 100
     )
     used = scans(plan, "live_runs")
     assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}
@@ -153,12 +154,16 @@ async def test_statements_use_the_indexes_they_name(crowded):
 
 
 # Each look at a table that may be large must be led by one of these; a namespace alone leads to everything in it.
-LEADERS = re.compile(r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at)\b")
+LEADERS = re.compile(
+    r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit)\b"
+)
+# They count what waits, up to a limit, and now and then: there is no index for it.
+COUNTING = {"count_owners", "count_waiting"}
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
          "submission_keys")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in QUERIES.glob("*.sql")))
+@pytest.mark.parametrize("name", sorted({path.stem for path in QUERIES.glob("*.sql")} - COUNTING))
 @pytest.mark.parametrize("tuples", [0, 10_000_000])
 async def test_no_plan_depends_on_statistics(database, name, tuples):
     """Planned for tables that look empty or huge, every statement must lead into large tables by what it looks for.
@@ -186,7 +191,10 @@ async def test_no_plan_depends_on_statistics(database, name, tuples):
 
 def _left_sides(condition: str) -> str:
     """The columns of an index condition, without what they are compared with."""
-    return " ".join(re.findall(r"\(+(\w+) (?:=|<|>|<=|>=) ", condition))
+    plain = re.findall(r"\(+(\w+) (?:=|<|>|<=|>=) ", condition)
+    inside = re.findall(r"\(policies ->> '(\w+)'::text\) = ", condition)
+    together = re.findall(r"ROW\(namespace, (\w+)\) > ", condition)
+    return " ".join(plain + inside + together)
 
 
 async def test_a_list_stops_at_its_limit(crowded):

@@ -177,7 +177,7 @@ async def test_dead_entries_cost_nothing_behind_the_position(engine, sql, databa
         plan = await sql.fetch(
             "EXPLAIN (ANALYZE, BUFFERS) SELECT id FROM rota.live_runs WHERE lane = ANY ($1) AND worker_id IS NULL"
             " AND ready_at >= to_timestamp($2) ORDER BY ready_at LIMIT 10",
-            broker._lanes,
+            broker._lanes["default", "default"],
             begin_at,
         )
         text = "\n".join(row[0] for row in plan)
@@ -185,7 +185,7 @@ async def test_dead_entries_cost_nothing_behind_the_position(engine, sql, databa
 
     now = await sql.fetchval("SELECT extract(epoch FROM now())::float8")
     assert await pages(now - 60) * 5 < await pages(0.0)
-    (claim,) = await engine.workers.claim(worker_id, broker._lanes, 10, timedelta(seconds=1))
+    (claim,) = await engine.workers.claim(worker_id, broker._lanes["default", "default"], 10, timedelta(seconds=1))
     assert claim.run_id == plain(run_id)
     await holder.close()
 

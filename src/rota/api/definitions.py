@@ -5,24 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
-from rota.api.schemas import JobIn, JobPatch, Retry, Submitted
+from rota.api.policies import patched_policies, policies_of
+from rota.api.schemas import JobIn, JobPatch, Misfire, MisfirePolicy, Retry, Submitted
 from rota.app import RESERVED_TASKS
 from rota.domain.http import parse_http_call
 from rota.domain.ids import new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
     Definition,
+    MisfireRule,
     OneShot,
     Options,
     Priority,
     Recurring,
     Submission,
     Timetable,
+    Unique,
     check_command,
     check_script_name,
     decode_options,
@@ -43,7 +47,16 @@ _FIELDS_OF = {
 }
 _TIMING = ("schedule_time", "cron_expression", "every_seconds")
 _NO_TIMES = (None, None, None)
-_ZONED = ("cron", "interval")
+_NO_CALENDAR = (None, None, None, None, None, None)
+_RECURRING = ("cron", "interval")
+# Fields of the calendar that are stored as they come, with their columns.
+_CALENDAR = {
+    "timezone": "timezone",
+    "start_time": "start_at",
+    "end_time": "end_at",
+    "jitter_seconds": "jitter_seconds",
+    "dst": "dst",
+}
 _DEFAULT = Options()
 _DEFAULT_TEXT = encode_options(_DEFAULT)
 _PRIORITIES = {level.name: int(level) for level in Priority}
@@ -51,6 +64,9 @@ _CAMEL = {
     "schedule_time": "scheduleTime",
     "cron_expression": "cronExpression",
     "every_seconds": "everySeconds",
+    "start_time": "startTime",
+    "end_time": "endTime",
+    "jitter_seconds": "jitterSeconds",
 }
 
 
@@ -72,14 +88,13 @@ class Preparer:
     def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
         """The submission and the answer it will get; raises BadInputError naming the field."""
         _check_timing_fields(wanted)
-        _check_zone(wanted)
-        definition = self.definition(wanted, caller)
+        _check_calendar(wanted)
         if wanted.schedule_type in ("immediate", "future"):
-            return self._one_shot(wanted, definition, caller, now)
-        return self._recurring(wanted, definition, caller, now)
+            return self._one_shot(wanted, self.definition(wanted, caller), caller, now)
+        return self._recurring(wanted, caller, now)
 
-    def definition(self, wanted: JobIn, caller: Caller) -> Definition:
-        """What to run."""
+    def definition(self, wanted: JobIn, caller: Caller, job_id: UUID | None = None) -> Definition:
+        """What to run; `job_id` is that of a recurring job."""
         payload = self.payload(wanted.payload)
         return Definition(
             owner=caller.owner,
@@ -90,6 +105,7 @@ class Preparer:
             tags=tuple(wanted.tags),
             payload=payload,
             options=_options(wanted),
+            policies=policies_of(wanted, job_id),
         )
 
     def payload(self, raw: Any) -> str | None:
@@ -109,7 +125,7 @@ class Preparer:
         except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
             raise BadInputError("is not valid JSON", field="payload") from None
 
-    def patched(self, before: Definition, patch: JobPatch) -> Definition:
+    def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
         """A definition with some fields changed."""
         options = decode_options(before.options)
         if patch.max_retries is not UNSET:
@@ -123,37 +139,46 @@ class Preparer:
         # A payload in object storage that stays as it is was looked at when it came.
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
+        task = task if unseen else check_task(task, payload)
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
-            task=task if unseen else check_task(task, payload),
+            task=task,
             pool=before.pool if patch.pool is UNSET else patch.pool,
             priority=before.priority if patch.priority is UNSET else _PRIORITIES[patch.priority],
             tags=before.tags if patch.tags is UNSET else tuple(patch.tags),
             payload=payload,
             options=encode_options(options),
+            policies=patched_policies(before.policies, patch, job_id, task),
         )
 
-    def patched_timetable(self, before: Timetable, patch: JobPatch) -> Timetable:
+    def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
         """A timetable with some fields changed; raises BadInputError when the result is no schedule."""
         _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
         if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
             raise BadInputError("give this or cronExpression, not both", field="everySeconds")
-        cron, every = before.cron_expression, before.every_seconds
-        if patch.cron_expression is not UNSET:
-            cron, every = patch.cron_expression, None
-        if patch.every_seconds is not UNSET:
-            cron, every = None, patch.every_seconds
-        timezone = before.timezone if patch.timezone is UNSET else patch.timezone
         now = self._now()
-        same_interval = every == before.every_seconds
-        return _timetable(cron, every, timezone, before.anchor_at if cron or same_interval else now, now)
+        changes: dict[str, Any] = {}
+        if patch.cron_expression is not UNSET:
+            changes |= {"schedule_type": "cron", "cron_expression": patch.cron_expression, "every_seconds": None}
+        if patch.every_seconds is not UNSET:
+            changes |= {"schedule_type": "interval", "cron_expression": None, "every_seconds": patch.every_seconds}
+            if patch.every_seconds != before.every_seconds:
+                changes["anchor_at"] = now
+        for field, column in _CALENDAR.items():
+            if (value := getattr(patch, field)) is not UNSET:
+                changes[column] = value
+        if patch.jitter_seconds is None:
+            changes["jitter_seconds"] = 0.0
+        if patch.misfire is not UNSET:
+            changes["misfire"] = _misfire(patch.misfire)
+        return _timetable(msgspec.structs.replace(before, **changes), job_id, now)
 
     def patched_time(self, patch: JobPatch) -> datetime | None:
         """A one-shot's new time; None leaves it as it is."""
         _refuse(
             patch,
-            ("cron_expression", "every_seconds", "timezone"),
+            ("cron_expression", "every_seconds", "timezone", *_CALENDAR, "misfire"),
             "is for recurring jobs; this one runs once",
         )
         if patch.schedule_time is UNSET:
@@ -169,20 +194,44 @@ class Preparer:
             run_at = _check_time(wanted.schedule_time, now)
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
-        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at)
+        unique = (
+            _unique(wanted) if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NO_TIMES else None
+        )
+        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
         status = "queued" if planned is now else "scheduled"
         shown_job, shown_run = show_one_shot(run_id)
         return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
 
-    def _recurring(
-        self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
-    ) -> tuple[Recurring, Submitted]:
-        timetable = _timetable(wanted.cron_expression, wanted.every_seconds, wanted.timezone or "UTC", now, now)
-        first = timetable.schedule().next_after(now)
-        if first is None:
-            raise BadInputError("never fires", field="cronExpression")
+    def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
         job_id = new_id(now.timestamp())
-        item = Recurring(caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first)
+        definition = self.definition(wanted, caller, job_id)
+        timetable = _timetable(
+            Timetable(
+                wanted.schedule_type,
+                wanted.cron_expression,
+                wanted.every_seconds,
+                wanted.timezone or "UTC",
+                now,
+                wanted.start_time,
+                wanted.end_time,
+                wanted.jitter_seconds or 0.0,
+                wanted.dst,
+                _misfire(wanted.misfire),
+            ),
+            job_id,
+            now,
+        )
+        first = timetable.schedule(job_id).next_after(now)
+        if first is None:
+            raise BadInputError("comes before the schedule first fires", field="endTime")
+        unique = _unique(wanted)
+        if unique and unique.on_duplicate == "replace":
+            raise BadInputError(
+                "'replace' is for jobs that run once; change a recurring job with PUT", field="onDuplicate"
+            )
+        item = Recurring(
+            caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first, None, unique
+        )
         return item, Submitted(job_id=show_job(job_id), status="scheduled")
 
 
@@ -216,6 +265,7 @@ def definition_of(row: Any) -> Definition:
         tuple(row["tags"]),
         payload,
         row["options"],
+        row["policies"],
         row.get("payload_blob"),
     )
 
@@ -236,15 +286,41 @@ def _policy(retry: Retry | None) -> RetryPolicy:
     return RetryPolicy(retry.strategy, retry.base_seconds, retry.max_seconds, retry.jitter)
 
 
-def _timetable(cron: str | None, every: float | None, timezone: str, anchor: datetime, now: datetime) -> Timetable:
-    load_zone(timezone)
-    if cron is not None:
-        parse_cron(cron, timezone, now)
-        return Timetable("cron", cron, None, timezone, anchor)
-    if every is None or not math.isfinite(every):
+def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
+    """The timetable, checked."""
+    load_zone(wanted.timezone)
+    if wanted.cron_expression is not None:
+        parse_cron(wanted.cron_expression, wanted.timezone, now, dst=wanted.dst or "shift", seed=job_id)
+    elif wanted.every_seconds is None or not math.isfinite(wanted.every_seconds):
         raise BadInputError("required, but missing", field="everySeconds")
-    parse_every(every, anchor)
-    return Timetable("interval", None, every, timezone, anchor)
+    else:
+        parse_every(wanted.every_seconds, wanted.anchor_at)
+        if wanted.dst is not None:
+            raise BadInputError("is for cron schedules; an interval is elapsed time", field="dst")
+    if wanted.end_at is not None and wanted.end_at <= now:
+        raise BadInputError("is in the past", field="endTime")
+    return wanted
+
+
+def _unique(wanted: JobIn) -> Unique | None:
+    if wanted.unique_key is not None:
+        return Unique(wanted.unique_key, wanted.unique_seconds, wanted.on_duplicate or "reject")
+    for field, value in (("onDuplicate", wanted.on_duplicate), ("uniqueSeconds", wanted.unique_seconds)):
+        if value is not None:
+            raise BadInputError("is about a uniqueKey, and there is none", field=field)
+    return None
+
+
+def _misfire(given: str | Misfire | None) -> str | None:
+    """The rule as it is stored; the default leaves no trace."""
+    if given is None:
+        return None
+    rule = (
+        MisfireRule(policy=cast("MisfirePolicy", given))
+        if isinstance(given, str)
+        else MisfireRule(given.policy, given.window_seconds, given.cap)
+    )
+    return None if rule == MisfireRule() else msgspec.json.encode(rule).decode()
 
 
 def _check_timing_fields(wanted: JobIn) -> None:
@@ -259,9 +335,16 @@ def _check_timing_fields(wanted: JobIn) -> None:
             raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
 
 
-def _check_zone(wanted: JobIn) -> None:
-    if wanted.timezone is not None and wanted.schedule_type not in _ZONED:
-        raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field="timezone")
+def _check_calendar(wanted: JobIn) -> None:
+    """What only recurring jobs have."""
+    given = (wanted.timezone, wanted.start_time, wanted.end_time, wanted.jitter_seconds, wanted.dst, wanted.misfire)
+    if given == _NO_CALENDAR or wanted.schedule_type in _RECURRING:
+        return
+    for field, value in zip((*_CALENDAR, "misfire"), given, strict=True):
+        if value is not None:
+            raise BadInputError(
+                f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL.get(field, field)
+            )
 
 
 def _check_time(moment: datetime | None, now: datetime) -> datetime:

@@ -20,6 +20,7 @@ _ERRORS = {
     409: "The object's state does not allow this",
     412: "The version in If-Match is not the current one",
     413: "The body is too large",
+    429: "As much waits as may; Retry-After says when to try again",
     422: "The idempotency key was used with another body",
     503: "Overloaded, or the database is away; see Retry-After",
 }
@@ -81,6 +82,8 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
 def _responses(operation: Operation) -> dict[str, Any]:
     content = {operation.media_type: {"schema": _ref(operation.answer)}}
     responses: dict[str, Any] = {str(operation.status): {"description": operation.summary, "content": content}}
+    for status, description in operation.others.items():
+        responses[str(status)] = {"description": description, "content": content}
     statuses = set(operation.errors) | {400}
     if not operation.public:
         statuses |= {401, 503}

@@ -64,6 +64,7 @@ class Operation:
     headers: dict[str, str] = field(default_factory=dict)
     public: bool = False
     body_limit: int = BODY_LIMIT_BYTES
+    others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
     errors: tuple[int, ...] = ()
 
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:

@@ -22,6 +22,7 @@ from rota.errors import (
     NotFoundError,
     OverloadedError,
     RotaError,
+    TooMuchWaitingError,
     VersionMismatchError,
 )
 
@@ -58,6 +59,7 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
     (ConflictError, 409, "Conflict"),
     (KeyReusedError, 422, "Idempotency key reused"),
     (DataRejectedError, 422, "Refused by the database"),
+    (TooMuchWaitingError, 429, "Too much is waiting"),
     (OverloadedError, 503, "Overloaded"),
     (DatabaseUnavailableError, 503, "Database unavailable"),
     (BlobError, 503, "Object storage unavailable"),

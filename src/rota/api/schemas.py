@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.domain.job import ScheduleType
+from rota.domain.policies import Overlap
 
 PriorityName = Literal["critical", "high", "normal", "low"]
 RunStatusName = Literal[
@@ -45,6 +46,14 @@ JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-f]{32}(?!\n)$")]
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
 
 
+Jitter = Annotated[float, Meta(ge=0, le=86400.0)]
+Limit = Annotated[int, Meta(ge=1, le=1_000_000)]
+Dst = Literal["shift", "skip", "strict"]
+MisfirePolicy = Literal["skip", "latest", "all"]
+OnFailure = Literal["hold", "release"]
+OnDuplicate = Literal["reject", "replace", "keep"]
+
+
 class _In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     pass
 
@@ -60,6 +69,32 @@ class Retry(_In, kw_only=True):
     base_seconds: Positive = 5.0
     max_seconds: Positive = 3600.0
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
+class RateLimit(_In, kw_only=True):
+    """So many starts in so many seconds, with the same key; without one, of the same job (or task, for jobs that run
+    once). `burst` may start at once after a pause; it is `limit` if not given."""
+
+    limit: Annotated[int, Meta(ge=1, le=1_000_000)]
+    per_seconds: Annotated[float, Meta(ge=0.001, le=366 * 86400.0)] = 1.0
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    key: Key | None = None
+
+
+class BreakerIn(_In, kw_only=True):
+    """After so many failed attempts in a row nothing starts for a while; then one run tries."""
+
+    failures: Annotated[int, Meta(ge=1, le=10_000)] = 5
+    cooldown_seconds: Annotated[float, Meta(ge=0.1, le=366 * 86400.0)] = 60.0
+
+
+class Misfire(_In, kw_only=True):
+    """What becomes of times that were missed while everything was down: none, the latest, or all of those that are not
+    older than the window, the latest `cap` of them."""
+
+    policy: MisfirePolicy = "latest"
+    window_seconds: Annotated[float, Meta(ge=0, le=366 * 86400.0)] = 3600.0
+    cap: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class JobIn(_In, kw_only=True):
@@ -80,6 +115,21 @@ class JobIn(_In, kw_only=True):
     priority: PriorityName = "normal"
     pool: PoolName = "default"
     tags: Annotated[list[Tag], Meta(max_length=50)] = []
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    jitter_seconds: Jitter | None = None
+    dst: Dst | None = None
+    misfire: MisfirePolicy | Misfire | None = None
+    overlap: Overlap | None = None
+    ordering_key: Key | None = None
+    ordering_on_failure: OnFailure | None = None
+    concurrency_key: Key | None = None
+    concurrency_limit: Limit | None = None
+    rate_limit: RateLimit | None = None
+    breaker: BreakerIn | None = None
+    unique_key: Key | None = None
+    unique_seconds: Seconds | None = None
+    on_duplicate: OnDuplicate | None = None
 
 
 class BatchJobIn(JobIn, kw_only=True):
@@ -105,14 +155,27 @@ class JobPatch(_In, kw_only=True):
     priority: PriorityName | UnsetType = UNSET
     pool: PoolName | UnsetType = UNSET
     tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    start_time: Moment | UnsetType | None = UNSET
+    end_time: Moment | UnsetType | None = UNSET
+    jitter_seconds: Jitter | UnsetType | None = UNSET
+    dst: Dst | UnsetType | None = UNSET
+    misfire: MisfirePolicy | Misfire | UnsetType | None = UNSET
+    overlap: Overlap | UnsetType | None = UNSET
+    ordering_key: Key | UnsetType | None = UNSET
+    ordering_on_failure: OnFailure | UnsetType | None = UNSET
+    concurrency_key: Key | UnsetType | None = UNSET
+    concurrency_limit: Limit | UnsetType | None = UNSET
+    rate_limit: RateLimit | UnsetType | None = UNSET
+    breaker: BreakerIn | UnsetType | None = UNSET
 
 
 class Submitted(_Out, kw_only=True):
-    """The answer to a submission."""
+    """The answer to a submission. `duplicate`: nothing was made, another job has the same uniqueKey and is kept."""
 
     job_id: str
     status: str
     run_id: str | UnsetType = UNSET
+    duplicate: bool | UnsetType = UNSET
 
 
 class FieldProblem(_Out, kw_only=True):
@@ -138,6 +201,7 @@ class BatchResult(_Out, kw_only=True):
     job_id: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     run_id: str | UnsetType = UNSET
+    duplicate: bool | UnsetType = UNSET
     error: Problem | UnsetType = UNSET
 
 
@@ -145,6 +209,14 @@ class BatchOut(_Out, kw_only=True):
     """Results in the order of the items."""
 
     results: list[BatchResult]
+
+
+class BreakerState(_Out, kw_only=True):
+    """How a job's circuit breaker stands."""
+
+    state: Literal["closed", "open", "half-open"]
+    failures: int
+    open_until: datetime | None
 
 
 class JobOut(_Out, kw_only=True):
@@ -172,6 +244,20 @@ class JobOut(_Out, kw_only=True):
     created_time: datetime
     updated_time: datetime | UnsetType = UNSET
     next_fire_times: list[datetime] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    start_time: datetime | UnsetType = UNSET
+    end_time: datetime | UnsetType = UNSET
+    jitter_seconds: float | UnsetType = UNSET
+    dst: Dst | UnsetType = UNSET
+    misfire: Misfire | UnsetType = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    ordering_key: str | UnsetType = UNSET
+    ordering_on_failure: OnFailure | UnsetType = UNSET
+    concurrency_key: str | UnsetType = UNSET
+    concurrency_limit: int | UnsetType = UNSET
+    rate_limit: RateLimit | UnsetType = UNSET
+    breaker: BreakerIn | UnsetType = UNSET
+    breaker_state: BreakerState | UnsetType = UNSET
     run_id: str | UnsetType = UNSET
     storage_error: str | UnsetType = UNSET
 
@@ -249,6 +335,46 @@ class RunOut(_Out, kw_only=True):
     attempts: list[AttemptOut] | UnsetType = UNSET
     timeline: list[TimelineEntry] | UnsetType = UNSET
     waiting_for: str | UnsetType = UNSET
+
+
+class PoolIn(_In, kw_only=True):
+    """What to change about a pool."""
+
+    most_waiting: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None
+
+
+class PoolOut(_Out, kw_only=True):
+    """A pool: whether it is paused, who serves it, how much may wait in it (null: any number)."""
+
+    pool: str
+    status: Literal["open", "paused"]
+    paused_time: datetime | None
+    workers: int
+    slots: int
+    most_waiting: int | None
+
+
+class PoolList(_Out, kw_only=True):
+    """The pools that live workers serve or that somebody said something about."""
+
+    items: list[PoolOut]
+
+
+class EventOut(_Out, kw_only=True):
+    """Something that happened to a breaker or a pool."""
+
+    event_id: int
+    time: datetime
+    event: str
+    subject: str
+    detail: str | None
+
+
+class EventList(_Out, kw_only=True):
+    """Events, latest first."""
+
+    items: list[EventOut]
+    next_cursor: str | None
 
 
 class LogLine(_Out, kw_only=True):

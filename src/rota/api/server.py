@@ -65,6 +65,7 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
+        most_waiting_per_owner=settings.most_waiting_per_owner or None,
         blobs=Blobs.open(settings.blobs),
     )
     await services.set_clock()

@@ -14,6 +14,8 @@ from msgspec import UNSET
 
 from rota.api.budget import BodyBudget
 from rota.api.definitions import Preparer
+from rota.api.explaining import Explainer
+from rota.api.pressure import Pressure
 from rota.api.submitting import GroupCommitter
 from rota.api.tailing import LogTail
 from rota.blobs import BlobError, Blobs
@@ -23,12 +25,14 @@ from rota.domain.job import STORED_BYTES, Submission
 from rota.errors import DatabaseUnavailableError
 from rota.store.database import Database
 from rota.store.jobs import Jobs
-from rota.store.listening import READY, SCHEDULE, WORKER
+from rota.store.listening import GATE, READY, SCHEDULE, WORKER
 from rota.store.logs import Logs
 from rota.store.notifying import Notifier
+from rota.store.pools import Pools
 from rota.store.runs import Runs
 from rota.store.shards import Shards
 from rota.store.submissions import Submissions
+from rota.store.waiting import Waiting
 from rota.store.workers import Workers
 
 CLOCK_SECONDS = 5.0
@@ -38,7 +42,14 @@ class Services:
     """Made once per process; every route gets it."""
 
     def __init__(
-        self, *, database: Database, notifier: Notifier, shards: int, payload_limit_bytes: int, blobs: Blobs
+        self,
+        *,
+        database: Database,
+        notifier: Notifier,
+        shards: int,
+        payload_limit_bytes: int,
+        blobs: Blobs,
+        most_waiting_per_owner: int | None = None,
     ) -> None:
         self.database = database
         self.blobs = blobs
@@ -47,11 +58,17 @@ class Services:
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
         self.submissions = Submissions(database)
-        self.committer = GroupCommitter(submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime)
+        self.pressure = Pressure(Pools(database), most_per_owner=most_waiting_per_owner)
+        self.committer = GroupCommitter(
+            submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime, pressure=self.pressure
+        )
         self.preparer = Preparer(shards=shards, payload_limit_bytes=payload_limit_bytes, now=self.clock.now_datetime)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
         self.workers = Workers(database)
+        self.pools = Pools(database)
+        self.waiting = Waiting(database)
+        self.explainer = Explainer(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)
         self._notifier = notifier
 
@@ -61,14 +78,20 @@ class Services:
         return self.clock.now_datetime()
 
     def tell_workers(self, workers: set[UUID]) -> None:
-        """Hints to workers that they are asked something."""
+        """Hints to workers that they are asked something; what waits behind a run that is cancelled may go on."""
         for worker_id in workers:
             self._notifier.hint(WORKER, str(worker_id))
+        self._notifier.hint(GATE)
+
+    def tell_all_workers(self) -> None:
+        """Hints to every worker to look what it is asked."""
+        self._notifier.hint(WORKER)
 
     def tell_pools(self, pools: set[str]) -> None:
-        """Hints that runs became ready."""
+        """Hints that runs became ready, or came to their gates."""
         for pool in pools:
             self._notifier.hint(READY, pool)
+        self._notifier.hint(GATE)
 
     def tell_schedulers(self) -> None:
         """Hints that a schedule changed."""
@@ -104,6 +127,7 @@ class Services:
             group.create_task(self.committer.run(), name="committer")
             group.create_task(self._follow_clock(), name="clock")
             group.create_task(self.tail.run(), name="tail")
+            group.create_task(self.pressure.run(), name="pressure")
 
     async def set_clock(self) -> None:
         """One measurement of the database's clock."""

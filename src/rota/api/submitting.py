@@ -13,11 +13,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from rota.api.pressure import Pressure
+from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
-from rota.errors import DatabaseUnavailableError, OverloadedError, RotaError
-from rota.store.listening import READY, SCHEDULE
+from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
+from rota.store.listening import GATE, READY, SCHEDULE
 from rota.store.notifying import Notifier
-from rota.store.submissions import LOOKAHEAD, KnownKey, Submissions
+from rota.store.submissions import LOOKAHEAD, Duplicate, KnownKey, Submissions
 from rota.telemetry import get_logger
 
 MOST_WAITING = 20_000
@@ -25,8 +27,9 @@ MOST_PER_BATCH = 1000
 WRITERS = 2
 _log = get_logger("submitting")
 
-# What became of a submission: None (accepted), an error, or what was answered under its key before.
-Fate = RotaError | KnownKey | None
+# What became of a submission: None (accepted), an error, what was answered under its key before, or the job that has
+# its unique key and is kept instead.
+Fate = RotaError | KnownKey | Duplicate | None
 
 
 class _Chunk:
@@ -44,7 +47,10 @@ class _Chunk:
 class GroupCommitter:
     """Gathers submissions and commits them in batches."""
 
-    def __init__(self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], pressure: Pressure
+    ) -> None:
+        self._pressure = pressure
         self._submissions = submissions
         self._notifier = notifier
         self._now = now
@@ -57,12 +63,13 @@ class GroupCommitter:
         """Returns each item's fate once it is committed; raises OverloadedError when too much waits already."""
         if self._count + len(items) > MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
-        firsts, repeats = _firsts(items)
+        refused = self._pressure.refuse(items)
+        firsts, repeats = _firsts([item for item in items if item.id not in refused] if refused else items)
         chunks = [_Chunk(firsts[n : n + MOST_PER_BATCH]) for n in range(0, len(firsts), MOST_PER_BATCH)]
         self._waiting.extend(chunks)
         self._count += len(firsts)
         self._some.set()
-        fates: dict[UUID, Fate] = {}
+        fates: dict[UUID, Fate] = dict(refused)
         for chunk in chunks:
             fates |= await chunk.future
         for item, first in repeats:
@@ -124,6 +131,8 @@ class GroupCommitter:
         done = await self._submissions.submit(items)
         self._tell(items)
         fates: dict[UUID, Fate] = dict(done.rejected)
+        for item_id, duplicate in done.duplicates.items():
+            fates[item_id] = duplicate if duplicate.kept else DuplicateError(_refusal(duplicate))
         repeated = [item for item in items if item.id in done.repeated and item.key] if done.repeated else []
         if repeated:
             pairs = [(item.namespace, item.key.key) for item in repeated if item.key]
@@ -139,9 +148,16 @@ class GroupCommitter:
             if isinstance(item, Recurring):
                 self._notifier.hint(SCHEDULE)
             elif item.run_at is None or item.run_at <= soon:
-                pools.add(item.definition.pool)
+                if item.definition.policies is None:
+                    pools.add(item.definition.pool)
+                else:
+                    self._notifier.hint(GATE)
         for pool in pools:
             self._notifier.hint(READY, pool)
+
+
+def _refusal(duplicate: Duplicate) -> str:
+    return f"{show_job(duplicate.job_id)} has this uniqueKey already and is {duplicate.status}"
 
 
 def _key_of(item: Submission) -> tuple[str, str] | None:

@@ -9,19 +9,22 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from rota.api.policies import show_policies
 from rota.api.schemas import (
     AttemptOut,
     DeadLetterOut,
     JobOut,
     JobStatusOut,
+    Misfire,
     Retry,
     RunOut,
     ShardOut,
     TimelineEntry,
     WorkerOut,
 )
+from rota.domain.describing import describe
 from rota.domain.ids import show_job, show_run
-from rota.domain.job import Options, Priority, decode_options
+from rota.domain.job import Options, Priority, Timetable, decode_options
 from rota.domain.schedule import fire_times
 from rota.store.schedules import timetable_of
 
@@ -39,11 +42,27 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
         out.cron_expression = row["cron_expression"]
     else:
         out.every_seconds = row["every_seconds"]
+    _show_calendar(out, timetable_of(row))
     if whole:
+        schedule = timetable_of(row).schedule(row["id"])
+        out.description = describe(schedule)
         out.next_fire_times = []
         if row["state"] == "scheduled":
-            out.next_fire_times = fire_times(timetable_of(row).schedule(), now, _FOREVER, NEXT_FIRE_TIMES)
+            out.next_fire_times = fire_times(schedule, now, _FOREVER, NEXT_FIRE_TIMES)
     return out
+
+
+def _show_calendar(out: JobOut, timetable: Timetable) -> None:
+    if timetable.start_at is not None:
+        out.start_time = timetable.start_at
+    if timetable.end_at is not None:
+        out.end_time = timetable.end_at
+    if timetable.jitter_seconds:
+        out.jitter_seconds = timetable.jitter_seconds
+    if timetable.dst is not None:
+        out.dst = timetable.dst
+    rule = timetable.misfire_rule
+    out.misfire = Misfire(policy=rule.policy, window_seconds=rule.window_seconds, cap=rule.cap)
 
 
 def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
@@ -234,6 +253,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         version=1,
         created_time=row["created_at"],
     )
+    show_policies(out, row["policies"])
     if whole:
         out.payload = _payload(row)
     return out

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from rota.broker.protocol import Answer, LogChunk, Note, Profile, Report, Signal, SignalKind
+from rota.broker.shares import Shares
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.store.database import STATEMENT_SECONDS, Database
-from rota.store.listening import READY, SCHEDULE, WORKER, Listener
+from rota.store.listening import GATE, READY, SCHEDULE, WORKER, Listener
 from rota.store.logs import Logs, StoredChunk
 from rota.store.notifying import Notifier
 from rota.store.positions import WholeLooks
 from rota.store.submissions import LOOKAHEAD
-from rota.store.workers import Ended, Registration, Settled, Success, Workers
+from rota.store.workers import Ended, PoolKey, Registration, Settled, Success, Workers
 from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger
 
@@ -44,7 +45,9 @@ class PostgresBroker:
         self._notifier = notifier
         self._listen_url = listen_url
         self._id = uuid4()
-        self._lanes: list[int] = []
+        self._lanes: dict[PoolKey, list[int]] = {}
+        self._paused: frozenset[PoolKey] = frozenset()
+        self._shares: Shares | None = None
         self._whole_looks = WholeLooks()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
@@ -58,6 +61,9 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
+        weights = profile.weights or (1,) * len(profile.pools)
+        several = len(profile.pools) > 1
+        self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
         self._lanes = await self._workers.register(
             Registration(
                 self._id,
@@ -70,15 +76,43 @@ class PostgresBroker:
                 timedelta(seconds=self.lease_seconds),
             )
         )
+        _, self._paused = await self._workers.signals(self._id)
         return self._id
 
     async def claim(self, room: int) -> list[Claim]:
         """One statement over the worker's lanes."""
         try:
-            return await self._workers.claim(self._id, self._lanes, room, LOOKAHEAD)
+            if self._shares is None:
+                return await self._claim_from(self._pools, room)
+            return await self._claim_by_weight(self._shares, room)
         except BaseException:
             self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
             raise
+
+    async def _claim_from(self, pools: Collection[str], room: int) -> list[Claim]:
+        lanes = [
+            lane
+            for (namespace, pool), some in self._lanes.items()
+            if pool in pools and (namespace, pool) not in self._paused
+            for lane in some
+        ]
+        return await self._workers.claim(self._id, lanes, room, LOOKAHEAD) if lanes and room else []
+
+    async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
+        """Each pool its share; what is left goes to those that had more than theirs."""
+        claims: list[Claim] = []
+        had_more = []
+        for pool, part in shares.split(room):
+            some = await self._claim_from((pool,), part)
+            shares.took(pool, (claim.number for claim in some))
+            claims += some
+            if len(some) == part:
+                had_more.append(pool)
+        for pool in had_more:
+            some = await self._claim_from((pool,), room - len(claims))
+            shares.took(pool, (claim.number for claim in some))
+            claims += some
+        return claims
 
     async def report(self, reports: Sequence[Report]) -> Answer:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
@@ -90,9 +124,13 @@ class PostgresBroker:
             await self._workers.succeed(successes) if successes else None,
             await self._settle(others) if others else None,
         ):
+            if settled and settled.gated:
+                self._notifier.hint(GATE)
             if settled:
                 fenced |= settled.fenced
                 rejected |= {claim: str(error) for claim, error in settled.rejected.items()}
+        if self._shares:
+            self._shares.gave(report.claim.number for report in reports if report.claim.number not in rejected)
         return Answer(frozenset(fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
@@ -217,10 +255,12 @@ class PostgresBroker:
 
     async def _asked(self) -> list[Signal]:
         try:
-            asked = await self._workers.signals(self._id)
+            asked, paused = await self._workers.signals(self._id)
         except DatabaseUnavailableError:
             return []
-        return [Signal(SignalKind.cancel if cancel else SignalKind.recall, claim) for claim, cancel in asked]
+        resumed, self._paused = self._paused - paused, paused
+        signals = [Signal(SignalKind.cancel if cancel else SignalKind.recall, claim) for claim, cancel in asked]
+        return [*signals, Signal(SignalKind.work)] if resumed else signals
 
 
 def _success(report: Report) -> Success:

@@ -27,6 +27,7 @@ class Profile(msgspec.Struct, frozen=True):
     pools: tuple[str, ...]
     tasks: tuple[str, ...]
     slots: int
+    weights: tuple[int, ...] = ()  # of its pools, in their order; none: all alike
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -22,9 +22,11 @@ HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_H
 PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
 AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
 SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100).")
-PoolsOption = typer.Option(None, "--pools", help="Pools to serve, separated by commas (ROTA_POOLS; else default).")
+PoolsOption = typer.Option(
+    None, "--pools", help="Pools to serve, with weights if you like: mail=3,reports=1 (ROTA_POOLS; else default)."
+)
 
-_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
 
 def add_to(app: typer.Typer) -> None:

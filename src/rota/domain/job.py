@@ -9,8 +9,9 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.cron import ClockChange, Cron
 from rota.domain.retry import RetryPolicy
-from rota.domain.schedule import Cron, Every, Schedule
+from rota.domain.schedule import Every, Schedule, parse_bounds
 from rota.errors import BadInputError
 
 ScheduleType = Literal["immediate", "future", "cron", "interval"]
@@ -93,6 +94,7 @@ class Definition(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     payload: str | None
     options: str
+    policies: str | None = None  # what its runs wait for besides their time; None for plain ones
     blob: str | None = None  # where in object storage a payload is that is too large for the database
 
 
@@ -104,6 +106,14 @@ class SubmissionKey(msgspec.Struct, frozen=True):
     answer: str
 
 
+class Unique(msgspec.Struct, frozen=True):
+    """A key that only one job may have: while it waits, or for so many seconds."""
+
+    key: str
+    seconds: float | None
+    on_duplicate: Literal["reject", "replace", "keep"]
+
+
 class OneShot(msgspec.Struct, frozen=True):
     """A job that runs once: now (`run_at` None) or at a moment. It is its own run."""
 
@@ -113,6 +123,18 @@ class OneShot(msgspec.Struct, frozen=True):
     definition: Definition
     run_at: datetime | None
     key: SubmissionKey | None = None
+    unique: Unique | None = None
+
+
+class MisfireRule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of times that were missed: none, the latest or all are run, if not older than the window, the latest `cap`."""
+
+    policy: Literal["skip", "latest", "all"] = "latest"
+    window_seconds: float = 3600.0
+    cap: int = 100
+
+
+_DEFAULT_MISFIRE = MisfireRule()
 
 
 class Timetable(msgspec.Struct, frozen=True):
@@ -123,13 +145,26 @@ class Timetable(msgspec.Struct, frozen=True):
     every_seconds: float | None
     timezone: str
     anchor_at: datetime
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    jitter_seconds: float = 0.0
+    dst: ClockChange | None = None
+    misfire: str | None = None
 
-    def schedule(self) -> Schedule:
-        """The schedule behind it."""
+    def schedule(self, job_id: UUID) -> Schedule:
+        """The schedule behind it; the job's id spreads what is written as H."""
+        schedule: Schedule
         if self.cron_expression is not None:
-            return Cron(self.cron_expression, self.timezone)
-        assert self.every_seconds is not None  # noqa: S101 - a constraint of the table
-        return Every(self.every_seconds, self.anchor_at)
+            schedule = Cron(self.cron_expression, self.timezone, self.dst or "shift", job_id)
+        else:
+            assert self.every_seconds is not None  # noqa: S101 - a constraint of the table
+            schedule = Every(self.every_seconds, self.anchor_at)
+        return parse_bounds(schedule, self.start_at, self.end_at)
+
+    @property
+    def misfire_rule(self) -> MisfireRule:
+        """What becomes of its times that were missed."""
+        return _DEFAULT_MISFIRE if self.misfire is None else msgspec.json.decode(self.misfire, type=MisfireRule)
 
 
 class Recurring(msgspec.Struct, frozen=True):
@@ -142,6 +177,7 @@ class Recurring(msgspec.Struct, frozen=True):
     timetable: Timetable
     next_fire_at: datetime
     key: SubmissionKey | None = None
+    unique: Unique | None = None
 
 
 Submission = OneShot | Recurring

@@ -1,44 +1,57 @@
-"""Admission: what waits at a gate goes on when its gate allows.
+"""Admission: runs with policies wait at gates, and go on when all of theirs let them through.
 
-Here the gate is 'recall': a job was changed, paused or cancelled while a worker held a run of it that it had not
-started. The worker gave the run back; this service looks at what the job says now and lets the run go on with the
-present definition, holds it, drops it or cancels it. The decision is carried out only if the job has not changed again
-since it was read.
+Plain runs never come here, and workers know nothing of it: a run is claimed only after it was admitted. The rules are
+in domain/admission.py; the transaction, and why nobody is forgotten and no limit is passed with any number of
+schedulers, is in store/gates.py. A round looks at three things: runs that came to their gates and nobody has looked
+at, notes of runs that left their place, and gates whose moment has come. It is woken by a hint, and by its own clock
+when the next run is due.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from datetime import timedelta
 
+from rota.domain.admission import decide
+from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.sharded import ShardService
-from rota.store.schedules import RecalledRun
+from rota.store.gates import Gates
+from rota.store.listening import WORKER
+from rota.store.notifying import Notifier
+from rota.store.schedules import Schedules
+from rota.telemetry import get_logger
 
-RUNS_PER_SHARD = 100
-_INSTANT = timedelta(microseconds=1)
+RUNS_PER_SHARD = 50
+LOOK_SECONDS = 0.5
+_log = get_logger("admission")
 
 
 class Admitter(ShardService):
-    """Decides what becomes of recalled runs."""
+    """Lets runs through their gates."""
 
-    interval_seconds = 1.0
-    full_round = RUNS_PER_SHARD
+    interval_seconds = LOOK_SECONDS
+
+    def __init__(self, *, gates: Gates, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
+        super().__init__(schedules=schedules, leases=leases, notifier=notifier)
+        self._gates = gates
+        self._next_due = math.inf
+
+    @property
+    def pause_seconds(self) -> float:
+        """Until the next run comes to its gates, or until it is time to look anyway."""
+        return max(0.0, min(self.interval_seconds, self._next_due))
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """Looks at every recalled run of our shards; returns how many."""
-        recalled = await self._schedules.recalled_runs(owned, RUNS_PER_SHARD)
-        if recalled:
-            self.tell_pools(await self._schedules.readmit([(run, fate_of(run)) for run in recalled]))
-        return len(recalled)
-
-
-def fate_of(run: RecalledRun) -> str:
-    """'go', 'hold', 'drop' or 'cancel', by what its job says now."""
-    if run.state == "cancelled":
-        return "cancel"
-    future = run.cause == "schedule" and run.attempt == 0 and run.run_at > run.database_time
-    if run.state == "paused":
-        return "drop" if future else "hold"
-    if future and run.timetable.schedule().next_after(run.nominal_at - _INSTANT) != run.nominal_at:
-        return "drop"
-    return "go"
+        """One round; returns how many runs were admitted, and wakes itself while there is more to do."""
+        done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
+        self.tell_pools(done.pools)
+        for worker_id in done.workers:
+            self._notifier.hint(WORKER, str(worker_id))
+        for event in done.events:
+            _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
+        if done.more:
+            self.wake()
+        else:
+            due = await self._gates.next_due_in(owned)
+            self._next_due = math.inf if due is None else due
+        return done.admitted

@@ -5,23 +5,24 @@ the runs, and only if the job is still as it was read; that pair is what makes a
 any crash and with any number of schedulers. Run ids are a function of (job, nominal time), so even a mark that was
 wrong could not make a second run beside the first. The mark never goes back with the clock.
 
-Misfire. A time that is more than MISSED_AFTER in the past when it should be fired was missed: everything was down. Of
-missed times only the latest is run, and only within WINDOW; runs already made are judged when they are due
-(misfiring.py).
+Misfire. A time that is more than MISSED_AFTER in the past when it should be fired was missed: everything was down. The
+job's rule says which of them are run all the same; the others are recorded as skipped, with the reason, the latest
+MOST_RECORDED of them. Runs already made are judged when they are due (misfiring.py), by the same rule.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rota.domain.ids import fire_id
-from rota.domain.schedule import Schedule, fire_times
+from rota.domain.job import MisfireRule, Timetable
+from rota.domain.schedule import Schedule, fire_times, jitter_of
 from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.sharded import ShardService
 from rota.store.notifying import Notifier
-from rota.store.schedules import DueJob, Firing, Schedules
+from rota.store.schedules import DueJob, Firing, Planned, Schedules
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
@@ -29,11 +30,10 @@ from rota.telemetry import get_logger
 HORIZON = timedelta(seconds=10)
 REFILL = timedelta(seconds=6)
 MISSED_AFTER = timedelta(seconds=60)
-WINDOW = timedelta(hours=1)
+MOST_RECORDED = 100
 JOBS_PER_SHARD = 100
 MOST_PER_JOB = 1000
 PLANS_PER_STEP = 20
-_INSTANT = timedelta(microseconds=1)
 _log = get_logger("firing")
 
 
@@ -74,29 +74,67 @@ def _plan(job: DueJob) -> Firing | None:
 def plan_firing(job: DueJob) -> Firing:
     """Which runs to make of a due job, and where its mark goes."""
     now = job.database_time
-    schedule = job.timetable.schedule()
-    if job.next_fire_at <= now - MISSED_AFTER:
-        mark, times = _catch_up(schedule, job.fired_through, now)
+    schedule = job.timetable.schedule(job.id)
+    mark = job.next_fire_at
+    if mark > now - MISSED_AFTER:
+        runs = [_planned(job, mark)]
     else:
-        mark, times = job.next_fire_at, [job.next_fire_at]
-    times += fire_times(schedule, mark, now + HORIZON, MOST_PER_JOB)
-    mark = max(mark, *times) if times else mark
-    return Firing(job, [(fire_id(job.id, moment), moment) for moment in times], mark, schedule.next_after(mark))
+        later = last_times(schedule, mark, now, job.timetable.misfire_rule.cap + MOST_RECORDED)
+        missed = [mark, *later]
+        runs = _recorded([_planned(job, moment, why) for moment, why in judge_missed(missed, job.timetable, now)])
+        mark = missed[-1]
+    runs += [_planned(job, moment) for moment in fire_times(schedule, mark, now + HORIZON, MOST_PER_JOB)]
+    mark = max(mark, *(run.nominal_at for run in runs)) if runs else mark
+    return Firing(job, runs, mark, schedule.next_after(mark))
 
 
-def _catch_up(schedule: Schedule, fired_through: datetime, now: datetime) -> tuple[datetime, list[datetime]]:
-    """The latest of the missed times, if it lies inside the window; the mark passes all of them."""
-    earliest = max(fired_through, now - WINDOW - _INSTANT)
-    back = timedelta(seconds=1)
-    moment = None
-    # From now back in growing steps: a frequent schedule has thousands of missed times, and only the last is wanted.
-    while moment is None or moment > now:
-        start = max(earliest, now - back)
-        moment = schedule.next_after(start)
-        if start == earliest:
-            break
+def judge_missed(missed: Sequence[datetime], timetable: Timetable, now: datetime) -> list[tuple[datetime, str | None]]:
+    """Each missed time, in order, with why it is not run any more; None when it is."""
+    rule = timetable.misfire_rule
+    window = timedelta(seconds=rule.window_seconds)
+    kept = {"skip": 0, "latest": 1, "all": rule.cap}[rule.policy]
+    first_kept = len(missed) - kept
+    return [
+        (moment, _why_skipped(rule, too_old=moment < now - window, kept=number >= first_kept))
+        for number, moment in enumerate(missed)
+    ]
+
+
+def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
+    if rule.policy == "skip":
+        return "missed: nothing ran at its time, and its job skips what was missed"
+    if too_old:
+        return f"missed: more than {rule.window_seconds:g} seconds late"
+    if kept:
+        return None
+    if rule.policy == "latest":
+        return "missed: a later time of the schedule was due as well"
+    return f"missed: more than {rule.cap} times were missed"
+
+
+def _planned(job: DueJob, moment: datetime, skipped: str | None = None) -> Planned:
+    run_id = fire_id(job.id, moment)
+    jitter = job.timetable.jitter_seconds
+    return Planned(run_id, moment, moment + jitter_of(run_id, jitter) if jitter else moment, skipped)
+
+
+def _recorded(runs: list[Planned]) -> list[Planned]:
+    """All that are run, and of what is skipped the latest: a frequent schedule misses thousands of times in a night."""
+    skips = [run for run in runs if run.skipped]
+    forgotten = {run.id for run in skips[:-MOST_RECORDED]}
+    return [run for run in runs if run.id not in forgotten]
+
+
+def last_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
+    """The latest fire times in (after, until], at most `limit`, in order.
+
+    Found from `until` back in growing steps, since there may be a great many more of them. No two are less than a
+    second apart, so a step never finds many more than are wanted.
+    """
+    back = timedelta(seconds=limit)
+    while True:
+        start = max(after, until - back)
+        times = fire_times(schedule, start, until, int(back.total_seconds()) + 1)
+        if start == after or len(times) >= limit:
+            return times[-limit:]
         back *= 2
-    latest = None
-    while moment is not None and moment <= now:
-        latest, moment = moment, schedule.next_after(moment)
-    return (latest, [latest]) if latest else (max(fired_through, now - WINDOW), [])

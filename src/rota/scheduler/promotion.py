@@ -24,6 +24,6 @@ class Promoter(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        counts = await self._schedules.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
-        self.tell_pools(counts)
-        return sum(counts.values())
+        promoted = await self._schedules.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        self.tell_promoted(promoted)
+        return promoted.runs

@@ -19,7 +19,7 @@ from rota.clock import DatabaseClock
 from rota.domain.run import Outcome, judge
 from rota.scheduler.leases import BeatObserver
 from rota.scheduler.service import Service
-from rota.store.listening import READY, SCHEDULE
+from rota.store.listening import GATE, READY, SCHEDULE
 from rota.store.notifying import Notifier
 from rota.store.workers import Ended, LostClaim, Workers
 from rota.telemetry import get_logger
@@ -61,6 +61,8 @@ class Reaper(Service):
             self._notifier.hint(READY, pool)
         if settled.held:
             self._notifier.hint(SCHEDULE)
+        if settled.gated:
+            self._notifier.hint(GATE)
         for claim in lost:
             if error := settled.rejected.get(claim.claim):
                 _log.error("a lost run could not be settled", run_id=str(claim.run_id), error=str(error))

@@ -18,10 +18,13 @@ from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.misfiring import MisfireJudge
 from rota.scheduler.promotion import Promoter
 from rota.scheduler.reaping import Reaper
+from rota.scheduler.recalling import Recaller
+from rota.scheduler.rezoning import Rezoner
 from rota.scheduler.service import Service
 from rota.scheduler.sweeping import Sweeper
 from rota.store.database import Database
-from rota.store.listening import SCHEDULE, Listener
+from rota.store.gates import Gates
+from rota.store.listening import GATE, SCHEDULE, Listener
 from rota.store.logs import Logs
 from rota.store.notifying import Notifier
 from rota.store.schedules import Schedules
@@ -59,9 +62,11 @@ class Scheduler:
         self.promoter = Promoter(**shared)
         self.firer = Firer(**shared, on_fired=self.promoter.wake)
         self.misfires = MisfireJudge(**shared)
-        self.admitter = Admitter(**shared)
+        self.recaller = Recaller(**shared)
+        self.admitter = Admitter(gates=Gates(database, self.id), **shared)
         self.expirer = Expirer(**shared)
         self.sweeper = Sweeper(**shared)
+        self.rezoner = Rezoner(schedules=schedules)
         self.log_keeper = LogKeeper(logs=Logs(database), blobs=blobs, **shared) if blobs else None
         self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
         self._listen_url = listen_url
@@ -74,10 +79,12 @@ class Scheduler:
             self.firer,
             self.promoter,
             self.misfires,
+            self.recaller,
             self.admitter,
             self.reaper,
             self.expirer,
             self.sweeper,
+            self.rezoner,
             *((self.log_keeper,) if self.log_keeper else ()),
         )
 
@@ -88,11 +95,14 @@ class Scheduler:
                 for service in self.services:
                     group.create_task(service.run(), name=service.name)
                 if self._listen_url:
-                    group.create_task(Listener(self._listen_url, (SCHEDULE,), self._heard).run(), name="listener")
+                    group.create_task(Listener(self._listen_url, (SCHEDULE, GATE), self._heard).run(), name="listener")
         finally:
             with suppress(DatabaseUnavailableError, TimeoutError):
                 await asyncio.wait_for(self.leases.leave(), LEAVE_SECONDS)
 
-    def _heard(self, _channel: str, _payload: str) -> None:
-        self.firer.wake()
-        self.admitter.wake()
+    def _heard(self, channel: str, _payload: str) -> None:
+        if channel == GATE:
+            self.admitter.wake()
+        else:
+            self.firer.wake()
+            self.recaller.wake()

@@ -33,6 +33,11 @@ class Service(ABC):
         """As it appears in logs and task names."""
         return type(self).__name__.lower()
 
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait for the next round, if nobody wakes us."""
+        return self.interval_seconds
+
     @abstractmethod
     async def tick(self) -> int:
         """One round; returns how many things it did."""
@@ -48,7 +53,7 @@ class Service(ABC):
             done = await self._guarded_tick()
             if self.full_round is not None and done >= self.full_round:
                 continue
-            pause = self.interval_seconds * (1 + random.uniform(-JITTER, JITTER))  # noqa: S311 - spreads load
+            pause = self.pause_seconds * (1 + random.uniform(-JITTER, JITTER))  # noqa: S311 - spreads load
             try:
                 await asyncio.wait_for(self._woken.wait(), pause)
             except TimeoutError:

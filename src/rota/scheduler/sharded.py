@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.service import Service
-from rota.store.listening import READY
+from rota.store.listening import GATE, READY
 from rota.store.notifying import Notifier
-from rota.store.schedules import Schedules
+from rota.store.schedules import Promoted, Schedules
 
 
 class ShardService(Service):
@@ -34,3 +34,13 @@ class ShardService(Service):
         """Hints to workers that runs became ready."""
         for pool in pools:
             self._notifier.hint(READY, pool)
+
+    def tell_promoted(self, promoted: Promoted) -> None:
+        """Hints to workers, and to schedulers where some came to their gates."""
+        self.tell_pools(promoted.pools)
+        if promoted.gated:
+            self.tell_gates()
+
+    def tell_gates(self) -> None:
+        """Hints to schedulers that runs came to their gates, or left their place."""
+        self._notifier.hint(GATE)

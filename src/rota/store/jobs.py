@@ -150,6 +150,7 @@ class Jobs:
                 run_at,
                 LOOKAHEAD,
                 definition.blob,
+                definition.policies,
             )
             pool.extend(row["pool"] for row in rows)
             return bool(rows)
@@ -237,7 +238,7 @@ async def _write(statements: Statements, row: Any, change: JobChange, mark: date
     if change.state == row["state"] == "scheduled" and not change.reschedule:
         next_fire_at = row["next_fire_at"]  # also when it is past: it is due, and will be fired
     elif change.state == "scheduled":
-        next_fire_at = change.timetable.schedule().next_after(max(mark, row["database_time"]))
+        next_fire_at = change.timetable.schedule(row["id"]).next_after(max(mark, row["database_time"]))
     timetable, definition = change.timetable, change.definition
     *columns, large_payload = _definition_arguments(definition, change.payload_id)
     version: int = await statements.fetch_value(
@@ -257,6 +258,12 @@ async def _write(statements: Statements, row: Any, change: JobChange, mark: date
         definition.owner,
         large_payload,
         definition.blob,
+        definition.policies,
+        timetable.misfire,
+        timetable.start_at,
+        timetable.end_at,
+        timetable.jitter_seconds,
+        timetable.dst,
     )
     return version
 

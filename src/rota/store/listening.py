@@ -19,6 +19,7 @@ from rota.telemetry import get_logger
 
 READY = "rota_ready"  # payload: the pool in which runs became ready
 WORKER = "rota_worker"  # payload: the id of the worker that is asked something
+GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
 SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
 RECONNECT_SECONDS = 0.5
 CHECK_SECONDS = 10.0

@@ -34,13 +34,42 @@ class DueJob(msgspec.Struct, frozen=True):
     database_time: datetime
 
 
+class Planned(msgspec.Struct, frozen=True):
+    """A run to make: for this time, to start at that one; or to record as skipped, for a reason."""
+
+    id: UUID
+    nominal_at: datetime
+    run_at: datetime
+    skipped: str | None = None
+
+
 class Firing(msgspec.Struct, frozen=True):
     """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
 
     job: DueJob
-    runs: list[tuple[UUID, datetime]]
+    runs: list[Planned]
     mark: datetime
     next_fire_at: datetime | None
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """How many runs were promoted, to which pools, and whether some came to their gates."""
+
+    runs: int
+    pools: set[str]
+    gated: bool
+
+
+class ZonedJob(msgspec.Struct, frozen=True):
+    """A schedule in local time, as it was read."""
+
+    namespace: str
+    id: UUID
+    version: int
+    timetable: Timetable
+    next_fire_at: datetime
+    fired_through: datetime
+    database_time: datetime
 
 
 class MissedRun(msgspec.Struct, frozen=True):
@@ -48,6 +77,7 @@ class MissedRun(msgspec.Struct, frozen=True):
 
     namespace: str
     id: UUID
+    job_id: UUID
     nominal_at: datetime
     timetable: Timetable
     database_time: datetime
@@ -58,6 +88,7 @@ class RecalledRun(msgspec.Struct, frozen=True):
 
     namespace: str
     id: UUID
+    job_id: UUID
     cause: str
     attempt: int
     nominal_at: datetime
@@ -115,24 +146,30 @@ class Schedules:
                 [firing.next_fire_at for firing in some],
                 [end - len(firing.runs) + 1 for firing, end in zip(some, ends, strict=True)],
                 ends,
-                [run_id for run_id, _ in runs],
-                [nominal_at for _, nominal_at in runs],
+                [run.id for run in runs],
+                [run.nominal_at for run in runs],
                 *columns(owned),
+                [run.run_at for run in runs],
+                [run.skipped for run in runs],
             )
+
+        async def write_with_days(some: Sequence[Firing]) -> list[Any]:
+            skipped = [run.id for firing in some for run in firing.runs if run.skipped]
+            return await with_days(self._database, skipped, lambda: write(some))
 
         async def reject(firing: Firing, error: DataRejectedError) -> None:
             _log.error("a schedule could not be fired", job_id=str(firing.job.id), error=str(error))
 
         rows: list[Any] = []
         try:
-            rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write, reject)
+            rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write_with_days, reject)
         finally:
             if len(rows) < sum(len(firing.runs) for firing in firings):
                 self._fired.forget()
         return [row["run_at"] for row in rows]
 
-    async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> dict[str, int]:
-        """Moves due runs to live; returns how many went to each pool. One that is refused is buried alone."""
+    async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> Promoted:
+        """Moves due runs to live, or to their gates. One that is refused is buried alone."""
         arguments = (self._scheduler_id, *columns(owned), LOOKAHEAD, limit, missed_after)
         try:
             with self._promoted.look(owned) as look:
@@ -142,10 +179,7 @@ class Schedules:
         except DataRejectedError:
             due = await self._database.fetch("due_runs", *arguments, look.begin_at)
             rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
-        counts: dict[str, int] = {}
-        for row in rows:
-            counts[row["pool"]] = counts.get(row["pool"], 0) + row["runs"]
-        return counts
+        return _promoted(rows)
 
     async def expire(self, owned: Mapping[int, int], limit: int, reason: str) -> int:
         """Skips runs that were not started in time; returns how many."""
@@ -161,7 +195,9 @@ class Schedules:
         """Runs of schedules that are too late to be promoted without a thought."""
         rows = await self._database.fetch("missed_runs", self._scheduler_id, *columns(owned), missed_after, limit)
         return [
-            MissedRun(row["namespace"], row["id"], row["nominal_at"], timetable_of(row), row["database_time"])
+            MissedRun(
+                row["namespace"], row["id"], row["job_id"], row["nominal_at"], timetable_of(row), row["database_time"]
+            )
             for row in rows
         ]
 
@@ -180,10 +216,9 @@ class Schedules:
 
         return len(await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject))
 
-    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> dict[str, int]:
-        """Moves these runs to live, late as they are."""
-        rows = await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury)
-        return {row["pool"]: row["runs"] for row in rows}
+    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> Promoted:
+        """Moves these runs to live, or to their gates, late as they are."""
+        return _promoted(await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury))
 
     async def recalled_runs(self, owned: Mapping[int, int], limit: int) -> list[RecalledRun]:
         """Runs that wait for a decision because their job changed while a worker held them."""
@@ -192,6 +227,7 @@ class Schedules:
             RecalledRun(
                 row["namespace"],
                 row["id"],
+                row["job_id"],
                 row["cause"],
                 row["attempt"],
                 row["nominal_at"],
@@ -227,6 +263,43 @@ class Schedules:
         rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
         return {row["pool"] for row in rows if row["fate"] == "go"}
 
+    async def zone_data(self) -> str | None:
+        """With which zone data the stored times were computed last."""
+        version: str | None = await self._database.fetch_value("zone_data")
+        return version
+
+    async def note_zone_data(self, version: str) -> None:
+        """All stored times are computed with this zone data."""
+        await self._database.fetch("note_zone_data", version)
+
+    async def zoned_jobs(self, after: ZonedJob | None, limit: int) -> list[ZonedJob]:
+        """Schedules in local time, some after the other."""
+        begin = (after.namespace, after.id) if after else ("", UUID(int=0))
+        return [
+            ZonedJob(
+                row["namespace"],
+                row["id"],
+                row["version"],
+                timetable_of(row),
+                row["next_fire_at"],
+                row["fired_through"],
+                row["database_time"],
+            )
+            for row in await self._database.fetch("zoned_jobs", *begin, limit)
+        ]
+
+    async def move_next_fires(self, moves: Sequence[tuple[ZonedJob, datetime]]) -> int:
+        """Writes other next fire times, for jobs that are still as they were read; returns how many."""
+        rows = await self._database.fetch(
+            "move_next_fires",
+            [job.namespace for job, _ in moves],
+            [job.id for job, _ in moves],
+            [job.version for job, _ in moves],
+            [job.next_fire_at for job, _ in moves],
+            [wanted for _, wanted in moves],
+        )
+        return len(rows)
+
     async def make_days(self, ahead: int) -> int:
         """Makes the day partitions of history for the days to come."""
         made: int = await self._database.fetch_value("make_days", ahead)
@@ -253,8 +326,21 @@ class Schedules:
             _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
 
 
+def _promoted(rows: Sequence[Any]) -> Promoted:
+    return Promoted(sum(row["runs"] for row in rows), {row["pool"] for row in rows}, any(row["gated"] for row in rows))
+
+
 def timetable_of(row: Any) -> Timetable:
     """The timetable in a row of jobs."""
     return Timetable(
-        row["schedule_type"], row["cron_expression"], row["every_seconds"], row["timezone"], row["anchor_at"]
+        row["schedule_type"],
+        row["cron_expression"],
+        row["every_seconds"],
+        row["timezone"],
+        row["anchor_at"],
+        row["start_at"],
+        row["end_at"],
+        row["jitter_seconds"],
+        row["dst"],
+        row["misfire"],
     )

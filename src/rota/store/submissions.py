@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission
+from rota.domain.ids import show_job
+from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission, Unique
 from rota.errors import DataRejectedError
-from rota.store.batches import or_nothing, write_each
-from rota.store.database import Database
+from rota.store.batches import or_nothing, with_days, write_each
+from rota.store.database import Database, Statements
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
 LOOKAHEAD = timedelta(seconds=1)
@@ -25,10 +26,21 @@ class KnownKey(msgspec.Struct, frozen=True):
     answer: str
 
 
+class Duplicate(msgspec.Struct, frozen=True):
+    """The job that has a unique key already, and what is to be done with another."""
+
+    job_id: UUID
+    status: str
+    recurring: bool
+    kept: bool
+
+
 class Submitted(msgspec.Struct):
-    """The fates of a batch: ids whose key was taken, ids that were refused and why. All others went in."""
+    """The fates of a batch: ids whose key was taken, ids whose unique key another job has, ids that were refused and
+    why. All others went in."""
 
     repeated: set[UUID] = msgspec.field(default_factory=set)
+    duplicates: dict[UUID, Duplicate] = msgspec.field(default_factory=dict)
     rejected: dict[UUID, DataRejectedError] = msgspec.field(default_factory=dict)
 
 
@@ -45,12 +57,36 @@ class Submissions:
         async def reject(item: Submission, error: DataRejectedError) -> None:
             fates.rejected[item.id] = error
 
-        ordered = sorted(items, key=_by_key)
+        unique = [item for item in items if item.unique]
+        for some in _each_key_once(unique):
+            fates.repeated.update(await write_each(some, lambda part: self._submit_unique(part, fates), reject))
+        ordered = sorted(items if not unique else [item for item in items if not item.unique], key=_by_key)
         one_shots = [item for item in ordered if isinstance(item, OneShot)]
         recurring = [item for item in ordered if isinstance(item, Recurring)]
-        fates.repeated.update(await write_each(one_shots, self._submit_runs, reject))
-        fates.repeated.update(await write_each(recurring, self._submit_jobs, reject))
+        fates.repeated.update(await write_each(one_shots, lambda some: self._submit_runs(self._database, some), reject))
+        fates.repeated.update(await write_each(recurring, lambda some: self._submit_jobs(self._database, some), reject))
         return fates
+
+    async def _submit_unique(self, items: Sequence[Submission], fates: Submitted) -> list[UUID]:
+        """One transaction: who has the keys, what becomes of each item, and the writing of those that go in."""
+        found: dict[UUID, Duplicate] = {}
+
+        async def submit_unique(statements: Statements) -> list[UUID]:
+            found.clear()
+            holders = await _holders(statements, items)
+            found.update({item.id: holder for item in items if (holder := _duplicate_of(item, holders))})
+            goes = [item for item in items if item.id not in found]
+            taken_over = [item for item in goes if (item.namespace, _unique(item).key) in holders]
+            await _take_over(statements, taken_over, holders)
+            one_shots = sorted((item for item in goes if isinstance(item, OneShot)), key=_by_key)
+            recurring = sorted((item for item in goes if isinstance(item, Recurring)), key=_by_key)
+            repeated = await self._submit_runs(statements, one_shots) if one_shots else []
+            return repeated + (await self._submit_jobs(statements, recurring) if recurring else [])
+
+        replaced = [item.id for item in items]
+        repeated = await with_days(self._database, replaced, lambda: self._database.transact(submit_unique))
+        fates.duplicates |= found
+        return repeated
 
     async def find_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownKey]:
         """What is known under these (namespace, key) pairs."""
@@ -59,28 +95,31 @@ class Submissions:
         )
         return {(row["namespace"], row["key"]): KnownKey(row["request_hash"], row["answer"]) for row in rows}
 
-    async def _submit_runs(self, items: Sequence[OneShot]) -> list[UUID]:
+    async def _submit_runs(self, statements: Statements | Database, items: Sequence[OneShot]) -> list[UUID]:
         shapes: dict[tuple[Any, ...], int] = {}
-        rows = await self._database.fetch(
+        numbers = [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items]
+        *alike, policies = zip(*shapes, strict=True)
+        rows = await statements.fetch(
             "submit_runs",
             [item.id for item in items],
             [item.shard for item in items],
             [item.definition.name for item in items],
             or_nothing([item.definition.payload for item in items]),
             or_nothing([item.run_at for item in items]),
-            [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items],
-            *zip(*shapes, strict=True),
+            numbers,
+            *alike,
             *_keys(items),
             LOOKAHEAD,
             INLINE_PAYLOAD_BYTES,
             *_blobs(items),
+            or_nothing(policies),
         )
         return [row[0] for row in rows]
 
-    async def _submit_jobs(self, items: Sequence[Recurring]) -> list[UUID]:
+    async def _submit_jobs(self, statements: Statements | Database, items: Sequence[Recurring]) -> list[UUID]:
         definitions = [item.definition for item in items]
         timetables = [item.timetable for item in items]
-        rows = await self._database.fetch(
+        rows = await statements.fetch(
             "submit_jobs",
             [item.namespace for item in items],
             [item.id for item in items],
@@ -102,6 +141,12 @@ class Submissions:
             *_keys(items),
             INLINE_PAYLOAD_BYTES,
             *_blobs(items),
+            [definition.policies for definition in definitions],
+            [timetable.misfire for timetable in timetables],
+            [timetable.start_at for timetable in timetables],
+            [timetable.end_at for timetable in timetables],
+            [timetable.jitter_seconds for timetable in timetables],
+            [timetable.dst for timetable in timetables],
         )
         return [row[0] for row in rows]
 
@@ -109,7 +154,7 @@ class Submissions:
 def _shape(item: OneShot) -> tuple[Any, ...]:
     """What many jobs of a batch have alike, in the order of submit_runs."""
     it = item.definition
-    return (item.namespace, it.owner, it.task, it.pool, it.priority, ",".join(it.tags), it.options)
+    return (item.namespace, it.owner, it.task, it.pool, it.priority, ",".join(it.tags), it.options, it.policies)
 
 
 def _keys(items: Sequence[Submission]) -> tuple[list[int], list[str], list[bytes], list[str]]:
@@ -127,6 +172,90 @@ def _blobs(items: Sequence[Submission]) -> tuple[list[int], list[str]]:
     """The positions of items whose payload is in object storage, with its keys there."""
     kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
     return [position for position, _ in kept], [key for _, key in kept]
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """Who has a unique key."""
+
+    job_id: UUID
+    status: str
+    recurring: bool
+    waits: bool
+    in_window: bool
+
+
+async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _Holder]:
+    """Takes the keys; those that others have, with how these stand."""
+    ordered = sorted(items, key=lambda item: (item.namespace, _unique(item).key))
+    rows = await statements.fetch("take_unique_keys", *_unique_columns(ordered))
+    mine = {item.id for item in items}
+    others = [row for row in rows if row["job_id"] not in mine]
+    if not others:
+        return {}
+    found = await statements.fetch(
+        "unique_holders", [row["namespace"] for row in others], [row["job_id"] for row in others]
+    )
+    how = {(row["namespace"], row["id"]): row for row in found}
+    holders = {}
+    for row in others:
+        it = how[row["namespace"], row["job_id"]]
+        status = it["status"] or "gone"
+        holders[row["namespace"], row["key"]] = _Holder(
+            row["job_id"], status, it["recurring"], it["waits"], row["in_window"]
+        )
+    return holders
+
+
+def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) -> Duplicate | None:
+    """The job that stands in its way, if one does."""
+    unique = _unique(item)
+    holder = holders.get((item.namespace, unique.key))
+    if holder is None or not (holder.waits or holder.in_window) or unique.on_duplicate == "replace":
+        return None
+    return Duplicate(holder.job_id, holder.status, holder.recurring, kept=unique.on_duplicate == "keep")
+
+
+async def _take_over(
+    statements: Statements, items: Sequence[Submission], holders: Mapping[tuple[str, str], _Holder]
+) -> None:
+    """Gives these items the keys; whoever had one and still waits is cancelled."""
+    if not items:
+        return
+    await statements.fetch("hand_over_unique_keys", *_unique_columns(items))
+    replaced = [(item, holders[item.namespace, _unique(item).key]) for item in items]
+    replaced = [(item, holder) for item, holder in replaced if holder.waits]
+    if replaced:
+        await statements.fetch(
+            "replace_waiting",
+            [item.namespace for item, _ in replaced],
+            [holder.job_id for _, holder in replaced],
+            [f"replaced by {show_job(item.id)}, which has the same unique key" for item, _ in replaced],
+        )
+
+
+def _unique_columns(items: Sequence[Submission]) -> tuple[list[str], list[str], list[UUID], list[float | None]]:
+    return (
+        [item.namespace for item in items],
+        [_unique(item).key for item in items],
+        [item.id for item in items],
+        [_unique(item).seconds for item in items],
+    )
+
+
+def _each_key_once(items: Sequence[Submission]) -> Iterator[list[Submission]]:
+    """In rounds: of items with the same unique key, the first goes first and the next ones meet it."""
+    while items:
+        firsts: dict[tuple[str, str], Submission] = {}
+        for item in items:
+            firsts.setdefault((item.namespace, _unique(item).key), item)
+        yield list(firsts.values())
+        gone = {item.id for item in firsts.values()}
+        items = [item for item in items if item.id not in gone]
+
+
+def _unique(item: Submission) -> Unique:
+    assert item.unique is not None  # noqa: S101 - callers chose those that have one
+    return item.unique
 
 
 def _by_key(item: Submission) -> tuple[str, str]:

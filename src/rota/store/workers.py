@@ -19,6 +19,9 @@ from rota.telemetry import get_logger
 _log = get_logger("workers")
 
 
+PoolKey = tuple[str, str]  # namespace, pool
+
+
 class Registration(msgspec.Struct, frozen=True):
     """What a worker says of itself when it starts."""
 
@@ -68,6 +71,7 @@ class Settled(msgspec.Struct):
     rejected: dict[int, DataRejectedError] = msgspec.field(default_factory=dict)
     ready_pools: set[str] = msgspec.field(default_factory=set)
     held: bool = False
+    gated: bool = False
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -131,10 +135,12 @@ class Workers:
         self._positions = Positions()
         self._portion = Portion()
 
-    async def register(self, registration: Registration) -> list[int]:
-        """Makes the worker known; returns the lanes it may claim from."""
-        rows = await self._database.fetch("register_worker", *msgspec.structs.astuple(registration))
-        return [row[0] for row in rows]
+    async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
+        """Makes the worker known; returns the lanes it may claim from, by (namespace, pool)."""
+        lanes: dict[PoolKey, list[int]] = {}
+        for row in await self._database.fetch("register_worker", *msgspec.structs.astuple(registration)):
+            lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
+        return lanes
 
     async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
         """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
@@ -166,10 +172,12 @@ class Workers:
         rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, ailing, timeout=timeout)
         return rows[0][0] if rows else None
 
-    async def signals(self, worker_id: UUID) -> list[tuple[int, bool]]:
-        """(claim number, cancel?) of what the worker is asked; not cancel means give back if not started."""
+    async def signals(self, worker_id: UUID) -> tuple[list[tuple[int, bool]], frozenset[PoolKey]]:
+        """(claim number, cancel?) of what the worker is asked, where not cancel means give back if not started; and
+        the pools that are paused."""
         rows = await self._database.fetch("worker_signals", worker_id)
-        return [(row["claim"], row["cancel"]) for row in rows]
+        asked = [(row["claim"], row["cancel"]) for row in rows if row["pool"] is None]
+        return asked, frozenset((row["namespace"], row["pool"]) for row in rows if row["pool"] is not None)
 
     async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
         """What is claimed in its name: everything, or what was claimed this long ago at most."""
@@ -201,7 +209,9 @@ class Workers:
             settled.rejected[success.claim] = error
 
         for some in _each_run_once(successes):
-            settled.written += sum(row[0] for row in await write_each(some, self._succeed, reject))
+            for row in await write_each(some, self._succeed, reject):
+                settled.written += row["written"]
+                settled.gated |= bool(row["gated"])
         if settled.written + len(settled.rejected) < len(successes):
             settled.fenced = await self._find_fenced(successes, settled)
         return settled
@@ -218,6 +228,7 @@ class Workers:
         settled.written = len(rows)
         settled.ready_pools = {row["pool"] for row in rows if row["fate"] == "ready"}
         settled.held = any(row["fate"] == "hold" for row in rows)
+        settled.gated = any(row["gated"] for row in rows)
         if settled.written + len(settled.rejected) < len(ordered):
             written = {row["claim"] for row in rows}
             settled.fenced = await self._find_fenced(ordered, settled) - written

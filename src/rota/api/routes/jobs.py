@@ -170,6 +170,7 @@ async def resume_job(services: Services, call: Call) -> Any:
 
 async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
     row = await services.jobs.get(namespace, job_id)
+    latest = None
     if row is not None:
         shown = show_recurring(row, services.now, whole=True)
         stored = row["payload_blob"]
@@ -182,6 +183,7 @@ async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
         stored = (first or latest)["payload_blob"]
     if stored:
         shown.payload, shown.storage_error = await services.fetch_stored(stored)
+    shown.breaker_state = await services.explainer.breaker_state(row if row is not None else latest)
     return json_response(shown, 200, {"ETag": f'"{shown.version}"'})
 
 
@@ -200,9 +202,9 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
         if row["state"] in ("cancelled", "completed"):
             raise ConflictError(f"the job is {row['state']}")
         before = definition_of({**row, "large_payload": large_payload, "payload_blob": blob})
-        after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob)
+        after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob, row["id"])
         old = timetable_of(row)
-        new = services.preparer.patched_timetable(old, patch)
+        new = services.preparer.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
     changed = await services.jobs.change(job["namespace"], job["id"], decide, expected)
@@ -234,10 +236,15 @@ async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: 
 
 
 def _patched(
-    services: Services, before: Definition, payload_id: UUID | None, patch: JobPatch, new_blob: str | None
+    services: Services,
+    before: Definition,
+    payload_id: UUID | None,
+    patch: JobPatch,
+    new_blob: str | None,
+    job_id: UUID | None = None,
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if it is stored apart (a new one for a new payload)."""
-    after = services.preparer.patched(before, patch)
+    after = services.preparer.patched(before, patch, job_id)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
     if new_blob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import (
@@ -47,7 +46,7 @@ async def get_run(services: Services, call: Call) -> RunOut:
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)
-    if waiting_for := await explain(services, row):
+    if waiting_for := await services.explainer.explain(row):
         out.waiting_for = waiting_for
     return out
 
@@ -88,39 +87,6 @@ async def retry_run(services: Services, call: Call) -> RunStarted:
     (made,) = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
     services.tell_pools({made.pool})
     return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
-
-
-async def explain(services: Services, row: Any) -> str | None:
-    """Why a run that waits is not running."""
-    match row["status"]:
-        case "scheduled" | "retrying":
-            return f"not due until {_show_time(row['run_at'])}"
-        case "blocked":
-            return "its job is paused" if row["gate"] == "pause" else "its job changed; the scheduler is looking at it"
-        case "queued":
-            return await _explain_queued(services, row)
-        case _:
-            return None
-
-
-async def _explain_queued(services: Services, row: Any) -> str:
-    if row["run_at"] > row["database_time"]:
-        return f"not due until {_show_time(row['run_at'])}"
-    fleet = await services.workers.waiting_for(row["namespace"], row["pool"], row["task"])
-    if not fleet["knowing_task"]:
-        hint = " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)" if row["task"] == "shell" else ""
-        return f"no live worker knows task {row['task']}{hint}"
-    if not fleet["serving_pool"]:
-        return f"no live worker serves pool {row['pool']}"
-    if not fleet["able"]:
-        return f"no live worker both serves pool {row['pool']} and knows task {row['task']}"
-    if not fleet["free"]:
-        return f"all slots of pool {row['pool']} are busy"
-    return "a worker takes it in a moment"
-
-
-def _show_time(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _selection(wanted: RunSelection, now: datetime) -> RunFilter:

@@ -7,14 +7,16 @@ from hashlib import sha256
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.problems import problem_of
 from rota.api.schemas import BatchJobIn, BatchOut, BatchResult, JobIn, Key, Submitted
 from rota.api.services import Services, is_too_large
+from rota.domain.ids import show_job, show_run
 from rota.domain.job import Submission, SubmissionKey
 from rota.errors import BadInputError, KeyReusedError, RotaError
-from rota.store.submissions import KnownKey
+from rota.store.submissions import Duplicate, KnownKey
 
 MOST_PER_BATCH = 10_000
 BATCH_LIMIT_BYTES = 32 * 1024 * 1024
@@ -41,6 +43,8 @@ async def submit(services: Services, call: Call) -> Any:
     (fate,) = await services.committer.submit([item])
     if isinstance(fate, KnownKey):
         return _answer_again(fate, request_hash)
+    if isinstance(fate, Duplicate):
+        return json_response(_kept(fate), 200, {"Location": f"/v1/jobs/{show_job(fate.job_id)}"})
     if isinstance(fate, RotaError):
         raise fate
     return json_response(answer, 201, {"Location": f"/v1/jobs/{answer.job_id}"})
@@ -143,15 +147,21 @@ def _key_of(job: BatchJobIn | None) -> str:
     return (job and job.idempotency_key) or ""
 
 
-def _other_result(fate: RotaError | KnownKey, request_hash: bytes) -> BatchResult:
+def _other_result(fate: RotaError | KnownKey | Duplicate, request_hash: bytes) -> BatchResult:
     """The result of an item that was not simply accepted."""
     try:
         if isinstance(fate, RotaError):
             return BatchResult(error=problem_of(fate))
-        first = _first_answer(fate, request_hash)
+        first = _kept(fate) if isinstance(fate, Duplicate) else _first_answer(fate, request_hash)
     except KeyReusedError as error:
         return BatchResult(error=problem_of(error))
-    return BatchResult(job_id=first.job_id, status=first.status, run_id=first.run_id)
+    return BatchResult(job_id=first.job_id, status=first.status, run_id=first.run_id, duplicate=first.duplicate)
+
+
+def _kept(duplicate: Duplicate) -> Submitted:
+    """The answer for a job that was not made because another has its unique key and is kept."""
+    run_id = UNSET if duplicate.recurring else show_run(duplicate.job_id)
+    return Submitted(job_id=show_job(duplicate.job_id), status=duplicate.status, run_id=run_id, duplicate=True)
 
 
 def _read_key(text: str | None, field: str) -> str | None:
@@ -194,9 +204,10 @@ OPERATIONS = (
         body=JobIn,
         answer=Submitted,
         status=201,
+        others={200: "Another job has the same uniqueKey and is kept"},
         body_limit=JOB_LIMIT_BYTES,
         headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
-        errors=(413, 422),
+        errors=(409, 413, 422, 429),
     ),
     Operation(
         method="POST",

@@ -21,6 +21,11 @@ WITH from_upcoming AS (
     SELECT {run}, 'cancelled', now(), true, $3
       FROM (SELECT * FROM from_upcoming UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
     RETURNING id
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, 'cancelled' FROM (SELECT * FROM from_upcoming WHERE attempt > 0
+              UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
+     WHERE policies IS NOT NULL
 )
 SELECT id, NULL::uuid AS worker_id FROM ended
 UNION ALL

@@ -1,13 +1,13 @@
 -- Changes a one-shot that is not claimed: taken from where it is, put back with its new definition where its new time
 -- belongs (held stays held). $1 namespace; $2 id; $3 the version it must have (null: any); $4 name; $5 task; $6 pool;
--- $7 priority; $8 tags; $9 payload with $10 its id and, when large, $11 its text or $15 its key in object storage; $12 options; $13 run_at (null: as it is); $14 lookahead.
+-- $7 priority; $8 tags; $9 payload with $10 its id and, when large, $11 its text or $15 its key in object storage; $12 options; $16 policies; $13 run_at (null: as it is); $14 lookahead.
 -- A run that moves at this moment is missed: callers look where it is and repeat. Index: primary keys.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u
      WHERE u.namespace = $1 AND u.id = $2 AND ($3::integer IS NULL OR u.job_version = $3) RETURNING {u.run}
 ), from_held AS (
     DELETE FROM rota.held_runs AS h
-     WHERE h.namespace = $1 AND h.id = $2 AND ($3::integer IS NULL OR h.job_version = $3) RETURNING {h.run}
+     WHERE h.namespace = $1 AND h.id = $2 AND ($3::integer IS NULL OR h.job_version = $3) RETURNING {h.run}, h.gate
 ), from_live AS (
     DELETE FROM rota.live_runs AS l
      WHERE l.namespace = $1 AND l.id = $2 AND ($3::integer IS NULL OR l.job_version = $3) AND l.claim IS NULL
@@ -20,10 +20,10 @@ WITH from_upcoming AS (
            coalesce($13::timestamptz, run_at) AS run_at, attempt, losses, created_at,
            rota.changed_expiry(expires_at, options, attempt, snoozes, $12::text, coalesce($13::timestamptz, run_at))
                AS expires_at,
-           checkpoint, snoozes, place
+           checkpoint, snoozes, $16::jsonb AS policies, place
       FROM (SELECT *, 'free' AS place FROM from_upcoming
             UNION ALL SELECT *, 'free' FROM from_live
-            UNION ALL SELECT *, 'held' FROM from_held) AS t
+            UNION ALL SELECT {run}, CASE WHEN gate IN ('pause', 'recall') THEN 'held' ELSE 'free' END FROM from_held) AS t
 ), large AS (
     INSERT INTO rota.payloads (namespace, id, body, blob)
     SELECT namespace, $10::uuid, $11::text, $15::text FROM changed WHERE coalesce($11::text, $15::text) IS NOT NULL
@@ -34,6 +34,16 @@ WITH from_upcoming AS (
     SELECT {run} FROM changed WHERE place = 'free' AND run_at > now() + $14::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM changed WHERE place = 'free' AND run_at <= now() + $14::interval
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM changed
+     WHERE place = 'free' AND run_at <= now() + $14::interval AND policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT {run}, 'new' FROM changed WHERE place = 'free' AND run_at <= now() + $14::interval AND policies IS NOT NULL
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies)
+    SELECT namespace, id, job_id, policies 
+      FROM (SELECT {run} FROM from_upcoming WHERE attempt > 0
+            UNION ALL SELECT {run} FROM from_live UNION ALL SELECT {run} FROM from_held) AS t
+     WHERE policies IS NOT NULL
 )
 SELECT pool FROM changed

@@ -7,7 +7,10 @@ WITH seen AS (
                AND cause = 'schedule' AND attempt = 0 AND run_at > clock_timestamp())
          + (SELECT count(*) FROM rota.live_runs
              WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
-               AND cause = 'schedule' AND attempt = 0 AND ready_at > clock_timestamp()) AS runs
+               AND cause = 'schedule' AND attempt = 0 AND ready_at > clock_timestamp())
+         + (SELECT count(*) FROM rota.held_runs
+             WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND gate = 'new'
+               AND cause = 'schedule' AND attempt = 0 AND run_at > clock_timestamp()) AS runs
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs
      WHERE namespace = $1 AND job_id = $2 AND job_id <> id
@@ -18,7 +21,13 @@ WITH seen AS (
      WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
        AND cause = 'schedule' AND attempt = 0 AND ready_at > clock_timestamp()
     RETURNING nominal_at
+), from_held AS (
+    DELETE FROM rota.held_runs
+     WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND gate = 'new'
+       AND cause = 'schedule' AND attempt = 0 AND run_at > clock_timestamp()
+    RETURNING nominal_at
 )
 SELECT (SELECT runs FROM seen) AS seen,
        (SELECT min(nominal_at) FROM (SELECT nominal_at FROM from_upcoming
-                                     UNION ALL SELECT nominal_at FROM from_live) AS dropped) AS earliest
+                                     UNION ALL SELECT nominal_at FROM from_live
+                                     UNION ALL SELECT nominal_at FROM from_held) AS dropped) AS earliest

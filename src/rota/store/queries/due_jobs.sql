@@ -5,7 +5,7 @@ WITH leased AS MATERIALIZED (
       FROM unnest($2::smallint[], $3::bigint[], $6::float8[]) AS mine (shard, epoch, begin_at)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 )
-SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
+SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
        j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard,
        extract(epoch FROM least(j.next_fire_at, now()))::float8 AS reached
   FROM leased

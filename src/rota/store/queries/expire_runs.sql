@@ -21,6 +21,10 @@ WITH leased AS MATERIALIZED (
     DELETE FROM rota.live_runs AS l WHERE l.ctid = ANY (ARRAY(SELECT place FROM late_live)) RETURNING {l.run}
 ), from_held AS (
     DELETE FROM rota.held_runs AS h WHERE h.ctid = ANY (ARRAY(SELECT place FROM late_held)) RETURNING {h.run}
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, 'expired' FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t
+     WHERE policies IS NOT NULL
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
 SELECT {run}, 'skipped', now(), $5::text FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t

@@ -1,7 +1,8 @@
 -- Fires schedules: moves each job's mark and next fire time, and makes the runs, in one statement.
 -- $1 scheduler id. Jobs: $2 namespaces, $3 ids, $4 versions, $5 marks they were computed from, $6 new marks,
 -- $7 new next fire times (null: no more, the job is completed), $8 and $9 the first and last of its runs, as positions in
--- the arrays of runs: $10 run ids, $11 nominal times.
+-- the arrays of runs: $10 run ids, $11 nominal times, $14 times at which they start, $15 why one that was missed is
+-- recorded as skipped instead (null: it is made).
 -- A job that was changed, paused or fired by another since it was read keeps what it has, and its runs are not
 -- made: that comparison, with the mark, is what makes a fire time exactly one run. A run that is there already, wherever
 -- it is (its id is a function of job and time), is not made again even if a mark were wrong. The lease epoch is checked
@@ -22,14 +23,22 @@ WITH leased AS MATERIALIZED (
        AND j.fired_through = i.fired_through AND j.state NOT IN ('paused', 'cancelled', 'completed')
        AND j.shard IN (SELECT shard FROM leased)
     RETURNING j.*, i.first_run, i.last_run
+), made AS MATERIALIZED (
+    SELECT j.namespace, r.id, j.id AS job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority,
+           j.tags, j.payload, j.payload_id, j.options, 'schedule' AS cause, NULL::uuid AS retry_of, NULL::uuid AS root_id,
+           j.shard, r.nominal_at, r.run_at, 0 AS attempt, 0 AS losses, now() AS created_at,
+           rota.expiry_of(j.options, r.run_at) AS expires_at, NULL::text AS checkpoint, 0 AS snoozes, j.policies, r.skipped
+      FROM fired AS j
+     CROSS JOIN LATERAL unnest(($10::uuid[])[j.first_run:j.last_run], ($11::timestamptz[])[j.first_run:j.last_run],
+                               ($14::timestamptz[])[j.first_run:j.last_run], ($15::text[])[j.first_run:j.last_run])
+           AS r (id, nominal_at, run_at, skipped)
+     WHERE NOT EXISTS (SELECT FROM rota.runs AS e WHERE e.namespace = j.namespace AND e.id = r.id OFFSET 0)
+), missed AS (
+    INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
+    SELECT {run}, 'skipped', now(), skipped FROM made WHERE skipped IS NOT NULL
+    ON CONFLICT DO NOTHING
+), waiting AS (
+    INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM made WHERE skipped IS NULL
+    ON CONFLICT (namespace, id) DO NOTHING
 )
-INSERT INTO rota.upcoming_runs ({run})
-SELECT j.namespace, r.id, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload,
-       j.payload_id, j.options, 'schedule', NULL, NULL, j.shard, r.nominal_at, r.nominal_at, 0, 0, now(),
-       rota.expiry_of(j.options, r.nominal_at), NULL, 0
-  FROM fired AS j
- CROSS JOIN LATERAL unnest(($10::uuid[])[j.first_run:j.last_run], ($11::timestamptz[])[j.first_run:j.last_run])
-       AS r (id, nominal_at)
- WHERE NOT EXISTS (SELECT FROM rota.runs AS e WHERE e.namespace = j.namespace AND e.id = r.id OFFSET 0)
-ON CONFLICT (namespace, id) DO NOTHING
-RETURNING id, run_at
+SELECT id, run_at FROM made

@@ -10,6 +10,17 @@ WITH from_upcoming AS (
      WHERE l.namespace = $1 AND l.job_id = $2 AND l.job_id <> l.id AND l.worker_id IS NULL
        AND l.job_version = $3
     RETURNING {l.run}
+), at_gate AS (
+    UPDATE rota.held_runs AS h SET gate = 'pause', gate_key = NULL
+     WHERE h.namespace = $1 AND h.job_id = $2 AND h.job_id <> h.id AND h.job_version = $3
+       AND h.gate NOT IN ('pause', 'recall')
+    RETURNING {h.run}
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies)
+    SELECT namespace, id, job_id, policies
+      FROM (SELECT * FROM from_upcoming WHERE attempt > 0
+            UNION ALL SELECT * FROM from_live UNION ALL SELECT * FROM at_gate) AS t
+     WHERE policies IS NOT NULL
 )
 INSERT INTO rota.held_runs ({run}, gate)
 SELECT {run}, 'pause' FROM (SELECT * FROM from_upcoming UNION ALL SELECT * FROM from_live) AS t

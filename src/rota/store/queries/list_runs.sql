@@ -12,7 +12,7 @@ SELECT * FROM (
       ORDER BY id DESC LIMIT $9)
     UNION ALL
     (SELECT * FROM rota.runs
-      WHERE place = 'held' AND ($5::text[] IS NULL OR $5 && ARRAY['blocked'])
+      WHERE place = 'held' AND ($5::text[] IS NULL OR $5 && ARRAY['blocked', 'scheduled', 'retrying'])
         AND namespace = $1 AND id >= $2 AND id < $3 AND (NOT $10::boolean OR job_id = id)
         AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR status = ANY ($5))
         AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags))

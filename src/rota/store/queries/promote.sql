@@ -1,4 +1,4 @@
--- Promotes runs that are due within the lookahead: upcoming -> live.
+-- Promotes runs that are due within the lookahead: upcoming -> live, or held where they have policies.
 -- $1 scheduler id; $2 shards with $3 the epochs they were leased at; $4 lookahead; $5 at most this many per shard;
 -- $6 how late a schedule's run may be before it counts as missed and is left to the misfire rules.
 -- $7 where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
@@ -26,6 +26,8 @@ WITH leased AS MATERIALIZED (
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM taken WHERE policies IS NOT NULL
 )
-SELECT pool, shard, count(*) AS runs, extract(epoch FROM least(max(run_at), now()))::float8 AS reached FROM taken GROUP BY pool, shard
+SELECT pool, shard, count(*) AS runs, bool_or(policies IS NOT NULL) AS gated, extract(epoch FROM least(max(run_at), now()))::float8 AS reached FROM taken GROUP BY pool, shard

@@ -1,4 +1,4 @@
--- Promotes the named runs: upcoming -> live. $1 namespaces; $2 run ids, in order. Index: primary key.
+-- Promotes the named runs: upcoming -> live, or held where they have policies. $1 namespaces; $2 run ids, in order. Index: primary key.
 WITH input AS (
     SELECT * FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
 ), taken AS (
@@ -7,6 +7,8 @@ WITH input AS (
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM taken WHERE policies IS NOT NULL
 )
-SELECT pool, count(*) AS runs FROM taken GROUP BY pool
+SELECT pool, count(*) AS runs, bool_or(policies IS NOT NULL) AS gated FROM taken GROUP BY pool

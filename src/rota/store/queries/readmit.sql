@@ -9,7 +9,7 @@ WITH decided AS MATERIALIZED (
                           WHERE h.namespace = i.namespace AND h.id = i.id AND (h.gate = 'recall') IS TRUE OFFSET 0) AS h
       JOIN LATERAL (SELECT j.id AS of_job, j.version AS of_version, j.owner AS new_owner, j.name AS new_name,
                            j.task AS new_task, j.pool AS new_pool, j.priority AS new_priority, j.tags AS new_tags,
-                           j.payload AS new_payload, j.payload_id AS new_payload_id, j.options AS new_options
+                           j.payload AS new_payload, j.payload_id AS new_payload_id, j.options AS new_options, j.policies AS new_policies
                       FROM rota.jobs AS j
                      WHERE j.namespace = h.namespace AND j.id = h.job_id AND j.version = i.version
                     OFFSET 0 FOR SHARE) AS j ON true
@@ -21,7 +21,7 @@ WITH decided AS MATERIALIZED (
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
               h.retry_of, h.root_id, h.shard, h.nominal_at, h.run_at, h.attempt, h.losses, h.created_at,
               rota.changed_expiry(h.expires_at, h.options, h.attempt, h.snoozes, d.new_options, h.run_at) AS expires_at,
-              h.checkpoint, h.snoozes, d.fate
+              h.checkpoint, h.snoozes, d.new_policies AS policies, d.fate
 ), held AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM taken WHERE fate = 'hold'
 ), waiting AS (
@@ -29,7 +29,10 @@ WITH decided AS MATERIALIZED (
     SELECT {run} FROM taken WHERE fate = 'go' AND run_at > now() + $5::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval AND policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT {run}, 'new' FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval AND policies IS NOT NULL
 ), cancelled AS (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)
     SELECT {run}, 'cancelled', now(), true, 'its job was cancelled' FROM taken WHERE fate = 'cancel'

@@ -4,8 +4,8 @@ WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 )
-SELECT r.namespace, r.id, r.cause, r.attempt, r.nominal_at, r.run_at, j.version, j.state, j.schedule_type,
-       j.cron_expression, j.every_seconds, j.timezone, j.anchor_at, clock_timestamp() AS database_time
+SELECT r.namespace, r.id, r.job_id, r.cause, r.attempt, r.nominal_at, r.run_at, j.version, j.state, j.schedule_type,
+       j.cron_expression, j.every_seconds, j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, clock_timestamp() AS database_time
   FROM leased
  CROSS JOIN LATERAL (
        SELECT * FROM rota.held_runs AS h

@@ -1,4 +1,4 @@
--- Lets go what a pause held: back to upcoming or live by its time. $1 namespace; $2 job id; $3 lookahead.
+-- Lets go what a pause held: back to upcoming, or to live or its gates, by its time. $1 namespace; $2 job id; $3 lookahead.
 -- Index: held_runs_of_job.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h
@@ -7,6 +7,10 @@ WITH taken AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM taken WHERE run_at > now() + $3::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE run_at <= now() + $3::interval
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+     WHERE run_at <= now() + $3::interval AND policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT {run}, 'new' FROM taken WHERE run_at <= now() + $3::interval AND policies IS NOT NULL
 )
 SELECT pool FROM taken

@@ -8,13 +8,19 @@ WITH input AS MATERIALIZED (
     DELETE FROM rota.dead_letters AS d USING input AS i
      WHERE d.namespace = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND $4::text <> 'manual'
     RETURNING d.run_id
+), made AS MATERIALIZED (
+    SELECT r.namespace, i.new_id AS id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags,
+           r.payload, r.payload_id, r.options, $4::text AS cause, r.id AS retry_of,
+           CASE WHEN $4::text <> 'manual' THEN coalesce(r.root_id, r.id) END AS root_id, r.shard, now() AS nominal_at,
+           now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at, rota.expiry_of(r.options, now()) AS expires_at,
+           CASE WHEN $4::text <> 'manual' THEN r.checkpoint END AS checkpoint, 0 AS snoozes, r.policies
+      FROM input AS i
+     CROSS JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.old_id OFFSET 0) AS r
+     WHERE $4::text <> 'redrive' OR i.old_id IN (SELECT run_id FROM raised)
+), ready AS (
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), now() FROM made WHERE policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM made WHERE policies IS NOT NULL
 )
-INSERT INTO rota.live_runs ({run}, lane, ready_at)
-SELECT r.namespace, i.new_id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags, r.payload,
-       r.payload_id, r.options, $4::text, r.id, CASE WHEN $4::text <> 'manual' THEN coalesce(r.root_id, r.id) END,
-       r.shard, now(), now(), 0, 0, now(), rota.expiry_of(r.options, now()),
-       CASE WHEN $4::text <> 'manual' THEN r.checkpoint END, 0, rota.lane_of(r.namespace, r.pool, r.task, r.priority), now()
-  FROM input AS i
- CROSS JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.old_id OFFSET 0) AS r
- WHERE $4::text <> 'redrive' OR i.old_id IN (SELECT run_id FROM raised)
-RETURNING id, retry_of, pool
+SELECT id, retry_of, pool FROM made

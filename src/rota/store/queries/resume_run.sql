@@ -1,4 +1,4 @@
--- Resumes a paused one-shot: held -> upcoming or live by its time. $1 namespace; $2 run id; $3 lookahead.
+-- Resumes a paused one-shot: held -> upcoming, or live or its gates, by its time. $1 namespace; $2 run id; $3 lookahead.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h
      WHERE h.namespace = $1 AND h.id = $2 AND h.job_id = h.id AND (h.gate = 'pause') IS TRUE RETURNING {h.run}
@@ -6,6 +6,10 @@ WITH taken AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM taken WHERE run_at > now() + $3::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE run_at <= now() + $3::interval
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+     WHERE run_at <= now() + $3::interval AND policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT {run}, 'new' FROM taken WHERE run_at <= now() + $3::interval AND policies IS NOT NULL
 )
 SELECT pool FROM taken

@@ -3,10 +3,16 @@
 -- way is waited for and then seen.
 WITH job AS MATERIALIZED (
     SELECT * FROM rota.jobs WHERE namespace = $1 AND id = $2 AND state <> 'cancelled' FOR SHARE
+), made AS MATERIALIZED (
+    SELECT j.namespace, $3::uuid AS id, j.id AS job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority,
+           j.tags, j.payload, j.payload_id, j.options, 'manual' AS cause, NULL::uuid AS retry_of, NULL::uuid AS root_id,
+           j.shard, now() AS nominal_at, now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at,
+           rota.expiry_of(j.options, now()) AS expires_at, NULL::text AS checkpoint, 0 AS snoozes, j.policies
+      FROM job AS j
+), ready AS (
+    INSERT INTO rota.live_runs ({run}, lane, ready_at)
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), now() FROM made WHERE policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM made WHERE policies IS NOT NULL
 )
-INSERT INTO rota.live_runs ({run}, lane, ready_at)
-SELECT j.namespace, $3, j.id, j.version, j.owner, j.name, j.task, j.pool, j.priority, j.tags, j.payload, j.payload_id,
-       j.options, 'manual', NULL, NULL, j.shard, now(), now(), 0, 0, now(),
-       rota.expiry_of(j.options, now()), NULL, 0, rota.lane_of(j.namespace, j.pool, j.task, j.priority), now()
-  FROM job AS j
-RETURNING pool
+SELECT pool FROM made

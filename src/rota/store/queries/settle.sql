@@ -1,9 +1,10 @@
 -- Settles attempts that did not succeed, fenced by claim number, each by its verdict:
 --   retry    -> upcoming after its delay, or ready at once;   bury -> finished (failed) + dead letter;
---   release  -> ready again, uncharged;
+--   release  -> ready again, uncharged: what was admitted stays so;
 -- A run that was recalled, because its job changed, goes to the gate instead: the scheduler looks what its job says.
 --   cancel   -> finished (cancelled);                         skip -> finished (skipped), with the error as its reason;
 --   snooze   -> upcoming after its delay, uncharged.
+-- One with policies that is ready at once passes its gates again; whoever waits behind one that left is told of (departures).
 -- A run that was started has lost its expiry: that concerns the first start only.
 -- A run whose cancel was asked for is cancelled whatever the verdict: cancelling ends all its retries.
 -- $1 namespaces; $2 run ids; $3 claim numbers; $4 dispositions; $5 charged; $6 loss; $7 delays in seconds;
@@ -29,11 +30,12 @@ WITH input AS (
            CASE WHEN loss THEN losses + 1 WHEN charged THEN 0 ELSE losses END AS losses, created_at,
            CASE WHEN started_at IS NULL AND NOT charged THEN expires_at END AS expires_at,
            coalesce(new_checkpoint, checkpoint) AS checkpoint,
-           snoozes + (judged = 'snooze')::integer AS snoozes,
+           snoozes + (judged = 'snooze')::integer AS snoozes, policies,
            claim, worker_id, ready_at, progress, progress_note, recalled, cancel_requested, charged, delay,
            started_at, finished_at, outcome, error, traceback,
            CASE WHEN cancel_requested OR judged = 'cancel' THEN 'cancel'
                 WHEN judged IN ('retry', 'release', 'snooze') AND recalled THEN 'hold'
+                WHEN policies IS NOT NULL AND judged IN ('retry', 'snooze') AND delay <= 0 THEN 'gate'
                 WHEN judged IN ('retry', 'snooze') AND delay > 0 THEN 'wait'
                 WHEN judged IN ('retry', 'release', 'snooze') THEN 'ready'
                 ELSE judged END AS fate
@@ -61,7 +63,7 @@ WITH input AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
            options, cause, retry_of, root_id, shard, nominal_at, now() + make_interval(secs => delay),
-           attempt, losses, created_at, expires_at, checkpoint, snoozes
+           attempt, losses, created_at, expires_at, checkpoint, snoozes, policies
       FROM moved
      WHERE fate = 'wait'
 ), held AS (
@@ -69,12 +71,17 @@ WITH input AS (
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
            options, cause, retry_of, root_id, shard, nominal_at,
            CASE WHEN delay > 0 THEN now() + make_interval(secs => delay) ELSE run_at END,
-           attempt, losses, created_at, expires_at, checkpoint, snoozes, 'recall'
+           attempt, losses, created_at, expires_at, checkpoint, snoozes, policies, 'recall'
       FROM moved
      WHERE fate = 'hold'
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM moved WHERE fate = 'gate'
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
     SELECT {run}, rota.lane_of(namespace, pool, task, priority), CASE WHEN charged OR outcome = 'snoozed' THEN now() ELSE ready_at END
       FROM moved WHERE fate = 'ready'
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, outcome FROM moved WHERE policies IS NOT NULL AND fate <> 'ready'
 )
-SELECT namespace, id, claim, pool, fate FROM moved
+SELECT namespace, id, claim, pool, fate, policies IS NOT NULL AND fate <> 'ready' AS gated FROM moved

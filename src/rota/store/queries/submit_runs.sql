@@ -1,7 +1,8 @@
--- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs.
+-- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs; one with policies that is
+-- due goes to its gates (held_runs).
 -- One array per column: $1 ids, $2 shards, $3 names, $4 payloads, $5 run_at (null: now), $6 shapes. A shape is a
 -- position in the arrays that say once what many jobs of a batch have alike: $7 namespaces, $8 owners, $9 tasks,
--- $10 pools, $11 priorities, $12 tags (comma-separated), $13 options. Those that have an idempotency key are named
+-- $10 pools, $11 priorities, $12 tags (comma-separated), $13 options, $22 policies (null: plain). Those that have an idempotency key are named
 -- by $14 their positions, with $15 keys, $16 request hashes and $17 answers; $18 lookahead; $19 largest inline
 -- payload in bytes. A payload that was put in object storage is named by $20 its position with $21 its key there.
 -- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
@@ -9,7 +10,7 @@
 WITH input AS MATERIALIZED (
     SELECT i.n, ($7::text[])[i.shape] AS namespace, i.id, ($8::text[])[i.shape] AS owner, i.name,
            ($9::text[])[i.shape] AS task, ($10::text[])[i.shape] AS pool, ($11::smallint[])[i.shape] AS priority,
-           string_to_array(($12::text[])[i.shape], ',') AS tags, i.payload, ($13::text[])[i.shape] AS options, i.shard,
+           string_to_array(($12::text[])[i.shape], ',') AS tags, i.payload, ($13::text[])[i.shape] AS options, ($22::text[])[i.shape]::jsonb AS policies, i.shard,
            coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > $19::integer, false) OR blobs.key IS NOT NULL AS large,
            blobs.key AS blob
       FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::timestamptz[], $6::smallint[])
@@ -36,13 +37,19 @@ WITH input AS MATERIALIZED (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
-           rota.expiry_of(options, due_at), NULL, 0, rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
-      FROM accepted WHERE due_at <= now() + $18::interval
+           rota.expiry_of(options, due_at), NULL, 0, NULL, rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
+      FROM accepted WHERE due_at <= now() + $18::interval AND policies IS NULL
+), gated AS (
+    INSERT INTO rota.held_runs ({run}, gate)
+    SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
+           CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
+           rota.expiry_of(options, due_at), NULL, 0, policies, 'new'
+      FROM accepted WHERE due_at <= now() + $18::interval AND policies IS NOT NULL
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
-           rota.expiry_of(options, due_at), NULL, 0
+           rota.expiry_of(options, due_at), NULL, 0, policies
       FROM accepted WHERE due_at > now() + $18::interval
 )
 SELECT id FROM input WHERE n IN (SELECT n FROM repeated)

@@ -1,7 +1,7 @@
 -- Records runs that succeeded: live -> finished, fenced by claim number.
 -- $1 the namespaces that occur. One array per column, in the order of run ids, none twice: $2 run ids; $3 claim numbers;
 -- $4 started, $5 ended (seconds since the epoch); $6 results, or $7 where in object storage they are. width_bucket finds a run's position in that order.
--- Gives back how many moved; the others were not current under their claim.
+-- Gives back how many moved (the others were not current under their claim), and whether somebody may wait behind them.
 -- Index: primary key of live_runs, walked once. Locks the rows in its order.
 WITH taken AS (
     DELETE FROM rota.live_runs AS l
@@ -15,9 +15,12 @@ WITH taken AS (
                                     progress_note, cancel_requested, result, result_blob)
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
            options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt + 1, losses, created_at,
-           expires_at, checkpoint, snoozes,
+           expires_at, checkpoint, snoozes, policies,
            'success', to_timestamp(($4::float8[])[n]), to_timestamp(($5::float8[])[n]), worker_id, claim, progress,
            progress_note, cancel_requested_at IS NOT NULL, ($6::text[])[n], ($7::text[])[n]
       FROM placed
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, 'success' FROM taken WHERE policies IS NOT NULL
 )
-SELECT count(*) FROM taken
+SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated FROM taken

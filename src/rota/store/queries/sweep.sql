@@ -1,11 +1,30 @@
--- Housekeeping on small tables: expired idempotency keys (at most $1), workers gone that hold nothing any more (noted,
+-- Housekeeping on small tables: expired keys (at most $1; a unique key whose job still waits is kept), buckets that
+-- are full again, events of long ago, workers gone that hold nothing any more (noted,
 -- so that the reaper need not look again; after an hour forgotten), schedulers silent for a day.
-WITH keys AS (
-    DELETE FROM rota.submission_keys
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.submission_keys
-                              WHERE expires_at < now() ORDER BY expires_at LIMIT $1
-                                FOR UPDATE SKIP LOCKED))
+WITH expired AS MATERIALIZED (
+    SELECT k.ctid AS place,
+           k.kind = 'unique' AND k.request_hash = 'waits'::bytea AND (
+               EXISTS (SELECT FROM rota.jobs AS j WHERE j.namespace = k.namespace AND j.id = k.answer::uuid
+                                                    AND j.state IN ('scheduled', 'paused') OFFSET 0)
+               OR EXISTS (SELECT FROM rota.runs AS r WHERE r.namespace = k.namespace AND r.id = k.answer::uuid
+                                                       AND r.place <> 'finished' OFFSET 0)) AS kept
+      FROM rota.submission_keys AS k
+     WHERE k.expires_at < now() ORDER BY k.expires_at LIMIT $1
+       FOR UPDATE SKIP LOCKED
+), longer AS (
+    UPDATE rota.submission_keys SET expires_at = now() + interval '1 day'
+     WHERE ctid = ANY (ARRAY(SELECT place FROM expired WHERE kept))
+), keys AS (
+    DELETE FROM rota.submission_keys WHERE ctid = ANY (ARRAY(SELECT place FROM expired WHERE NOT kept))
     RETURNING 1
+), idle_gates AS (
+    DELETE FROM rota.gates
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.gates
+                              WHERE full_at < now() AND wakes_at IS NULL
+                              ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+), old_events AS (
+    DELETE FROM rota.events WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.events WHERE at < now() - interval '90 days'
+                                                     ORDER BY id LIMIT $1))
 ), emptied AS (
     UPDATE rota.workers AS w SET reaped = true
      WHERE w.gone_at IS NOT NULL AND NOT w.reaped

@@ -1,5 +1,9 @@
--- What a worker is asked about its claims: cancel, or give back if not started. $1 worker id.
--- Index: live_runs_asked.
-SELECT claim, cancel_requested_at IS NOT NULL AS cancel
-  FROM rota.live_runs
- WHERE worker_id = $1 AND (cancel_requested_at IS NOT NULL OR recalled)
+-- What a worker is asked: to cancel a run, or to give it back if not started (a row with a claim each); and which of its pools
+-- are paused (a row with a pool each). $1 worker id. Index: live_runs_asked, the primary keys of pools and workers.
+SELECT l.claim, l.cancel_requested_at IS NOT NULL AS cancel, NULL AS namespace, NULL AS pool
+  FROM rota.live_runs AS l
+ WHERE l.worker_id = $1 AND (l.cancel_requested_at IS NOT NULL OR l.recalled)
+UNION ALL
+SELECT NULL, NULL, p.namespace, p.pool
+  FROM rota.pools AS p
+ WHERE p.paused_at IS NOT NULL

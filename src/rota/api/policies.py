@@ -1,0 +1,114 @@
+"""Policies between the API's fields and what travels with a run."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from rota.api.schemas import BreakerIn, JobIn, JobOut, JobPatch, RateLimit
+from rota.domain.policies import Policies, decode_policies, encode_policies, key_of
+from rota.errors import BadInputError
+
+_NOTHING = (None, None, None, None, None, None, None)
+_KEY = "key:"
+
+
+class PolicyFields(msgspec.Struct, frozen=True):
+    """The fields of a job that make its policies, as the API names them; None: not given."""
+
+    ordering_key: str | None = None
+    ordering_on_failure: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    rate_limit: RateLimit | None = None
+    breaker: BreakerIn | None = None
+    overlap: str | None = None
+
+
+_FIELDS = PolicyFields.__struct_fields__
+
+
+def policies_of(wanted: JobIn, job_id: UUID | None) -> str | None:
+    """What a new job's runs carry; `job_id` is that of a recurring job. Raises BadInputError naming the field."""
+    given = (
+        wanted.ordering_key,
+        wanted.ordering_on_failure,
+        wanted.concurrency_key,
+        wanted.concurrency_limit,
+        wanted.rate_limit,
+        wanted.breaker,
+        wanted.overlap,
+    )
+    if given == _NOTHING:
+        return None
+    return _encode(PolicyFields(*given), job_id, wanted.task or "script")
+
+
+def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, task: str) -> str | None:
+    """Policies with some fields changed, for a task that may have changed as well."""
+    changes = {name: getattr(patch, name) for name in _FIELDS if getattr(patch, name) is not UNSET}
+    fields = msgspec.structs.replace(_fields_of(decode_policies(before)), **changes)
+    return _encode(fields, job_id, task)
+
+
+def show_policies(out: JobOut, text: str | None) -> None:
+    """Writes what a job's policies are into what people see of it."""
+    if text is None:
+        return
+    fields = _fields_of(decode_policies(text))
+    for name in _FIELDS:
+        if (value := getattr(fields, name)) is not None:
+            setattr(out, name, value)
+
+
+def _encode(fields: PolicyFields, job_id: UUID | None, task: str) -> str | None:
+    _check(fields, job_id)
+    given: dict[str, Any] = {}
+    if fields.ordering_key is not None:
+        given |= {"order": fields.ordering_key, "let_go": fields.ordering_on_failure == "release"}
+    if fields.concurrency_limit is not None:
+        given |= {"limit": key_of(fields.concurrency_key, job_id, task), "most": fields.concurrency_limit}
+    if (rate := fields.rate_limit) is not None:
+        given |= {"rate": key_of(rate.key, job_id, task), "count": rate.limit, "per": rate.per_seconds}
+        given["burst"] = rate.limit if rate.burst is None else rate.burst
+    if (breaker := fields.breaker) is not None:
+        given |= {"breaker": key_of(None, job_id, task)}
+        given |= {"failures": breaker.failures, "cooldown": breaker.cooldown_seconds}
+    if fields.overlap is not None:
+        given["overlap"] = fields.overlap
+    return encode_policies(Policies(**given))
+
+
+def _check(fields: PolicyFields, job_id: UUID | None) -> None:
+    if fields.concurrency_key is not None and fields.concurrency_limit is None:
+        raise BadInputError("required with concurrencyKey: how many may run at a time", field="concurrencyLimit")
+    if fields.ordering_on_failure is not None and fields.ordering_key is None:
+        raise BadInputError("is about runs with an orderingKey, and there is none", field="orderingOnFailure")
+    if fields.overlap is not None and job_id is None:
+        raise BadInputError("is for recurring jobs; this one runs once", field="overlap")
+
+
+def _fields_of(policies: Policies) -> PolicyFields:
+    rate = breaker = None
+    if policies.rate is not None:
+        burst = None if policies.burst == policies.count else policies.burst
+        rate = RateLimit(limit=policies.count, per_seconds=policies.per, burst=burst, key=_given(policies.rate))
+    if policies.breaker is not None:
+        breaker = BreakerIn(failures=policies.failures, cooldown_seconds=policies.cooldown)
+    return PolicyFields(
+        ordering_key=policies.order,
+        ordering_on_failure=("release" if policies.let_go else "hold") if policies.order is not None else None,
+        concurrency_key=_given(policies.limit),
+        concurrency_limit=policies.most if policies.limit is not None else None,
+        rate_limit=rate,
+        breaker=breaker,
+        overlap=policies.overlap if policies.overlap != "allow" else None,
+    )
+
+
+def _given(key: str | None) -> str | None:
+    """The key that was given; None when it was made of the job or task."""
+    return key.removeprefix(_KEY) if key is not None and key.startswith(_KEY) else None

@@ -1,0 +1,128 @@
+"""Pools and events: what is paused, how much may wait, what happened."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.api.operations import Call, Operation, decode
+from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.api.schemas import EventList, EventOut, PoolIn, PoolList, PoolName, PoolOut
+from rota.api.services import Services
+from rota.errors import BadInputError, NotFoundError
+
+LATEST = (1 << 63) - 1
+
+
+async def list_pools(services: Services, call: Call) -> PoolList:
+    """The pools of the namespace."""
+    return PoolList(items=await _pools(services, call.caller.namespace))
+
+
+async def change_pool(services: Services, call: Call) -> PoolOut:
+    """Says how much may wait in a pool."""
+    namespace, pool = call.caller.namespace, _pool(call)
+    wanted: PoolIn = decode(call.body, PoolIn)
+    await services.pools.limit(namespace, pool, wanted.most_waiting)
+    services.pressure.forget()
+    return await _pool_of(services, namespace, pool)
+
+
+async def pause_pool(services: Services, call: Call) -> PoolOut:
+    """Nothing more is started from a paused pool; what runs goes on."""
+    return await _set_paused(services, call, paused=True)
+
+
+async def resume_pool(services: Services, call: Call) -> PoolOut:
+    """Lets a paused pool go on."""
+    return await _set_paused(services, call, paused=False)
+
+
+async def list_events(services: Services, call: Call) -> EventList:
+    """What happened to breakers and pools, latest first."""
+    limit = read_limit(call.query)
+    rows = await services.waiting.events(call.caller.namespace, _read_event_cursor(call), limit)
+    items = [
+        EventOut(event_id=row["id"], time=row["at"], event=row["kind"], subject=row["subject"], detail=row["detail"])
+        for row in rows
+    ]
+    return EventList(items=items, next_cursor=str(rows[-1]["id"]) if len(rows) == limit else None)
+
+
+async def _set_paused(services: Services, call: Call, *, paused: bool) -> PoolOut:
+    namespace, pool = call.caller.namespace, _pool(call)
+    await services.pools.pause(namespace, pool, paused=paused)
+    services.tell_all_workers()
+    return await _pool_of(services, namespace, pool)
+
+
+async def _pools(services: Services, namespace: str) -> list[PoolOut]:
+    rows = await services.pools.find(namespace)
+    return [
+        PoolOut(
+            pool=row["pool"],
+            status="paused" if row["paused_at"] else "open",
+            paused_time=row["paused_at"],
+            workers=row["workers"],
+            slots=row["slots"],
+            most_waiting=row["most_waiting"],
+        )
+        for row in rows
+    ]
+
+
+async def _pool_of(services: Services, namespace: str, pool: str) -> PoolOut:
+    for found in await _pools(services, namespace):
+        if found.pool == pool:
+            return found
+    raise NotFoundError("there is no such pool")
+
+
+def _pool(call: Call) -> str:
+    try:
+        return msgspec.convert(call.path["pool"], PoolName)
+    except msgspec.ValidationError:
+        raise BadInputError("is not the name of a pool", field="pool") from None
+
+
+def _read_event_cursor(call: Call) -> int:
+    text = call.query.get("cursor")
+    if text is None:
+        return LATEST
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(LATEST)) - 1:
+        raise BadInputError("is not a cursor of this list", field="cursor")
+    return int(text)
+
+
+OPERATIONS = (
+    Operation(method="GET", path="/v1/pools", handler=list_pools, summary="The pools", answer=PoolList),
+    Operation(
+        method="PUT",
+        path="/v1/pools/{pool}",
+        handler=change_pool,
+        summary="Limit how much may wait in a pool",
+        body=PoolIn,
+        answer=PoolOut,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/pools/{pool}/pause",
+        handler=pause_pool,
+        summary="Pause a pool: nothing more is started from it",
+        answer=PoolOut,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/pools/{pool}/resume",
+        handler=resume_pool,
+        summary="Resume a paused pool",
+        answer=PoolOut,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/events",
+        handler=list_events,
+        summary="What happened to breakers and pools, latest first",
+        answer=EventList,
+        query=PAGE_PARAMETERS,
+    ),
+)

@@ -1,0 +1,247 @@
+"""Admission: who passes a gate. Pure: it looks at who waits and at how the gates stand, and says what becomes of each.
+
+A run passes all of its gates at one moment or none of them; else it waits at the first that does not let it through,
+and takes nothing from the others meanwhile. In the order in which they are asked:
+
+- overlap   an earlier time of its schedule has not ended: the new one is skipped, waits (one may), or replaces it.
+- order     first in line by (nominal time, id) among those that are due, and nobody else has the key.
+- limit     fewer than `most` runs with the key are live.
+- rate      a token is left; it is taken only by a run that passes.
+- breaker   too many attempts failed in a row: nothing starts until the cool-down is over; then one run, the probe, goes
+            ahead, and its outcome closes the breaker or opens it again. Asked last: to ask is to become the probe.
+
+The counts come from runs that are there, never from a counter; buckets and breakers are the only gates that remember.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.ids import show_run
+from rota.domain.policies import Policies
+
+GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
+# How an attempt ended that says something about what it works with.
+_FAILURES = ("failed", "final", "timed_out")
+_ALMOST = 1e-9
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """One gate."""
+
+    namespace: str
+    kind: GateKind
+    key: str
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A run that may pass."""
+
+    namespace: str
+    id: UUID
+    job_id: UUID
+    policies: Policies
+    nominal_at: datetime
+    starts_a_time: bool  # the first attempt at a time of a schedule: overlap concerns no other
+
+
+class Line(msgspec.Struct):
+    """An ordering key: who is first in line, and who has it."""
+
+    head: UUID | None = None
+    holder: UUID | None = None
+
+
+class Bucket(msgspec.Struct):
+    """What a rate limit remembers."""
+
+    tokens: float
+    counted_at: datetime
+    wakes_at: datetime | None = None
+    full_at: datetime | None = None  # then there is nothing to remember any more
+
+    def refill(self, policies: Policies, now: datetime) -> None:
+        """Adds what has come since it was counted; a clock that went back adds nothing."""
+        elapsed = max(0.0, (now - self.counted_at).total_seconds())
+        self.tokens = min(float(policies.burst), self.tokens + elapsed * policies.count / policies.per)
+        self.counted_at = now
+
+    def next_token(self, policies: Policies, now: datetime) -> datetime:
+        """When a whole one will be there."""
+        missing = max(0.0, 1.0 - self.tokens)
+        return now + timedelta(seconds=missing * policies.per / policies.count)
+
+
+class Breaker(msgspec.Struct):
+    """What a circuit breaker remembers."""
+
+    state: Literal["closed", "open", "half-open"] = "closed"
+    failures: int = 0
+    probe: UUID | None = None
+    probing: bool = False  # whether the probe is still under way
+    until: datetime | None = None
+    wakes_at: datetime | None = None
+
+    def heard(self, policies: Policies, run_id: UUID, outcome: str | None, now: datetime) -> str | None:
+        """Takes in how an attempt ended; says 'opened' or 'closed' when that changed it."""
+        if outcome == "success":
+            was_closed = self.state == "closed"
+            self._close(now)
+            return None if was_closed else "closed"
+        if outcome in _FAILURES:
+            self.failures += 1
+            tripped = self.state == "closed" and self.failures >= policies.failures
+            if tripped or (self.state == "half-open" and run_id == self.probe):
+                self._open(policies, now)
+                return "opened"
+        elif run_id == self.probe:
+            self.probing = False  # it said nothing; another may try
+            self.wakes_at = now
+        return None
+
+    def lets_through(self, candidate: Candidate, now: datetime) -> bool:
+        """Whether it does; the first after the cool-down becomes the probe."""
+        if self.state == "closed":
+            return True
+        if self.state == "open" and self.until is not None and now < self.until:
+            self.wakes_at = self.until
+            return False
+        if self.state == "half-open" and self.probing:
+            self.wakes_at = None  # the probe's end is told
+            return False
+        self.state, self.probe, self.probing, self.wakes_at = "half-open", candidate.id, True, None
+        return True
+
+    def _open(self, policies: Policies, now: datetime) -> None:
+        self.state, self.probe, self.probing = "open", None, False
+        self.until = self.wakes_at = now + timedelta(seconds=policies.cooldown)
+
+    def _close(self, now: datetime) -> None:
+        if self.state != "closed":
+            self.wakes_at = now  # all who waited may go
+        self.state, self.failures, self.probe, self.probing, self.until = "closed", 0, None, False, None
+
+
+class OpenRun(msgspec.Struct, frozen=True):
+    """A run of a job that has not ended; `gate` where it waits at one."""
+
+    id: UUID
+    nominal_at: datetime
+    gate: str | None
+
+
+class Surroundings(msgspec.Struct):
+    """How the gates stand. Deciding changes them along, so that the next candidate sees the one before it."""
+
+    now: datetime
+    lines: dict[Gate, Line]
+    used: dict[Gate, int]
+    buckets: dict[Gate, Bucket]
+    breakers: dict[Gate, Breaker]
+    open_runs: dict[Gate, list[OpenRun]]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What becomes of a candidate: it goes on, waits at a gate, or is skipped for a reason. `cancel` names runs that it
+    replaces."""
+
+    fate: Literal["go", "wait", "skip"]
+    gate: Gate | None = None
+    reason: str | None = None
+    cancel: tuple[UUID, ...] = ()
+
+
+_GO = Verdict("go")
+
+
+def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
+    """The gates that a run with these policies passes, in the order in which they are asked."""
+    gates = []
+    if policies.overlap != "allow":
+        gates.append(Gate(namespace, "overlap", job_id.hex))
+    if policies.order is not None:
+        gates.append(Gate(namespace, "order", policies.order))
+    if policies.limit is not None:
+        gates.append(Gate(namespace, "limit", policies.limit))
+    if policies.rate is not None:
+        gates.append(Gate(namespace, "rate", policies.rate))
+    if policies.breaker is not None:
+        gates.append(Gate(namespace, "breaker", policies.breaker))
+    return gates
+
+
+def decide(candidate: Candidate, around: Surroundings) -> Verdict:
+    """What becomes of a candidate."""
+    gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
+    for gate in gates:
+        if gate.kind == "overlap":
+            verdict = _overlap(candidate, gate, around)
+            if verdict.fate != "go":
+                return verdict
+        elif not _PASSES[gate.kind](candidate, gate, around):
+            return Verdict("wait", gate)
+    for gate in gates:
+        _take(candidate, gate, around)
+    return _GO
+
+
+def _overlap(candidate: Candidate, gate: Gate, around: Surroundings) -> Verdict:
+    if not candidate.starts_a_time:
+        return _GO
+    mine = (candidate.nominal_at, candidate.id)
+    earlier = [run for run in around.open_runs[gate] if run.id != candidate.id and (run.nominal_at, run.id) < mine]
+    if not earlier:
+        return _GO
+    first = show_run(earlier[0].id)
+    if candidate.policies.overlap == "skip":
+        return Verdict("skip", reason=f"overlap: {first}, an earlier run of the job, had not ended")
+    if candidate.policies.overlap == "queue":
+        waiting = [run for run in earlier if run.gate == "overlap"]
+        if waiting:
+            return Verdict("skip", reason=f"overlap: {show_run(waiting[0].id)} of the job was waiting already")
+    around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
+    replaced = candidate.policies.overlap == "replace"
+    return Verdict("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
+
+
+def _is_first(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+    line = around.lines[gate]
+    return line.head == candidate.id and line.holder is None
+
+
+def _has_room(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+    return around.used[gate] < candidate.policies.most
+
+
+def _has_token(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+    bucket = around.buckets[gate]
+    bucket.refill(candidate.policies, around.now)
+    if bucket.tokens >= 1.0 - _ALMOST:
+        return True
+    bucket.wakes_at = bucket.next_token(candidate.policies, around.now)
+    return False
+
+
+def _is_let_through(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+    return around.breakers[gate].lets_through(candidate, around.now)
+
+
+_PASSES = {"order": _is_first, "limit": _has_room, "rate": _has_token, "breaker": _is_let_through}
+
+
+def _take(candidate: Candidate, gate: Gate, around: Surroundings) -> None:
+    if gate.kind == "order":
+        around.lines[gate].holder = candidate.id
+    elif gate.kind == "limit":
+        around.used[gate] += 1
+    elif gate.kind == "rate":
+        bucket = around.buckets[gate]
+        bucket.tokens -= 1.0
+        missing = candidate.policies.burst - bucket.tokens
+        bucket.full_at = around.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
+    elif gate.kind == "overlap":
+        around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))

@@ -1,0 +1,63 @@
+"""Policies: what a run waits for besides its time.
+
+A run without policies is plain and never meets a gate. One that has some carries them as JSON, its keys resolved: a
+limit or rate that names no key is per job, and per task for jobs that run once, as breakers are.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.ids import show_job
+
+Overlap = Literal["allow", "skip", "queue", "replace"]
+
+
+class Policies(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """As they travel with a run; None and defaults are left out."""
+
+    order: str | None = None
+    let_go: bool = False
+    limit: str | None = None
+    most: int = 1
+    rate: str | None = None
+    count: int = 1
+    per: float = 1.0
+    burst: int = 1
+    breaker: str | None = None
+    failures: int = 5
+    cooldown: float = 60.0
+    overlap: Overlap = "allow"
+
+
+_PLAIN = Policies()
+_decoder = msgspec.json.Decoder(Policies)
+_encoder = msgspec.json.Encoder()
+
+
+def decode_policies(text: str | None) -> Policies:
+    """Policies from their column."""
+    return _PLAIN if text is None else _decoder.decode(text)
+
+
+def encode_policies(policies: Policies) -> str | None:
+    """Policies for their column; None for a plain run."""
+    return None if policies == _PLAIN else _encoder.encode(policies).decode()
+
+
+def key_of(given: str | None, job_id: UUID | None, task: str) -> str:
+    """The key under which runs share a limit: the one given, else their recurring job, else their task."""
+    if given is not None:
+        return f"key:{given}"
+    return f"task:{task}" if job_id is None else show_job(job_id)
+
+
+def show_key(key: str) -> str:
+    """A key in words."""
+    kind, found, name = key.partition(":")
+    if not found:
+        return f"job {key}"
+    return f"key {name!r}" if kind == "key" else f"task {name!r}"

@@ -1,0 +1,2 @@
+-- Pools in which only so much may wait.
+SELECT namespace, pool, most_waiting FROM rota.pools WHERE most_waiting IS NOT NULL

@@ -1,0 +1,15 @@
+-- What of a job has not ended: live, waiting out a backoff, or at a gate. $1 namespaces; $2 job ids. Asked under the locks of
+-- these jobs. Index: ..._of_job.
+SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
+  FROM unnest($1::text[], $2::uuid[]) AS i (namespace, job_id)
+ CROSS JOIN LATERAL (
+       SELECT l.id, l.nominal_at, NULL AS gate FROM rota.live_runs AS l
+        WHERE l.namespace = i.namespace AND l.job_id = i.job_id AND l.job_id <> l.id
+       UNION ALL
+       SELECT u.id, u.nominal_at, NULL FROM rota.upcoming_runs AS u
+        WHERE u.namespace = i.namespace AND u.job_id = i.job_id AND u.job_id <> u.id AND u.attempt > 0
+       UNION ALL
+       SELECT h.id, h.nominal_at, h.gate FROM rota.held_runs AS h
+        WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id
+          AND h.gate NOT IN ('pause', 'recall', 'new')
+       ) AS r
