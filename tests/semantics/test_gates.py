@@ -167,9 +167,10 @@ async def test_the_database_itself_refuses_two_live_runs_of_one_key(gates, sql):
     with pytest.raises(Exception, match="live_runs_in_order"):
         await sql.execute(
             """INSERT INTO rota.live_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags,
-                                           options, cause, shard, nominal_at, run_at, created_at, ready_at, policies, lane)
-               SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options, cause, shard,
-                      nominal_at, run_at, created_at, now(), policies,
+                                           options, cause, shard, nominal_at, run_at, created_at, ready_at, policies,
+                                           lane)
+               SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options, cause,
+                      shard, nominal_at, run_at, created_at, now(), policies,
                       rota.lane_of(namespace, pool, task, priority) FROM rota.held_runs"""
         )
 
@@ -423,7 +424,9 @@ async def scheduled(gates, sql, overlap, times):
         await gates.scheduler.firer.tick()
         await gates.scheduler.promoter.tick()
         await gates.admit()
-    rows = await sql.fetch("SELECT id, status, reason FROM rota.runs WHERE job_id = $1 ORDER BY nominal_at", plain(job_id))
+    rows = await sql.fetch(
+        "SELECT id, status, reason FROM rota.runs WHERE job_id = $1 ORDER BY nominal_at", plain(job_id)
+    )
     return job_id, rows
 
 

@@ -73,9 +73,7 @@ async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
     lanes = broker._lanes["default", "default"]
-    plan = await explain(
-        crowded, "claim", worker_id, lanes, [0.0] * len(lanes), 100, timedelta(seconds=1), 100
-    )
+    plan = await explain(crowded, "claim", worker_id, lanes, [0.0] * len(lanes), 100, timedelta(seconds=1), 100)
     used = scans(plan, "live_runs")
     assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}
     assert [node["Node Type"] for node in used if "Index Name" not in node] == ["Tid Scan"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,7 @@ from uuid import UUID
 from rota.api.pressure import Pressure
 from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
+from rota.domain.policies import decode_policies
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
 from rota.store.listening import GATE, READY, SCHEDULE
 from rota.store.notifying import Notifier
@@ -33,13 +34,13 @@ Fate = RotaError | KnownKey | Duplicate | None
 
 
 class _Chunk:
-    """Items of one caller that are written together. No key is in it twice."""
+    """Items of one caller that are written together. No idempotency key is in it twice."""
 
     __slots__ = ("future", "items", "keys")
 
     def __init__(self, items: Sequence[Submission]) -> None:
         self.items = items
-        self.keys = frozenset(key for item in items if (key := _key_of(item)))
+        self.keys = frozenset(key for item in items for key in _keys_of(item))
         # The fates of those that were not simply accepted.
         self.future: asyncio.Future[dict[UUID, Fate]] = asyncio.get_running_loop().create_future()
 
@@ -56,7 +57,7 @@ class GroupCommitter:
         self._now = now
         self._waiting: deque[_Chunk] = deque()
         self._count = 0
-        self._keys: set[tuple[str, str]] = set()
+        self._keys: set[tuple[str, ...]] = set()
         self._some = asyncio.Event()
 
     async def submit(self, items: Sequence[Submission]) -> list[Fate]:
@@ -91,8 +92,8 @@ class GroupCommitter:
                 await self._write(batch)
 
     def _next_batch(self) -> list[_Chunk]:
-        """About MOST_PER_BATCH items; a key that is being written waits for its answer, so that who came first is
-        first."""
+        """About MOST_PER_BATCH items; what has a key, idempotency or ordering, that is being written waits for that, so
+        that who came first is first."""
         batch: list[_Chunk] = []
         repeats: list[_Chunk] = []
         size = 0
@@ -162,6 +163,14 @@ def _refusal(duplicate: Duplicate) -> str:
 
 def _key_of(item: Submission) -> tuple[str, str] | None:
     return (item.namespace, item.key.key) if item.key else None
+
+
+def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
+    """What must not be written by two writers at once."""
+    if item.key:
+        yield (item.namespace, item.key.key)
+    if item.definition.policies is not None and (order := decode_policies(item.definition.policies).order):
+        yield (item.namespace, "order", order)
 
 
 def _firsts(items: Sequence[Submission]) -> tuple[list[Submission], list[tuple[Submission, Any]]]:

@@ -2,6 +2,8 @@
 
 The planned moment, not the moment of creation, is in the id, so that history is partitioned, pruned and
 listed by when things ran: a job submitted today for next year belongs to next year's partition.
+
+Ids that one process makes one after the other for the same millisecond grow: what comes together stays in its order.
 """
 
 from __future__ import annotations
@@ -14,17 +16,37 @@ from uuid import UUID, SafeUUID
 from rota.errors import BadInputError
 
 _VERSION_AND_VARIANT = (0x7 << 76) | (0b10 << 62)
-_RANDOM_MASK = (0xFFF << 64) | ((1 << 62) - 1)
+_LOW_MASK = (1 << 62) - 1
+_RANDOM_MASK = (0xFFF << 64) | _LOW_MASK
+_NOISE_BITS = 74
+_STEP_BITS = 40
 _random = random.SystemRandom()
-_fast_random = random.Random(_random.getrandbits(256))  # noqa: S311 - ids are names, not secrets
+_getrandbits = random.Random(_random.getrandbits(256)).getrandbits  # noqa: S311 - ids are names, not secrets
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
 _new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown
 
 
-def new_id(planned: float) -> UUID:
-    """A new id for something planned for this moment (seconds since the epoch)."""
-    return _compose(planned, _fast_random.getrandbits(76))
+class _Maker:
+    """Makes ids; each is greater than the one before of the same millisecond, by a random step."""
+
+    def __init__(self) -> None:
+        self._milliseconds = -1
+        self._noise = 0
+
+    def __call__(self, planned: float) -> UUID:
+        """A new id for something planned for this moment (seconds since the epoch)."""
+        milliseconds = _milliseconds(planned)
+        if milliseconds == self._milliseconds:
+            self._noise += 1 + _getrandbits(_STEP_BITS)
+        else:
+            self._milliseconds = milliseconds
+            self._noise = _getrandbits(_NOISE_BITS - 1)  # the upper half is left to grow into
+        noise = self._noise
+        return _made((milliseconds << 80) | ((noise >> 62 & 0xFFF) << 64) | (noise & _LOW_MASK) | _VERSION_AND_VARIANT)
+
+
+new_id = _Maker()
 
 
 def fire_id(job_id: UUID, nominal: datetime) -> UUID:
@@ -41,7 +63,7 @@ def floor_id(moment: datetime) -> UUID:
 
 def shard_of(job_id: UUID, shards: int) -> int:
     """The shard whose owner looks after this job and its runs."""
-    return (job_id.int & ((1 << 62) - 1)) % shards
+    return (job_id.int & _LOW_MASK) % shards
 
 
 def day_of(run_id: UUID) -> str:
@@ -76,9 +98,13 @@ def parse_run(text: str) -> UUID:
 
 
 def _compose(planned: float, noise: int) -> UUID:
+    return _made((_milliseconds(planned) << 80) | (noise & _RANDOM_MASK) | _VERSION_AND_VARIANT)
+
+
+def _made(number: int) -> UUID:
     # Built by hand: the constructor checks what is known here, and takes most of the time of a new id.
     identifier = _new(UUID)
-    _set(identifier, "int", (_milliseconds(planned) << 80) | (noise & _RANDOM_MASK) | _VERSION_AND_VARIANT)
+    _set(identifier, "int", number)
     _set(identifier, "is_safe", _unknown)
     return identifier
 

@@ -38,10 +38,12 @@ class Rezoner(Service):
             return 0
         version = zone_data_version()
         moved = 0
-        if await self._schedules.zone_data() != version:
+        before = await self._schedules.zone_data()
+        if before != version:
             moved = await self._rezone()
             await self._schedules.note_zone_data(version)
-            _log.info("the time zone data is another", version=version, jobs_moved=moved)
+            if before is not None:
+                _log.info("the time zone data is another", version=version, jobs_moved=moved)
         self._compared = True
         return moved
 

@@ -369,8 +369,9 @@ async def _write_gates(statements: Statements, around: Surroundings, found: _Fou
         rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, None))
     if rows:
         await statements.fetch("write_gates", *_columns(sorted(rows, key=lambda row: row[:3])))
-    wakes = [it.wakes_at for it in (*around.buckets.values(), *around.breakers.values()) if it.wakes_at]
-    return bool(wakes) and min(wakes) <= around.now
+    wakes = [bucket.wakes_at for bucket in around.buckets.values()]
+    wakes += [breaker.wakes_at for breaker in around.breakers.values()]
+    return any(moment is not None and moment <= around.now for moment in wakes)
 
 
 async def _call_again(statements: Statements, around: Surroundings, found: _Found) -> None:

@@ -70,6 +70,7 @@ class Submissions:
     async def _submit_unique(self, items: Sequence[Submission], fates: Submitted) -> list[UUID]:
         """One transaction: who has the keys, what becomes of each item, and the writing of those that go in."""
         found: dict[UUID, Duplicate] = {}
+        replaced: list[UUID] = []
 
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
@@ -77,13 +78,13 @@ class Submissions:
             found.update({item.id: holder for item in items if (holder := _duplicate_of(item, holders))})
             goes = [item for item in items if item.id not in found]
             taken_over = [item for item in goes if (item.namespace, _unique(item).key) in holders]
+            replaced.extend(holders[item.namespace, _unique(item).key].job_id for item in taken_over)
             await _take_over(statements, taken_over, holders)
             one_shots = sorted((item for item in goes if isinstance(item, OneShot)), key=_by_key)
             recurring = sorted((item for item in goes if isinstance(item, Recurring)), key=_by_key)
             repeated = await self._submit_runs(statements, one_shots) if one_shots else []
             return repeated + (await self._submit_jobs(statements, recurring) if recurring else [])
 
-        replaced = [item.id for item in items]
         repeated = await with_days(self._database, replaced, lambda: self._database.transact(submit_unique))
         fates.duplicates |= found
         return repeated
