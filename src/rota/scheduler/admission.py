@@ -10,7 +10,8 @@ when the next run is due.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from rota.domain.admission import decide
 from rota.scheduler.leases import LeaseKeeper
@@ -23,6 +24,8 @@ from rota.telemetry import get_logger
 
 RUNS_PER_SHARD = 50
 LOOK_SECONDS = 0.5
+# What comes late, from behind where we are in the departures, is found by a round that is made in any case.
+ROUND_SECONDS = 2.0
 _log = get_logger("admission")
 
 
@@ -31,9 +34,19 @@ class Admitter(ShardService):
 
     interval_seconds = LOOK_SECONDS
 
-    def __init__(self, *, gates: Gates, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        *,
+        gates: Gates,
+        schedules: Schedules,
+        leases: LeaseKeeper,
+        notifier: Notifier,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(schedules=schedules, leases=leases, notifier=notifier)
         self._gates = gates
+        self._monotonic = monotonic
+        self._round_at = -math.inf
         self._next_due = math.inf
 
     @property
@@ -42,16 +55,18 @@ class Admitter(ShardService):
         return max(0.0, min(self.interval_seconds, self._next_due))
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One round; returns how many runs were admitted, and wakes itself while there is more to do."""
+        """One round, if there is something to do; returns how many runs were admitted, and wakes itself for more."""
+        due = await self._gates.next_due_in(owned)
+        self._next_due = math.inf if due is None else due
+        if self._next_due > 0 and self._monotonic() < self._round_at + ROUND_SECONDS:
+            return 0
+        self._round_at = self._monotonic()
         done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
         self.tell_pools(done.pools)
         for worker_id in done.workers:
             self._notifier.hint(WORKER, str(worker_id))
         for event in done.events:
             _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
-        if done.more:
-            self.wake()
-        else:
-            due = await self._gates.next_due_in(owned)
-            self._next_due = math.inf if due is None else due
+        if done.looked_at or done.more:
+            self.wake()  # look again at once: more may have come meanwhile
         return done.admitted

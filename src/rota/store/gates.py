@@ -110,8 +110,9 @@ class Gates:
             raise
 
     async def next_due_in(self, owned: Mapping[int, int]) -> float | None:
-        """In how many seconds the next run comes to its gates, or a gate's moment comes; None: none is known."""
-        seconds: float | None = await self._database.fetch_value("next_candidate", list(owned))
+        """In how many seconds there is something to do (0: now); None: nothing is known. Costs one statement."""
+        begin = self._taken.begin(0)
+        seconds: float | None = await self._database.fetch_value("next_candidate", list(owned), begin)
         return seconds
 
     async def _round(

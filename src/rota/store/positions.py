@@ -102,11 +102,15 @@ class Positions:
                 yield look
             self._reached |= look.reached
         else:
-            look = Look([self._reached.get(key, -math.inf) - SLACK_SECONDS for key in keys], whole=False)
+            look = Look([self.begin(key) for key in keys], whole=False)
             with self._looks.compared(lambda: look.rows):
                 yield look
             for key, moment in look.reached.items():
                 self._reached[key] = max(moment, self._reached.get(key, -math.inf))
+
+    def begin(self, key: int) -> float:
+        """Where a look begins that is not whole."""
+        return self._reached.get(key, -math.inf) - SLACK_SECONDS
 
     def forget(self) -> None:
         """What was found could not be taken: the next looks begin at the very beginning."""
