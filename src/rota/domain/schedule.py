@@ -1,22 +1,38 @@
-"""Schedules: when a recurring job fires. Cron (5 fields, or 6 with seconds first) and fixed intervals."""
+"""Schedules: when a recurring job fires. Cron expressions, fixed intervals, and bounds around either."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Protocol
-from zoneinfo import ZoneInfo
+from uuid import UUID
 
-from cronsim import CronSim, CronSimError
-
+from rota.domain.cron import ClockChange, Cron
+from rota.domain.cron_grammar import MAX_EXPRESSION_LENGTH
+from rota.domain.zones import load_zone
 from rota.errors import BadInputError
 
-MAX_EXPRESSION_LENGTH = 200
+__all__ = [
+    "MAX_EXPRESSION_LENGTH",
+    "MAX_INTERVAL_SECONDS",
+    "MIN_INTERVAL_SECONDS",
+    "Bounded",
+    "ClockChange",
+    "Cron",
+    "Every",
+    "Schedule",
+    "fire_times",
+    "jitter_of",
+    "load_zone",
+    "parse_bounds",
+    "parse_cron",
+    "parse_every",
+]
+
 MIN_INTERVAL_SECONDS = 1.0
 MAX_INTERVAL_SECONDS = 10 * 366 * 86400.0
-_FIELD_COUNTS = (5, 6)
-_NEVER = "never fires: no date in the next 50 years matches"
+_INSTANT = timedelta(microseconds=1)
 
 
 class Schedule(Protocol):
@@ -28,29 +44,8 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Cron:
-    """A cron expression in a time zone."""
-
-    expression: str
-    timezone: str = "UTC"
-
-    @cached_property
-    def _zone(self) -> ZoneInfo:
-        return load_zone(self.timezone)
-
-    def next_after(self, moment: datetime) -> datetime | None:
-        """Follows Debian's rule at a clock change for 5 fields; never gives back a time not after `moment`."""
-        for local in CronSim(self.expression, moment.astimezone(self._zone)):
-            found = local.astimezone(UTC)
-            # In the repeated hour the library works on wall time and may name an instant already passed.
-            if found > moment:
-                return found
-        return None
-
-
-@dataclass(frozen=True)
 class Every:
-    """A fixed interval in elapsed time, counted from an anchor."""
+    """A fixed interval in elapsed time, counted from an anchor. The anchor itself is no fire time."""
 
     seconds: float
     anchor: datetime
@@ -59,29 +54,37 @@ class Every:
         """The next multiple of the interval after the anchor."""
         step = timedelta(seconds=self.seconds)
         count = max(1, (moment - self.anchor) // step + 1)
-        return self.anchor + count * step
+        try:
+            return (self.anchor + count * step).astimezone(UTC)
+        except OverflowError:  # beyond the year 9999
+            return None
 
 
-def parse_cron(expression: str, timezone: str, after: datetime) -> Cron:
+@dataclass(frozen=True)
+class Bounded:
+    """Another schedule, from `start` to `end`; a fire time that equals one of them counts."""
+
+    schedule: Schedule
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first fire time after `moment` that lies within the bounds."""
+        if self.start is not None:
+            moment = max(moment, self.start - _INSTANT)
+        found = self.schedule.next_after(moment)
+        return None if found is None or (self.end is not None and found > self.end) else found
+
+
+def parse_cron(
+    expression: str, timezone: str, after: datetime, *, dst: ClockChange = "shift", seed: UUID | None = None
+) -> Cron:
     """A checked schedule; raises BadInputError naming the field that is wrong, or that it never fires."""
-    if len(expression) > MAX_EXPRESSION_LENGTH:
-        raise BadInputError(f"longer than {MAX_EXPRESSION_LENGTH} characters", field="cronExpression")
-    if expression.strip().startswith("@"):
-        raise BadInputError("names such as @daily are not known yet; give the fields", field="cronExpression")
-    count = len(expression.split())
-    if count not in _FIELD_COUNTS:
-        raise BadInputError(
-            f"has {count} fields; 5 (minute hour day month weekday) or 6 (second first) are expected",
-            field="cronExpression",
-        )
-    schedule = Cron(expression, timezone)
-    try:
-        first = schedule.next_after(after)
-    except (CronSimError, ValueError, TypeError, AssertionError, OverflowError) as error:
-        reason = str(error).replace("Bad ", "bad ") or "not understood"
-        raise BadInputError(f"{reason} field in {expression!r}", field="cronExpression") from None
-    if first is None:
-        raise BadInputError(_NEVER, field="cronExpression")
+    load_zone(timezone)
+    schedule = Cron(expression, timezone, dst, seed)
+    if schedule.next_after(after) is None:
+        # The expression names days that exist: what is left are times that this zone's clock changes always leave out.
+        raise BadInputError(f"never fires in {timezone} with dst {dst!r}", field="cronExpression")
     return schedule
 
 
@@ -95,16 +98,24 @@ def parse_every(seconds: float, anchor: datetime) -> Every:
     return Every(seconds, anchor)
 
 
-@lru_cache(maxsize=1024)
-def load_zone(name: str) -> ZoneInfo:
-    """The IANA zone; raises BadInputError when there is none of that name."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise BadInputError(
-            f"no time zone called {name[:80]!r} (an IANA name is expected, such as Europe/Berlin)",
-            field="timezone",
-        ) from None
+def parse_bounds(schedule: Schedule, start: datetime | None, end: datetime | None) -> Schedule:
+    """The schedule within its bounds, if it has any; raises BadInputError when they hold nothing.
+
+    An interval with a start is counted from it, so that the start is its first fire time.
+    """
+    if start is None and end is None:
+        return schedule
+    if start is not None and end is not None and end < start:
+        raise BadInputError("lies before startTime", field="endTime")
+    if start is not None and isinstance(schedule, Every):
+        schedule = Every(schedule.seconds, start - timedelta(seconds=schedule.seconds))
+    return Bounded(schedule, start, end)
+
+
+def jitter_of(run_id: UUID, seconds: float) -> timedelta:
+    """How much later than its nominal time a run starts: at least 0, less than `seconds`, always the same for a run."""
+    share = int.from_bytes(sha256(b"jitter" + run_id.bytes).digest()[:8], "big")  # of 2**64
+    return timedelta(seconds=seconds) // _INSTANT * share // 2**64 * _INSTANT
 
 
 def fire_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
