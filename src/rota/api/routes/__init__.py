@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, fleet, jobs, logs, runs, submissions
+from rota.api.routes import dead_letters, fleet, jobs, logs, runs, schedules, submissions
 
 OPERATIONS: tuple[Operation, ...] = (
     *submissions.OPERATIONS,
@@ -11,5 +11,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *runs.OPERATIONS,
     *logs.OPERATIONS,
     *dead_letters.OPERATIONS,
+    *schedules.OPERATIONS,
     *fleet.OPERATIONS,
 )
