@@ -13,6 +13,7 @@ import typer
 
 from rota import settings
 from rota.cli.main import app
+from rota.domain.cron_grammar import MACROS, parse_fields
 from rota.worker.runners import command, script
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+CRON = re.compile(r"[\dH*@][^ ]*( [^ ]+){4,5}")
 VARIABLE = re.compile(r"\bROTA_[A-Z_]+\b")
 
 ROTA = typer.main.get_command(app)
@@ -158,6 +160,15 @@ def test_the_readme_has_a_runnable_example_by_line_30():
 def test_modules_named_in_documents_are_there(document):
     for path in re.findall(r"`((?:src|docs|examples|tests)/[\w./-]+)`", document.read_text()):
         assert (ROOT / path).exists(), path
+
+
+def test_cron_expressions_in_the_reference_can_be_read():
+    page = (ROOT / "docs" / "reference" / "schedules.md").read_text()
+    written = [text for text in INLINE.findall(FENCE.sub("", page)) if CRON.fullmatch(text)]
+    assert len(written) > 20
+    assert {*MACROS, *MACROS.values()} <= {*written, *INLINE.findall(page)}
+    for expression in written:
+        assert parse_fields(expression)
 
 
 def test_the_example_tasks_can_be_loaded():

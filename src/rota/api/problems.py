@@ -13,6 +13,7 @@ from rota.api.schemas import FieldProblem, PriorityName, Problem, RunStatusName
 from rota.blobs import BlobError
 from rota.domain.job import ScheduleType
 from rota.domain.retry import Strategy
+from rota.domain.schedule import ClockChange
 from rota.errors import (
     BadInputError,
     ConflictError,
@@ -48,6 +49,7 @@ _CHOICES = {
     "priority": get_args(PriorityName),
     "strategy": get_args(Strategy),
     "status": get_args(RunStatusName),
+    "dst": get_args(ClockChange),
 }
 _encoder = msgspec.json.Encoder()
 

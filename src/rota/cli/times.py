@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from rota.errors import BadInputError
 
 EXAMPLE_TIME = "2030-01-31T09:30:00Z"
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
+_EVERY = "every "
 _MOST_DAYS = 100 * 366
 _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3600, 86400
 
@@ -16,6 +17,11 @@ _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3600, 86400
 def show_time(moment: str | None) -> str:
     """A time to the second."""
     return _parse(moment).strftime("%Y-%m-%d %H:%M:%SZ") if moment else ""
+
+
+def show_local_time(moment: str, zone: tzinfo) -> str:
+    """A time on the wall clock of a zone, with its offset: in the repeated hour nothing else tells two times apart."""
+    return _parse(moment).astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
 
 
 def show_time_briefly(moment: str | None, now: datetime | None = None) -> str:
@@ -63,6 +69,12 @@ def parse_duration(content: str, option: str) -> float:
     if total > timedelta(days=_MOST_DAYS).total_seconds():
         raise BadInputError(f"{content!r} is longer than a hundred years", field=option)
     return total
+
+
+def parse_interval(content: str, option: str) -> float:
+    """Seconds of 90s or `every 90s`."""
+    words = content.strip()
+    return parse_duration(words[len(_EVERY) :] if words.lower().startswith(_EVERY) else words, option)
 
 
 def check_time(content: str | None, option: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -65,6 +66,34 @@ class Client:
         with self._reached():
             response = self._http.request(method, path, json=body, params=wanted, headers=headers)
         return self._read(response)
+
+    def preview(
+        self,
+        cron_expression: str | None = None,
+        *,
+        every_seconds: float | None = None,
+        timezone: str | None = None,
+        dst: str | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        job_id: str | None = None,
+        after: datetime | None = None,
+        count: int | None = None,
+    ) -> Any:
+        """When a schedule would fire (`fireTimes`) and what it means (`description`); raises as `call` does."""
+        wanted = {
+            "cronExpression": cron_expression,
+            "everySeconds": every_seconds,
+            "timezone": timezone,
+            "dst": dst,
+            "startTime": start_time and start_time.isoformat(),
+            "endTime": end_time and end_time.isoformat(),
+            "jobId": job_id,
+            "after": after and after.isoformat(),
+            "count": count,
+        }
+        body = {field: value for field, value in wanted.items() if value is not None}
+        return self.call("POST", "/v1/schedules/preview", body=body)
 
     def read_text(self, path: str) -> str:
         """An answer that is text; raises as `call` does."""

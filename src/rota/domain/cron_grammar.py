@@ -249,12 +249,13 @@ def _expand_macro(expression: str) -> str:
 
 
 class _Reader:
-    """Reads one field."""
+    """Reads one field, item by item."""
 
     def __init__(self, part: Part, text: str, seed: UUID) -> None:
         self._part = part
-        self._text = text.upper() if text.isascii() else text
+        self._text = text
         self._seed = seed
+        self._item = ""  # as it was written, for the message
         self._members = 0
         self._picks: list[DayPick] = []
         self._has_wildcard = False
@@ -262,7 +263,9 @@ class _Reader:
     def read(self) -> Field:
         """All items of the list together."""
         for item in self._text.split(","):
-            self._read_item(item)
+            self._item = item
+            # Some letters of other scripts become plain ones when they are made large.
+            self._read_item(item.upper() if item.isascii() else item)
         members = self._members
         if self._part is WEEKDAY:
             members = (members | members >> _DAYS_OF_WEEK) & 0b111_1111  # 7 is Sunday as well
@@ -272,20 +275,19 @@ class _Reader:
         if pick := self._pick(item):
             self._picks.append(pick)
             return
-        base, slash, step = item.partition("/")
-        low, high = self._bounds(base, item, open_ended=bool(slash))
-        every = self._step(step, item) if slash else 1
+        base, slash, text = item.partition("/")
+        low, high = self._bounds(base, open_ended=bool(slash))
+        step = self._step(text) if slash else 1
         if base.startswith("H"):
-            # The step is a distance: where the first one falls is what the job's id decides.
-            size = min(every, high - low + 1) if slash else high - low + 1
-            low += self._spread() % size
+            # Without a step the job's id decides which one it is; with a step, where the first one falls.
+            room = high - low + 1
+            low += self._spread() % (min(step, room) if slash else room)
             high = high if slash else low
-        if base in ("*", "?") or (base == "H" and slash):
-            self._has_wildcard = True
-        for number in range(low, high + 1, every):
+        self._has_wildcard |= base in ("*", "?") or item.startswith("H/")
+        for number in range(low, high + 1, step):
             self._members |= 1 << number
 
-    def _bounds(self, base: str, item: str, *, open_ended: bool) -> tuple[int, int]:
+    def _bounds(self, base: str, *, open_ended: bool) -> tuple[int, int]:
         """The first and last number of an item."""
         part = self._part
         if base == "*" or (base == "?" and part in (DAY, WEEKDAY)):
@@ -293,37 +295,37 @@ class _Reader:
         if base == "H":
             return part.low, part.hash_high
         if base.startswith("H(") and base.endswith(")"):
-            return self._range(base[2:-1], item)
+            return self._range(base[2:-1])
         if "-" in base:
-            return self._range(base, item)
-        number = self._number(base, item)
+            return self._range(base)
+        number = self._number(base)
         return number, part.high if open_ended else number
 
-    def _range(self, text: str, item: str) -> tuple[int, int]:
+    def _range(self, text: str) -> tuple[int, int]:
         first, dash, last = text.partition("-")
         if not dash:
-            self._refuse(item, "needs a range such as H(0-29)")
-        low, high = self._number(first, item), self._number(last, item)
+            self._refuse("needs a range such as H(0-29)")
+        low, high = self._number(first), self._number(last)
         if self._part is WEEKDAY and high == _SUNDAY < low:
             high = _DAYS_OF_WEEK  # FRI-SUN
         if high < low:
-            self._refuse(item, "ends before it begins")
+            self._refuse("ends before it begins")
         return low, high
 
-    def _number(self, text: str, item: str) -> int:
+    def _number(self, text: str) -> int:
         part = self._part
         if text in part.names:
             return part.names.index(text) + part.low
-        if not (text.isascii() and text.isdigit()):
-            self._refuse(item, self._expectation())
+        if not _is_number(text):
+            self._refuse(self._expectation())
         number = int(text)
         if not part.low <= number <= part.high:
-            self._refuse(item, f"is not within {part.low}-{part.high}")
+            self._refuse(f"is not within {part.low}-{part.high}")
         return number
 
-    def _step(self, text: str, item: str) -> int:
-        if not (text.isascii() and text.isdigit()) or int(text) == 0:
-            self._refuse(item, "has no step of 1 or more behind the /")
+    def _step(self, text: str) -> int:
+        if not _is_number(text) or int(text) == 0:
+            self._refuse("has no step of 1 or more behind the /")
         return int(text)
 
     def _pick(self, item: str) -> DayPick | None:
@@ -339,18 +341,18 @@ class _Reader:
         if item == "LW":
             return LastWorkday()
         if item.endswith("W"):
-            return NearestWorkday(self._number(item[:-1], item))
+            return NearestWorkday(self._number(item[:-1]))
         return None
 
     def _weekday_pick(self, item: str) -> DayPick | None:
         if item.endswith("L"):
-            return LastOf(self._number(item[:-1], item) % _DAYS_OF_WEEK)
+            return LastOf(self._number(item[:-1]) % _DAYS_OF_WEEK)
         name, sharp, nth = item.partition("#")
         if not sharp:
             return None
-        weekday = self._number(name, item) % _DAYS_OF_WEEK
-        if not (nth.isascii() and nth.isdigit() and 1 <= int(nth) <= _MOST_NTH):
-            self._refuse(item, f"must end with #1 to #{_MOST_NTH}")
+        weekday = self._number(name) % _DAYS_OF_WEEK
+        if not (_is_number(nth) and 1 <= int(nth) <= _MOST_NTH):
+            self._refuse(f"must end with #1 to #{_MOST_NTH}")
         return NthOf(weekday, int(nth))
 
     def _spread(self) -> int:
@@ -362,8 +364,12 @@ class _Reader:
         names = f" or {part.names[0]}-{part.names[-1]}" if part.names else ""
         return f"is not understood; expected: {part.low}-{part.high}{names}, *{part.more}, H; ranges, steps and lists"
 
-    def _refuse(self, item: str, reason: str) -> NoReturn:
-        _refuse(f"bad {self._part.name} field: {_shown(item)} {reason}")
+    def _refuse(self, reason: str) -> NoReturn:
+        _refuse(f"bad {self._part.name} field: {_shown(self._item)} {reason}")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _picked(written: Field, month: MonthShape) -> int:

@@ -67,7 +67,8 @@ def describe(schedule: Schedule) -> str:
         case Every(seconds=seconds):
             return f"every {_length(seconds)}"
         case Bounded(schedule=inner, start=start, end=end):
-            return describe(inner) + _bound("from", start) + _bound("until", end)
+            bounds = [f"{word} {_moment(bound)}" for word, bound in (("from", start), ("until", end)) if bound]
+            return f"{describe(inner)}, {' '.join(bounds)}" if bounds else describe(inner)
         case _:
             raise TypeError(f"{type(schedule).__name__} is not a schedule that can be described")
 
@@ -257,5 +258,5 @@ def _length(seconds: float) -> str:
     return f"{count} {unit}s{told}" if count > 1 else unit
 
 
-def _bound(word: str, moment: datetime | None) -> str:
-    return "" if moment is None else f", {word} {moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

@@ -120,20 +120,12 @@ def _package_directory() -> Path | None:
 
 def _state(directory: Path) -> str:
     """Release and time of the last change of a directory of zones; empty when there is none."""
-    try:
-        changed = directory.stat().st_mtime_ns
-    except OSError:
-        return ""
-    # An update that keeps the times of its files still renames them into place, which the directory shows.
-    marks = [changed, *(_changed(directory / name) for name in _RELEASE_FILES)]
-    return f"{_release(directory)} of {datetime.fromtimestamp(max(marks) / 1e9, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+    # An update may keep the times of its files, but it renames them into place, which their directories show.
+    with suppress(OSError), os.scandir(directory) as entries:
+        states = [entry.stat() for entry in entries if entry.is_dir() or entry.name in _RELEASE_FILES]
+        changed = max(state.st_mtime for state in (directory.stat(), *states))
+        return f"{_release(directory)} of {datetime.fromtimestamp(changed, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return ""
 
 
 def _release(directory: Path) -> str:
@@ -143,7 +135,7 @@ def _release(directory: Path) -> str:
             words = file.read(_RELEASE_LENGTH).split(b"\n")[0].decode("ascii", "replace").split()
             if words:
                 return words[-1]
-    return os.fspath(directory.name)
+    return directory.name
 
 
 _loaded_version = zone_data_version()

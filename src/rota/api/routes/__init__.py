@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, fleet, jobs, logs, pools, runs, submissions
+from rota.api.routes import dead_letters, fleet, jobs, logs, pools, runs, schedules, submissions
 
 OPERATIONS: tuple[Operation, ...] = (
     *submissions.OPERATIONS,
@@ -11,6 +11,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *runs.OPERATIONS,
     *logs.OPERATIONS,
     *dead_letters.OPERATIONS,
+    *schedules.OPERATIONS,
     *pools.OPERATIONS,
     *fleet.OPERATIONS,
 )

@@ -1,0 +1,91 @@
+"""Schedules that are not jobs yet: when would one fire?
+
+A preview costs a bounded time whatever is asked: an expression has at most 200 characters and is parsed in one pass,
+a search for the next time ends after 50 years, and at most 100 times are given.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from rota.api.operations import Call, Operation, decode
+from rota.api.schemas import JobId, Moment
+from rota.api.services import Services
+from rota.domain.describing import describe
+from rota.domain.ids import parse_job
+from rota.domain.schedule import (
+    ClockChange,
+    Schedule,
+    fire_times,
+    load_zone,
+    parse_bounds,
+    parse_cron,
+    parse_every,
+)
+from rota.errors import BadInputError
+
+MOST_FIRE_TIMES = 100
+_YEARS = range(1900, 9000)
+_FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+class SchedulePreviewIn(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """A schedule to look at: a cron expression or an interval. `jobId` decides what `H` stands for."""
+
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str = "UTC"
+    dst: ClockChange = "shift"
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    job_id: JobId | None = None
+    after: Moment | None = None
+    count: Annotated[int, Meta(ge=1, le=MOST_FIRE_TIMES)] = 10
+
+
+class SchedulePreview(msgspec.Struct, rename="camel", kw_only=True):
+    """When the schedule fires next, and what it means in words."""
+
+    fire_times: list[datetime]
+    description: str
+
+
+async def preview(services: Services, call: Call) -> SchedulePreview:
+    """The next fire times; nominal ones, as jitter moves only the start of a run."""
+    wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
+    after = services.now if wanted.after is None else wanted.after
+    for field, moment in (("after", after), ("startTime", wanted.start_time), ("endTime", wanted.end_time)):
+        if moment is not None and moment.year not in _YEARS:
+            raise BadInputError(f"must be a time of the years {_YEARS[0]} to {_YEARS[-1]}", field=field)
+    schedule = parse_bounds(_schedule(wanted, after), wanted.start_time, wanted.end_time)
+    times = fire_times(schedule, after, _FOREVER, wanted.count)
+    return SchedulePreview(fire_times=times, description=describe(schedule))
+
+
+def _schedule(wanted: SchedulePreviewIn, after: datetime) -> Schedule:
+    load_zone(wanted.timezone)
+    if wanted.cron_expression is not None:
+        if wanted.every_seconds is not None:
+            raise BadInputError("does not go with cronExpression", field="everySeconds")
+        seed = None if wanted.job_id is None else parse_job(wanted.job_id)
+        return parse_cron(wanted.cron_expression, wanted.timezone, after, dst=wanted.dst, seed=seed)
+    if wanted.every_seconds is None:
+        raise BadInputError("required, or give everySeconds", field="cronExpression")
+    return parse_every(wanted.every_seconds, after)
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/schedules/preview",
+        handler=preview,
+        summary="When a schedule would fire",
+        body=SchedulePreviewIn,
+        answer=SchedulePreview,
+        errors=(413,),
+    ),
+)

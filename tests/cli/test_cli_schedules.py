@@ -1,0 +1,129 @@
+"""`rota schedule preview`, against the real operation on a server of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from typer.testing import CliRunner
+
+from rota.api.auth import Authenticator
+from rota.api.budget import BodyBudget
+from rota.api.operations import routes_of
+from rota.api.routes import schedules
+from rota.cli.main import app
+from rota.client import AnswerError, Client
+
+TOKEN = "test-token"  # noqa: S105 - known to the tests alone
+NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks go back
+
+
+@pytest.fixture(scope="module")
+def url():
+    """A server that knows previews only: they need no database."""
+    services = SimpleNamespace(now=NOW, body_budget=BodyBudget())
+    routes = routes_of(schedules.OPERATIONS, services, Authenticator(TOKEN))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def preview(url, tmp_path):
+    """Runs the command; gives exit code, output and errors."""
+
+    def run(*arguments):
+        environment = {"ROTA_URL": url, "ROTA_TOKEN": TOKEN, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
+        return CliRunner().invoke(app, ["schedule", "preview", *arguments], env=environment)
+
+    return run
+
+
+def test_a_preview_shows_the_description_and_each_time_on_both_clocks(preview):
+    done = preview("0 30 9 * * 1", "--timezone", "Europe/Berlin", "--count", "2")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "at 09:30 on Mondays, Europe/Berlin",
+        "LOCAL (Europe/Berlin)          UTC",
+        "Mon 2026-10-26 09:30:00 +0100  2026-10-26 08:30:00Z",
+        "Mon 2026-11-02 09:30:00 +0100  2026-11-02 08:30:00Z",
+    ]
+
+
+def test_the_two_passes_of_a_repeated_hour_can_be_told_apart(preview):
+    done = preview("30 2 * * *", "--timezone", "Europe/Berlin", "--dst", "strict", "--count", "2")
+    local = [line[:29] for line in done.stdout.splitlines()[2:]]
+    assert local == ["Sun 2026-10-25 02:30:00 +0200", "Sun 2026-10-25 02:30:00 +0100"]
+
+
+@pytest.mark.parametrize("given", [("--every", "90s"), ("--every", "every 1m30s"), ("every 90s",), ("Every 90",)])
+def test_an_interval_is_given_as_an_option_or_in_words(preview, given):
+    done = preview(*given, "--count", "1")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "every 90 seconds"
+    assert done.stdout.splitlines()[-1] == "Sat 2026-10-24 12:01:30 +0000  2026-10-24 12:01:30Z"
+
+
+def test_times_can_be_asked_for_from_another_moment_and_within_bounds(preview):
+    bounds = ("--start", "2026-01-01T10:00:00Z", "--end", "2026-01-01T11:00:00Z")
+    done = preview("0 * * * *", "--after", "2025-12-31T00:00:00+01:00", *bounds, "--json")
+    assert json.loads(done.stdout)["fireTimes"] == ["2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"]
+
+
+def test_a_schedule_that_is_over_says_so(preview):
+    done = preview("@daily", "--end", "2020-01-01T00:00:00Z")
+    assert done.exit_code == 0
+    assert "It does not fire any more." in done.stdout
+
+
+def test_programs_get_what_the_api_answered(preview):
+    answer = json.loads(preview("@hourly", "-n", "1", "--json").stdout)
+    assert answer == {"fireTimes": ["2026-10-24T13:00:00Z"], "description": "every hour, UTC"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "give a cron expression or --every"),
+        (("* * * * *", "--every", "90s"), "give a cron expression or --every"),
+        (("61 * * * *",), "EXPRESSION: bad minute field: '61' is not within 0-59"),
+        (("every soon",), "EXPRESSION: 'soon' is not a duration"),
+        (("--every", "0.1s"), "--every: must be between"),
+        (("--every", "x"), "--every: 'x' is not a duration"),
+        (("@daily", "--timezone", "Mars/Base"), "--timezone: no time zone called 'Mars/Base'"),
+        (("@daily", "--after", "tomorrow"), "--after: 'tomorrow' is not a time"),
+        (("@daily", "--start", "2026-01-02T00:00:00Z", "--end", "2026-01-01T00:00:00Z"), "--end: lies before"),
+        (("@daily", "--job", "run_1"), "--job: "),
+        (("@daily", "--dst", "maybe"), "--dst"),
+        (("@daily", "--count", "101"), "--count"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(preview, arguments, words):
+    done = preview(*arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_the_client_gives_a_preview(url):
+    with Client(url, TOKEN) as client:
+        answer = client.preview("0 9 * * *", timezone="Europe/Berlin", after=NOW, count=1)
+        assert answer["fireTimes"] == ["2026-10-25T08:00:00Z"]
+        assert client.preview(every_seconds=60, start_time=NOW, end_time=NOW)["fireTimes"] == []
+        with pytest.raises(AnswerError, match="bad minute field"):
+            client.preview("x * * * *")
