@@ -200,23 +200,67 @@ async def test_a_bad_job_is_refused_with_its_field(refused, body, field):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("overlap", "skip"),
-        ("misfire", "skip"),
-        ("orderingKey", "a"),
-        ("concurrencyKey", "a"),
-        ("concurrencyLimit", 2),
-        ("rateLimit", {"count": 1}),
-        ("breaker", {}),
-        ("uniqueKey", "a"),
-        ("onDuplicate", "skip"),
         ("labels", {"a": "b"}),
-        ("startTime", "2090-01-01T00:00:00Z"),
-        ("endTime", "2090-01-01T00:00:00Z"),
-        ("jitterSeconds", 5),
+        ("dependsOn", ["job_1"]),
     ],
 )
 async def test_a_field_of_a_later_feature_is_refused_and_never_silently_ignored(refused, field, value):
     await refused("POST", "/v1/jobs", json=job(**{field: value}), field=field)
+
+
+CRON = {"scheduleType": "cron", "cronExpression": "0 9 * * *"}
+INTERVAL = {"scheduleType": "interval", "everySeconds": 60}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        pytest.param({"overlap": "skip"}, "overlap", id="overlap of a job that runs once"),
+        pytest.param({"misfire": "skip"}, "misfire", id="misfire of a job that runs once"),
+        pytest.param({"startTime": "2090-01-01T00:00:00Z"}, "startTime", id="start of a job that runs once"),
+        pytest.param({"endTime": "2090-01-01T00:00:00Z"}, "endTime", id="end of a job that runs once"),
+        pytest.param({"jitterSeconds": 5}, "jitterSeconds", id="jitter of a job that runs once"),
+        pytest.param({"dst": "skip"}, "dst", id="clock changes of a job that runs once"),
+        pytest.param(INTERVAL | {"dst": "skip"}, "dst", id="clock changes of an interval"),
+        pytest.param(CRON | {"dst": "other"}, "dst", id="an unknown rule for clock changes"),
+        pytest.param(CRON | {"overlap": "sometimes"}, "overlap", id="an unknown overlap"),
+        pytest.param(CRON | {"misfire": "never"}, "misfire", id="an unknown misfire"),
+        pytest.param(CRON | {"misfire": {"policy": "all", "cap": 0}}, "misfire.cap", id="a cap of nothing"),
+        pytest.param(CRON | {"misfire": {"windowSeconds": -1}}, "misfire.windowSeconds", id="a negative window"),
+        pytest.param(CRON | {"endTime": "2020-01-01T00:00:00Z"}, "endTime", id="an end in the past"),
+        pytest.param(
+            CRON | {"startTime": "2090-01-02T00:00:00Z", "endTime": "2090-01-01T00:00:00Z"}, "endTime", id="end first"
+        ),
+        pytest.param(CRON | {"startTime": "2090-01-01T00:00:00"}, "startTime", id="a start without an offset"),
+        pytest.param(CRON | {"jitterSeconds": -1}, "jitterSeconds", id="negative jitter"),
+        pytest.param({"orderingKey": ""}, "orderingKey", id="an empty ordering key"),
+        pytest.param({"orderingKey": "a\x00b"}, "orderingKey", id="a zero byte in a key"),
+        pytest.param({"orderingKey": "x" * 256}, "orderingKey", id="a long key"),
+        pytest.param({"orderingOnFailure": "release"}, "orderingOnFailure", id="letting go of no key"),
+        pytest.param({"orderingKey": "a", "orderingOnFailure": "x"}, "orderingOnFailure", id="an unknown way"),
+        pytest.param({"concurrencyKey": "a"}, "concurrencyLimit", id="a key without its limit"),
+        pytest.param({"concurrencyLimit": 0}, "concurrencyLimit", id="a limit of nothing"),
+        pytest.param({"concurrencyLimit": "2"}, "concurrencyLimit", id="a limit in quotes"),
+        pytest.param({"rateLimit": {"count": 1}}, "rateLimit.count", id="an unknown field of a rate"),
+        pytest.param({"rateLimit": {"limit": 0}}, "rateLimit.limit", id="a rate of nothing"),
+        pytest.param({"rateLimit": {"limit": 1, "perSeconds": 0}}, "rateLimit.perSeconds", id="per no time"),
+        pytest.param({"rateLimit": {"limit": 1, "burst": 0}}, "rateLimit.burst", id="no burst at all"),
+        pytest.param({"breaker": {"failures": 0}}, "breaker.failures", id="a breaker that is always open"),
+        pytest.param({"breaker": {"cooldownSeconds": 0}}, "breaker.cooldownSeconds", id="no cool-down"),
+        pytest.param({"onDuplicate": "keep"}, "onDuplicate", id="duplicates of no key"),
+        pytest.param({"uniqueSeconds": 5}, "uniqueSeconds", id="a window of no key"),
+        pytest.param({"uniqueKey": "a", "onDuplicate": "skip"}, "onDuplicate", id="an unknown way with duplicates"),
+        pytest.param(CRON | {"uniqueKey": "a", "onDuplicate": "replace"}, "onDuplicate", id="replacing a schedule"),
+    ],
+)
+async def test_a_bad_policy_is_refused_with_its_field(refused, fields, field):
+    await refused("POST", "/v1/jobs", json=job(**fields), field=field)
+
+
+@pytest.mark.parametrize("path", ["/v1/pools/a%2Fb/pause", "/v1/pools/%20/pause", "/v1/events?cursor=x"])
+async def test_bad_pools_and_cursors_are_refused(api, path):
+    answer = await api.request("GET" if "events" in path else "POST", path)
+    assert answer.status_code in (400, 404), answer.text
 
 
 @pytest.mark.parametrize(
@@ -235,7 +279,7 @@ async def test_a_field_of_a_later_feature_is_refused_and_never_silently_ignored(
         pytest.param(0, {"task": "script", "payload": {"script": "../x"}}, "payload.script", id="a script outside"),
         pytest.param(0, {"task": "script"}, "payload.script", id="a script task without a script"),
         pytest.param(0, {"priority": None}, "priority", id="null for a priority"),
-        pytest.param(0, {"overlap": "skip"}, "overlap", id="a field of a later feature"),
+        pytest.param(0, {"labels": {}}, "labels", id="a field of a later feature"),
         pytest.param(1, {"scheduleTime": "2001-01-01T00:00:00Z"}, "scheduleTime", id="a time long past"),
         pytest.param(1, {"scheduleTime": "2091-01-01T00:00:00"}, "scheduleTime", id="a time without an offset"),
         pytest.param(1, {"cronExpression": "* * * * *"}, "cronExpression", id="a cron for a one-shot"),
@@ -324,7 +368,7 @@ async def test_without_the_token_nothing_is_answered(api, sql, authorization):
     headers = {} if authorization is None else {"Authorization": authorization.encode("latin-1")}
     async with httpx.AsyncClient(transport=api._transport, base_url="http://rota", headers=headers) as stranger:
         for operation in OPERATIONS:
-            path = operation.path.format(jobId=f"job_{DIGITS}", runId=f"run_{DIGITS}")
+            path = operation.path.format(jobId=f"job_{DIGITS}", runId=f"run_{DIGITS}", pool="default")
             answer = await stranger.request(operation.method, path, json=job() if operation.body else None)
             assert (answer.status_code == 200) if operation.public else (answer.status_code == 401), answer.text
             if not operation.public:

@@ -22,6 +22,7 @@ from rota.domain.schedule import (
 )
 from rota.errors import BadInputError
 
+JOB = UUID(int=7)
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 WEEK = timedelta(days=7)
 HOUR = timedelta(hours=1)
@@ -148,5 +149,7 @@ def test_fire_times_leave_out_the_start_and_take_in_the_end():
 def test_a_timetable_knows_its_schedule():
     cron = Timetable("cron", "0 9 * * *", None, "Europe/Berlin", NEW_YEAR)
     interval = Timetable("interval", None, 90.0, "UTC", NEW_YEAR)
-    assert cron.schedule() == Cron("0 9 * * *", "Europe/Berlin")
-    assert interval.schedule() == Every(90.0, NEW_YEAR)
+    assert cron.schedule(JOB) == Cron("0 9 * * *", "Europe/Berlin", "shift", JOB)
+    assert interval.schedule(JOB) == Every(90.0, NEW_YEAR)
+    bounded = Timetable("cron", "0 9 * * *", None, "UTC", NEW_YEAR, start_at=NEW_YEAR + timedelta(days=7))
+    assert bounded.schedule(JOB).next_after(NEW_YEAR) == NEW_YEAR + timedelta(days=7, hours=9)

@@ -16,6 +16,9 @@ from rota.cli.waiting import wait_for_run
 from rota.errors import BadInputError
 
 Priority = Literal["critical", "high", "normal", "low"]
+Overlap = Literal["allow", "skip", "queue", "replace"]
+Misfire = Literal["skip", "latest", "all"]
+OnDuplicate = Literal["reject", "replace", "keep"]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,6 +45,16 @@ def submit(
     pool: str | None = typer.Option(None, "--pool", help="The pool to run in (default)."),
     tag: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
+    ordering_key: str | None = typer.Option(None, "--ordering-key", help="One after the other, with this key."),
+    limit_key: str | None = typer.Option(None, "--concurrency-key", help="What --concurrency-limit counts together."),
+    limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
+    rate: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
+    overlap: Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
+    misfire: Misfire | None = typer.Option(None, "--misfire", help="What to run of times that were missed (latest)."),
+    jitter: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
+    unique: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
+    on_duplicate: OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
+    more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
     as_json: bool = JsonFlag,
 ) -> None:
@@ -59,8 +72,18 @@ def submit(
             "priority": priority,
             "pool": pool,
             "tags": tag or None,
+            "orderingKey": ordering_key,
+            "concurrencyKey": limit_key,
+            "concurrencyLimit": limit,
+            "rateLimit": _rate(rate) if rate is not None else None,
+            "overlap": overlap,
+            "misfire": misfire,
+            "jitterSeconds": parse_duration(jitter, "--jitter") if jitter is not None else None,
+            "uniqueKey": unique,
+            "onDuplicate": on_duplicate,
         }
         body |= {field: value for field, value in optional.items() if value is not None}
+        body |= read_object(more, "--set") or {}
         refuse_empty(key, "--key")
     with server(OPTIONS) as client:
         answer = client.call("POST", "/v1/jobs", body=body, headers={"Idempotency-Key": key} if key else None)
@@ -70,7 +93,16 @@ def submit(
             print_json(answer)
         else:
             run = f", {answer['runId']}" if "runId" in answer else ""
-            console().print(f"{answer['jobId']} is {answer['status']}{run}", soft_wrap=True)
+            kept = " (it was there already)" if answer.get("duplicate") else ""
+            console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
+
+
+def _rate(text: str) -> dict[str, Any]:
+    """10/s, 100/1m: so many starts per time."""
+    count, found, per = text.partition("/")
+    if not found or not count.isascii() or not count.isdigit():
+        raise BadInputError("must be so many starts per time, such as 10/s or 100/1m", field="--rate")
+    return {"limit": int(count), "perSeconds": parse_duration(per if per[:1].isdigit() else f"1{per}", "--rate")}
 
 
 def jobs(

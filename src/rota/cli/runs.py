@@ -1,4 +1,4 @@
-"""Commands about runs and the fleet: runs, run, cancel, workers."""
+"""Commands about runs and the fleet: runs, run, why, cancel, workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.errors import BadInputError
 
 def add_to(app: typer.Typer) -> None:
     """Registers the commands of this file."""
-    for command in (runs, run, cancel, workers):
+    for command in (runs, run, why, cancel, workers):
         app.command()(command)
 
 
@@ -91,6 +91,21 @@ def run(
             print_json(answer)
         else:
             _print_run(answer)
+
+
+def why(
+    run_id: str = typer.Argument(metavar="RUN_ID", help="The run's id, run_…"),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Say why a run is not running."""
+    with server() as client:
+        found = client.call("GET", f"/v1/runs/{check_id(run_id, 'run', 'RUN_ID')}")
+        if as_json:
+            print_json({name: found.get(name) for name in ("runId", "status", "waitingFor", "reason", "error")})
+            return
+        reason = found.get("waitingFor") or found.get("reason") or found.get("error")
+        words = f"{found['runId']} is {found['status']}" + (f": {clean(reason)}" if reason else "")
+        console().print(words, soft_wrap=True, markup=False)
 
 
 def cancel(

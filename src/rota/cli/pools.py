@@ -1,0 +1,82 @@
+"""Commands about pools and what happened to them: pools, pool, events."""
+
+from __future__ import annotations
+
+import typer
+
+from rota.cli.output import JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.tables import Column, console, print_table, status, text, time
+from rota.errors import BadInputError
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the commands of this file."""
+    for command in (pools, pool, events):
+        app.command()(command)
+
+
+def pools(as_json: bool = JsonFlag) -> None:
+    """List pools: who serves them, and whether they are paused."""
+    with server() as client:
+        page = client.call("GET", "/v1/pools")
+        if as_json:
+            print_json(page)
+            return
+        columns = (
+            text("POOL", "pool", least=10),
+            status(),
+            Column(heading="WORKERS", show=lambda item: str(item["workers"])),
+            Column(heading="SLOTS", show=lambda item: str(item["slots"])),
+            Column(
+                heading="MAY WAIT",
+                show=lambda item: "any number" if item["mostWaiting"] is None else str(item["mostWaiting"]),
+                drop=1,
+            ),
+            time("PAUSED", "pausedTime", drop=2),
+        )
+        print_table(page["items"], columns, none="No pools: no worker is running.")
+
+
+def pool(
+    name: str = typer.Argument(metavar="POOL", help="The pool's name."),
+    pause: bool = typer.Option(False, "--pause", help="Start nothing more from it; what runs goes on."),
+    resume: bool = typer.Option(False, "--resume", help="Let it go on."),
+    most_waiting: int | None = typer.Option(None, "--most-waiting", min=0, help="Refuse more when so many wait."),
+    any_number: bool = typer.Option(False, "--any-number", help="Let any number wait."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Pause or resume a pool, or limit what may wait in it."""
+    with server() as client:
+        if sum((pause, resume, most_waiting is not None, any_number)) != 1:
+            raise BadInputError("give one of --pause, --resume, --most-waiting and --any-number")
+        path = f"/v1/pools/{name}"
+        if pause or resume:
+            answer = client.call("POST", f"{path}/{'pause' if pause else 'resume'}")
+        else:
+            answer = client.call("PUT", path, body={"mostWaiting": most_waiting})
+        if as_json:
+            print_json(answer)
+            return
+        waits = "any number of runs" if answer["mostWaiting"] is None else f"at most {answer['mostWaiting']} runs"
+        console().print(f"pool {answer['pool']} is {answer['status']}; {waits} may wait in it", soft_wrap=True)
+
+
+def events(
+    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    limit: int = LimitOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """List what happened to breakers and pools, latest first."""
+    with server() as client:
+        page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
+        if as_json:
+            print_json(page)
+            return
+        columns = (
+            time("TIME", "time"),
+            text("EVENT", "event"),
+            text("SUBJECT", "subject", least=10),
+            text("DETAIL", "detail", least=10, drop=1),
+        )
+        print_table(page["items"], columns, none="Nothing has happened to a breaker or a pool.")
+        tell_next_page(page)
