@@ -12,6 +12,7 @@ import uvloop
 from rich.console import Console
 
 from bench.bloat import measure_bloat
+from bench.gates import measure_gates
 from bench.growth import measure_growth
 from bench.http import measure_http
 from bench.idle import measure_idle
@@ -44,6 +45,9 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "http": lambda progress: measure_http(progress, seconds=one(1.0, 10.0, 10.0)),
         "growth": lambda progress: measure_growth(
             progress, sizes=one([1000], [1_000_000], [1_000_000, 10_000_000]), seconds=one(1.0, 10.0, 20.0)
+        ),
+        "gates": lambda progress: measure_gates(
+            progress, keys=one(500, 20_000, 100_000), chain=one(20, 500, 1000), seconds=one(1.0, 5.0, 10.0)
         ),
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
         "idle": lambda progress: measure_idle(

@@ -147,11 +147,12 @@ class Lab:
             await asyncio.sleep(LOOK_SECONDS)
         raise TimeoutError(f"{total - self.counter.total} runs were still to be run after {seconds:g} s")
 
-    async def drained(self, seconds: float = 600.0) -> float:
-        """Waits until no run is ready or claimed; returns the moment it saw that."""
+    async def drained(self, task: str | None = None, seconds: float = 600.0) -> float:
+        """Waits until no run (of a task) is ready or claimed; returns the moment it saw that."""
+        live = "SELECT EXISTS (SELECT FROM rota.live_runs WHERE $1::text IS NULL OR task = $1)"
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline:
-            if not await self.database.fetchval("SELECT EXISTS (SELECT FROM rota.live_runs)"):
+            if not await self.database.fetchval(live, task):
                 return time.perf_counter()
             await asyncio.sleep(LOOK_SECONDS)
         raise TimeoutError(f"runs were still live after {seconds:g} s")

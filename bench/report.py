@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.bloat import Bloat
 from bench.charts import bar_chart, line_chart
+from bench.gates import Gates
 from bench.growth import Size
 from bench.http import Http
 from bench.idle import Idle
@@ -33,6 +34,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     punctuality: Punctuality | None = None
     http: Http | None = None
     growth: list[Size] | None = None
+    gates: Gates | None = None
     bloat: Bloat | None = None
     idle: Idle | None = None
 
@@ -68,6 +70,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _punctuality_rows(results.punctuality) if results.punctuality else []
     rows += _http_rows(results.http) if results.http else []
     rows += [_growth_row(size) for size in results.growth or []]
+    rows += _gates_rows(results.gates) if results.gates else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
@@ -168,6 +171,23 @@ def _idle_row(it: Idle) -> Row:
         f"{it.rota_cpu_percent + it.postgres_cpu_percent:.1f} % of a core",
         f"{shares}; {it.transactions_per_minute:,.0f} transactions a minute",
     )
+
+
+def _gates_rows(it: Gates) -> list[Row]:
+    gap = it.next_of_key
+    return [
+        (f"through admission, {it.keys:,} ordering keys", f"{it.admitted_per_second:,.0f} runs/s", "two workers"),
+        (
+            "from the end of a run to the next of its key",
+            f"p50 {gap.p50:.1f} ms",
+            f"{gap.count:,} in a row: p99 {gap.p99:.1f} ms, longest {gap.highest:.1f}",
+        ),
+        (
+            f"plain runs beside {it.keys:,} keys that wait",
+            f"{it.plain_beside_keys_per_second:,.0f} jobs/s",
+            f"{it.share:.0%} of {it.plain_per_second:,.0f} with none",
+        ),
+    ]
 
 
 def _growth_row(size: Size) -> Row:

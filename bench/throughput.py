@@ -102,7 +102,7 @@ async def sustain(lab: Lab, seconds: float, progress: Progress, *, window: float
     windows = (await asyncio.gather(watching, return_exceptions=True))[0]
     ended = await lab.has_run(ran + submitted.accepted)
     used = await lab.used()
-    await lab.drained()
+    await lab.drained("noop")
     jobs = await lab.finished() - recorded
     if jobs != submitted.accepted:
         raise AssertionError(f"{submitted.accepted} jobs were accepted, {jobs} are recorded")

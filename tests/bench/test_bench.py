@@ -69,6 +69,14 @@ async def test_growth_puts_what_waits_beside_nothing():
     assert found.share == found.end_to_end_per_second / found.beside_none_per_second
 
 
+async def test_gates_lead_through_admission_and_past_it():
+    found = await short("gates")
+    assert found.keys == 500
+    assert min(found.admitted_per_second, found.plain_per_second, found.plain_beside_keys_per_second) > 0
+    assert found.next_of_key.count == 19
+    assert found.next_of_key.negative == 0
+
+
 async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
     results = await run(["bloat", "idle"], length="short", output=tmp_path)
     assert results.bloat.dead_rows > 0
