@@ -1,7 +1,7 @@
 """Gates: what keys cost those that have one, and those that have none.
 
-Runs with as many ordering keys as there are runs, put in before any worker is there, then admitted, claimed and run:
-so many a second come through admission. A chain of runs with one key: how long from the end of one to the start of the
+Runs with as many ordering keys as there are runs, submitted, admitted, claimed and run at once: so many a second come
+through admission. A chain of runs with one key: how long from the end of one to the start of the
 next. And plain runs beside as many keys with work waiting at each, and beside none, in turns.
 """
 
@@ -40,12 +40,11 @@ class Gates(msgspec.Struct):
 
 async def measure_gates(progress: Progress, *, keys: int, chain: int, seconds: float) -> Gates:
     """Through admission, along a chain, and past it."""
-    async with Lab() as lab:
-        progress.say(f"{keys:,} runs with an ordering key each")
-        await _submit(lab, ({**JOB, "orderingKey": f"key-{number}"} for number in range(keys)))
+    async with Lab(workers=2) as lab:
+        progress.say(f"{keys:,} runs with an ordering key each, submitted, admitted and run at once")
         ran = lab.counter.total
         began = time.perf_counter()
-        await lab.start_workers(2)
+        await _submit(lab, ({**JOB, "orderingKey": f"key-{number}"} for number in range(keys)))
         ended = await lab.has_run(ran + keys)
         admitted = keys / (ended - began)
         progress.figure(f"{admitted:,.0f} runs/s")

@@ -318,6 +318,68 @@ def test_a_run_that_no_worker_knows_says_what_it_waits_for(rota):
     rota.ask(f"/v1/runs/{run}/cancel", "POST")
 
 
+def test_why_says_behind_whom_a_run_waits(rota):
+    first = rota.json("submit", "a", "--task", "tasks.nobody_has", "--ordering-key", "k")["runId"]
+    second = rota.json("submit", "b", "--task", "tasks.nobody_has", "--ordering-key", "k")["runId"]
+    behind = f"{second} is blocked: behind {first} of ordering key 'k'\n"
+    wait_until(lambda: rota.in_process("why", second).out == behind)
+    assert rota.in_process("why", first).out == f"{first} is queued: no live worker knows task tasks.nobody_has\n"
+    for run in (second, first):
+        rota.ask(f"/v1/runs/{run}/cancel", "POST")
+    assert rota.in_process("why", first).out == f"{first} is cancelled: cancelled on request\n"
+
+
+def test_policies_are_given_as_options_and_shown(rota):
+    options = (
+        "--concurrency-limit",
+        "2",
+        "--rate",
+        "100/1m",
+        "--overlap",
+        "skip",
+        "--misfire",
+        "all",
+        "--jitter",
+        "30s",
+    )
+    schedule = ("--cron", "H 3 * * *", "--set", '{"breaker": {"failures": 3}}')
+    job = rota.ask(f"/v1/jobs/{rota.json('submit', 'x', '--task', 'rota.echo', *schedule, *options)['jobId']}")
+    assert job["rateLimit"] == {"limit": 100, "perSeconds": 60.0, "burst": None, "key": None}
+    assert (job["concurrencyLimit"], job["overlap"], job["misfire"]["policy"], job["jitterSeconds"]) == (
+        2,
+        "skip",
+        "all",
+        30,
+    )
+    assert job["breakerState"]["state"] == "closed"
+    shown = rota.in_process("job", job["jobId"]).out
+    assert job["description"] in shown
+    assert "overlap" in shown
+
+
+def test_a_unique_job_that_is_kept_is_said_to_be_there_already(rota):
+    options = ("--task", "tasks.nobody_has", "--unique", "only one", "--on-duplicate", "keep")
+    first = rota.json("submit", "x", *options)
+    again = rota("submit", "x", *options)
+    assert again.out == f"{first['jobId']} is queued, {first['runId']} (it was there already)\n"
+    refused = rota("submit", "x", "--task", "tasks.nobody_has", "--unique", "only one")
+    assert (refused.code, first["jobId"] in refused.err) == (2, True)
+    rota.ask(f"/v1/runs/{first['runId']}/cancel", "POST")
+
+
+def test_pools_are_paused_limited_and_listed(rota):
+    paused = rota.in_process("pool", "mail", "--pause").out
+    assert paused == "pool mail is paused; any number of runs may wait in it\n"
+    limited = rota.in_process("pool", "mail", "--most-waiting", "5").out
+    assert limited == "pool mail is paused; at most 5 runs may wait in it\n"
+    assert rota.in_process("pool", "mail", "--resume").code == 0
+    assert rota.in_process("pool", "mail", "--any-number").code == 0
+    assert [pool["pool"] for pool in rota.json("pools")["items"]] == ["default", "mail"]
+    assert "any number" in rota.in_process("pools").out
+    assert [event["event"] for event in rota.json("events")["items"]] == ["pool.resumed", "pool.paused"]
+    assert "pool.paused" in rota.in_process("events").out
+
+
 def test_dead_letters_are_listed_redriven_and_discarded(rota, buried):
     listed = rota("dead-letters")
     assert listed.code == 0
@@ -396,6 +458,17 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
         (("submit", "x", "--task", "rota.echo", "--key", ""), "--key: must not be empty"),
         (("submit", "x", "--task", "rota.echo", "--key", "é"), "--key: may hold printable ASCII"),
         (("submit", "x", "--task", "rota.echo", "--tag", "a,b"), "--tag: may hold neither commas"),
+        (("submit", "x", "--task", "rota.echo", "--ordering-key", ""), "--ordering-key: must not be empty"),
+        (("submit", "x", "--task", "rota.echo", "--concurrency-key", "k"), "--concurrency-limit: required"),
+        (("submit", "x", "--task", "rota.echo", "--rate", "fast"), "--rate: must be so many starts per time"),
+        (("submit", "x", "--task", "rota.echo", "--rate", "0/s"), "--rate"),
+        (("submit", "x", "--task", "rota.echo", "--overlap", "skip"), "--overlap: is for recurring jobs"),
+        (("submit", "x", "--task", "rota.echo", "--on-duplicate", "keep"), "--on-duplicate: is about a uniqueKey"),
+        (("submit", "x", "--task", "rota.echo", "--set", "[]"), "--set: must be a JSON object"),
+        (("pool", "mail"), "give one of"),
+        (("pool", "a b", "--pause"), "not the name of a pool"),
+        (("why", "x"), "RUN_ID: 'x' is not an id"),
+        (("events", "--cursor", "x"), "--cursor"),
         (("jobs", "--status", "bad"), "--status: must be one of"),
         (("jobs", "--cursor", "bad"), "--cursor: "),
         (("runs", "--start", "yesterday"), "--start: 'yesterday' is not a time"),

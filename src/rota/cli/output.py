@@ -43,6 +43,17 @@ OPTIONS = {
     "pool": "--pool",
     "tags": "--tag",
     "Idempotency-Key": "--key",
+    "orderingKey": "--ordering-key",
+    "concurrencyKey": "--concurrency-key",
+    "concurrencyLimit": "--concurrency-limit",
+    "rateLimit": "--rate",
+    "rateLimit.limit": "--rate",
+    "rateLimit.perSeconds": "--rate",
+    "overlap": "--overlap",
+    "misfire": "--misfire",
+    "jitterSeconds": "--jitter",
+    "uniqueKey": "--unique",
+    "onDuplicate": "--on-duplicate",
 }
 FILTERS = {
     "owner": "--owner",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rota.cli.output import JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
 from rota.cli.tables import Column, console, print_table, status, text, time
 from rota.errors import BadInputError
 
@@ -67,7 +67,7 @@ def events(
     as_json: bool = JsonFlag,
 ) -> None:
     """List what happened to breakers and pools, latest first."""
-    with server() as client:
+    with server(FILTERS) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)

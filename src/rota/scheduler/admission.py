@@ -48,18 +48,26 @@ class Admitter(ShardService):
         self._monotonic = monotonic
         self._round_at = -math.inf
         self._next_due = math.inf
+        self._hinted = False
 
     @property
     def pause_seconds(self) -> float:
         """Until the next run comes to its gates, or until it is time to look anyway."""
         return max(0.0, min(self.interval_seconds, self._next_due))
 
+    def wake(self) -> None:
+        """Somebody left, or came: the next round is made without a look."""
+        self._hinted = True
+        super().wake()
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round, if there is something to do; returns how many runs were admitted, and wakes itself for more."""
-        due = await self._gates.next_due_in(owned)
-        self._next_due = math.inf if due is None else due
-        if self._next_due > 0 and self._monotonic() < self._round_at + ROUND_SECONDS:
-            return 0
+        hinted, self._hinted = self._hinted, False
+        if not hinted:
+            due = await self._gates.next_due_in(owned)
+            self._next_due = math.inf if due is None else due
+            if self._next_due > 0 and self._monotonic() < self._round_at + ROUND_SECONDS:
+                return 0
         self._round_at = self._monotonic()
         done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
         self.tell_pools(done.pools)
@@ -67,6 +75,8 @@ class Admitter(ShardService):
             self._notifier.hint(WORKER, str(worker_id))
         for event in done.events:
             _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
-        if done.looked_at or done.more:
-            self.wake()  # look again at once: more may have come meanwhile
+        if done.more:
+            self.wake()
+        elif done.looked_at:
+            super().wake()  # look again at once: more may have come meanwhile
         return done.admitted

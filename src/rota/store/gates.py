@@ -130,8 +130,8 @@ class Gates:
         if not found.runs and not any(departure.policies.breaker for departure in departures):
             await _forget_waking(statements, waking)
             return done
-        candidates, deferred = await _lock_candidates(statements, found)
-        around = await _look_around(statements, candidates, departures, waking)
+        candidates, deferred, now = await _lock_candidates(statements, found)
+        around = await _look_around(statements, now, candidates, departures, waking)
         done.events = _hear(departures, around)
         verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
         skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
@@ -216,8 +216,8 @@ def _gate_columns(gates: Iterable[Gate]) -> tuple[list[str], list[str], list[str
     return [gate.namespace for gate in gates], [gate.kind for gate in gates], [gate.key for gate in gates]
 
 
-async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[RunKey]]:
-    """The candidates, first in line first, all of whose gates are ours; and those that another holds up."""
+async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[RunKey], datetime]:
+    """The candidates, first in line first, all of whose gates are ours; those that another holds up; and the time."""
     keys = sorted(found.runs, key=lambda key: key[1])
     deferred = [key for key in keys if not found.locked.issuperset(found.runs[key])]
     held_up = set(deferred)
@@ -233,14 +233,18 @@ async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[
     there = {(row["namespace"], row["id"]) for row in rows}
     ours = {(candidate.namespace, candidate.id) for candidate in candidates}
     candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
-    return candidates, [key for key in keys if key in there and key not in ours]
+    now = rows[-1]["database_time"] if rows else await statements.fetch_value("database_time")
+    return candidates, [key for key in keys if key in there and key not in ours], now
 
 
 async def _look_around(
-    statements: Statements, candidates: Sequence[Candidate], departures: Sequence[Departure], waking: Sequence[Any]
+    statements: Statements,
+    now: datetime,
+    candidates: Sequence[Candidate],
+    departures: Sequence[Departure],
+    waking: Sequence[Any],
 ) -> Surroundings:
     """How the gates of these stand, now that nobody else changes them."""
-    now: datetime = await statements.fetch_value("database_time")
     around = Surroundings(now, {}, {}, {}, {}, {})
     by_kind = _by_kind(candidates, departures)
     if orders := by_kind.get("order"):
