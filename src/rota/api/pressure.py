@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from uuid import UUID
@@ -37,6 +38,7 @@ class Pressure:
         self._caps: dict[Counted, int] = {}
         self._in_pool: dict[Counted, int] = {}
         self._of_owner: dict[Counted, int] = {}
+        self._since = (Counter[Counted](), Counter[Counted]())  # what came in since the last count began
         self._changed = asyncio.Event()
 
     def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
@@ -56,8 +58,9 @@ class Pressure:
             if cap is not None and counts.get(key, 0) >= cap:
                 words = f"{cap} runs wait {where}, which is as many as may"
                 return TooMuchWaitingError(words, retry_after_seconds=RETRY_SECONDS)
-        self._in_pool[pool] = self._in_pool.get(pool, 0) + 1
-        self._of_owner[owner] = self._of_owner.get(owner, 0) + 1
+        for counts, since, key in zip((self._in_pool, self._of_owner), self._since, (pool, owner), strict=True):
+            counts[key] = counts.get(key, 0) + 1
+            since[key] += 1
         return None
 
     def forget(self) -> None:
@@ -76,9 +79,9 @@ class Pressure:
                 await asyncio.wait_for(self._changed.wait(), pause)
 
     async def look(self) -> None:
-        """One count."""
+        """One count. What comes in meanwhile may or may not be in it, and is added: rather too much than too little."""
         self._caps = await self._pools.caps()
-        if self._caps:
-            self._in_pool = await self._pools.count_waiting(self._caps)
-        if self._most_per_owner is not None:
-            self._of_owner = await self._pools.count_owners(self._most_per_owner)
+        self._since = since = (Counter[Counted](), Counter[Counted]())
+        in_pool = await self._pools.count_waiting(self._caps) if self._caps else {}
+        of_owner = await self._pools.count_owners(self._most_per_owner) if self._most_per_owner is not None else {}
+        self._in_pool, self._of_owner = since[0] + Counter(in_pool), since[1] + Counter(of_owner)
