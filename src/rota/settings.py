@@ -28,6 +28,7 @@ _LEAST = {
     "ROTA_PROCESSES": 1,
     "ROTA_PAYLOAD_LIMIT_BYTES": 1,
     "ROTA_LOG_LIMIT_BYTES": 1024,
+    "ROTA_MOST_WAITING_PER_OWNER": 0,
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOG_LEVELS = ("debug", "info", "warning", "error")

@@ -60,10 +60,10 @@ def test_catching_up_looks_at_few_times(monkeypatch):
     [
         (MisfireRule("skip"), 0, "missed: nothing ran at its time, and its job skips what was missed"),
         (MisfireRule("latest"), 1, "missed: a later time of the schedule was due as well"),
-        (MisfireRule("all"), 6, "missed: more than 3600 seconds late"),
+        (MisfireRule("all"), 6, "missed: older than the window of 3600 seconds"),
         (MisfireRule("all", window_seconds=86400.0), 24, None),
         (MisfireRule("all", window_seconds=86400.0, cap=4), 4, "missed: more than 4 times were missed"),
-        (MisfireRule("latest", window_seconds=1.0), 0, "missed: more than 1 seconds late"),
+        (MisfireRule("latest", window_seconds=1.0), 0, "missed: older than the window of 1 seconds"),
     ],
 )
 def test_a_jobs_rule_says_what_of_the_missed_is_run_and_the_rest_is_recorded(rule, run, reason):

@@ -8,44 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine import plain, report
+from gatekeeping import ids_of
 from rota.domain.run import Outcome
 from support import eventually, job
-
-
-class Gatekeeping:
-    """A scheduler and a worker moved by hand."""
-
-    def __init__(self, engine, scheduler, broker):
-        self.engine, self.scheduler, self.broker = engine, scheduler, broker
-
-    async def admit(self):
-        """Rounds of admission until one has nothing more to do."""
-        admitted = 0
-        for _ in range(50):
-            self.scheduler.admitter._woken.clear()
-            admitted += await self.scheduler.admitter.tick()
-            if not self.scheduler.admitter._woken.is_set():
-                return admitted
-        raise AssertionError("admission never comes to rest")
-
-    async def claim(self, room=100):
-        await self.admit()
-        return await self.broker.claim(room)
-
-    async def waiting_for(self, run_id):
-        run = await self.engine.run(run_id)
-        return run["status"], run.get("waitingFor")
-
-
-@pytest.fixture
-async def gates(engine):
-    broker = engine.broker()
-    await engine.join(broker, "rota.echo", slots=1000)
-    return Gatekeeping(engine, await engine.leading(), broker)
-
-
-async def ids_of(claims):
-    return [f"run_{claim.run_id.hex}" for claim in claims]
 
 
 async def test_a_plain_run_meets_no_gate(gates, sql):

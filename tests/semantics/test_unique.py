@@ -19,7 +19,7 @@ async def test_a_second_job_with_the_key_is_refused_while_the_first_waits(engine
     first = (await submit(engine)).json()
     answer = await submit(engine)
     assert answer.status_code == 409
-    assert answer.json()["detail"] == f"{first['jobId']} has this uniqueKey already and is queued"
+    assert answer.json()["detail"] == f"{first['jobId']} has this uniqueKey already (it is queued)"
     assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 1
 
 

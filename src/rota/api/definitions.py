@@ -39,6 +39,7 @@ from rota.errors import BadInputError
 SCRIPT = "script"
 HTTP = "http"
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 _FIELDS_OF = {
     "immediate": (),
     "future": ("schedule_time",),
@@ -165,6 +166,7 @@ class Preparer:
             changes |= {"schedule_type": "interval", "cron_expression": None, "every_seconds": patch.every_seconds}
             if patch.every_seconds != before.every_seconds:
                 changes["anchor_at"] = now
+            changes["dst"] = None
         for field, column in _CALENDAR.items():
             if (value := getattr(patch, field)) is not UNSET:
                 changes[column] = value
@@ -172,7 +174,10 @@ class Preparer:
             changes["jitter_seconds"] = 0.0
         if patch.misfire is not UNSET:
             changes["misfire"] = _misfire(patch.misfire)
-        return _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        if after != before:
+            first_fire(after, job_id, now)
+        return after
 
     def patched_time(self, patch: JobPatch) -> datetime | None:
         """A one-shot's new time; None leaves it as it is."""
@@ -210,7 +215,7 @@ class Preparer:
                 wanted.schedule_type,
                 wanted.cron_expression,
                 wanted.every_seconds,
-                wanted.timezone or "UTC",
+                "UTC" if wanted.timezone is None else wanted.timezone,
                 now,
                 wanted.start_time,
                 wanted.end_time,
@@ -221,9 +226,7 @@ class Preparer:
             job_id,
             now,
         )
-        first = timetable.schedule(job_id).next_after(now)
-        if first is None:
-            raise BadInputError("comes before the schedule first fires", field="endTime")
+        first = first_fire(timetable, job_id, now)
         unique = _unique(wanted)
         if unique and unique.on_duplicate == "replace":
             raise BadInputError(
@@ -289,6 +292,9 @@ def _policy(retry: Retry | None) -> RetryPolicy:
 def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
     """The timetable, checked."""
     load_zone(wanted.timezone)
+    for moment, field in ((wanted.start_at, "startTime"), (wanted.end_at, "endTime")):
+        if moment is not None and not EARLIEST <= moment <= FAR_FUTURE:
+            raise BadInputError("must be a time of the years 1900 to 8999", field=field)
     if wanted.cron_expression is not None:
         parse_cron(wanted.cron_expression, wanted.timezone, now, dst=wanted.dst or "shift", seed=job_id)
     elif wanted.every_seconds is None or not math.isfinite(wanted.every_seconds):
@@ -300,6 +306,15 @@ def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
     if wanted.end_at is not None and wanted.end_at <= now:
         raise BadInputError("is in the past", field="endTime")
     return wanted
+
+
+def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
+    """When it fires first; raises BadInputError when its bounds leave nothing."""
+    first = timetable.schedule(job_id).next_after(now)
+    if first is None:
+        field = "endTime" if timetable.end_at is not None else "startTime"
+        raise BadInputError("leaves the schedule nothing to fire", field=field)
+    return first
 
 
 def _unique(wanted: JobIn) -> Unique | None:

@@ -50,6 +50,10 @@ def policies_of(wanted: JobIn, job_id: UUID | None) -> str | None:
 def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, task: str) -> str | None:
     """Policies with some fields changed, for a task that may have changed as well."""
     changes = {name: getattr(patch, name) for name in _FIELDS if getattr(patch, name) is not UNSET}
+    if changes.get("ordering_key", UNSET) is None:
+        changes.setdefault("ordering_on_failure", None)
+    if changes.get("concurrency_limit", UNSET) is None:
+        changes.setdefault("concurrency_key", None)
     fields = msgspec.structs.replace(_fields_of(decode_policies(before)), **changes)
     return _encode(fields, job_id, task)
 

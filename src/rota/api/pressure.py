@@ -13,11 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from datetime import datetime
 from uuid import UUID
 
 from rota.domain.job import OneShot, Submission
 from rota.errors import DatabaseUnavailableError, RotaError, TooMuchWaitingError
 from rota.store.pools import Pools
+from rota.store.submissions import LOOKAHEAD
 
 LOOK_SECONDS = 0.5
 SHARE = 0.05  # of the time may be spent counting
@@ -30,8 +32,14 @@ class Pressure:
     """Says whether more may come in."""
 
     def __init__(
-        self, pools: Pools, *, most_per_owner: int | None = None, monotonic: Callable[[], float] = time.monotonic
+        self,
+        pools: Pools,
+        *,
+        now: Callable[[], datetime],
+        most_per_owner: int | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._now = now
         self._pools = pools
         self._most_per_owner = most_per_owner
         self._monotonic = monotonic
@@ -40,6 +48,7 @@ class Pressure:
         self._of_owner: dict[Counted, int] = {}
         self._since = (Counter[Counted](), Counter[Counted]())  # what came in since the last count began
         self._changed = asyncio.Event()
+        self._looking = asyncio.Lock()
 
     def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
         """Those of these that find their owner or pool with as much as may wait; the others are counted in."""
@@ -48,7 +57,7 @@ class Pressure:
         return {item.id: refusal for item in items if (refusal := self._judge(item))}
 
     def _judge(self, item: Submission) -> TooMuchWaitingError | None:
-        if not isinstance(item, OneShot) or item.run_at is not None:
+        if not isinstance(item, OneShot) or (item.run_at is not None and item.run_at > self._now() + LOOKAHEAD):
             return None  # what comes later does not wait yet
         pool, owner = (item.namespace, item.definition.pool), (item.namespace, item.definition.owner)
         for key, counts, cap, where in (
@@ -80,8 +89,12 @@ class Pressure:
 
     async def look(self) -> None:
         """One count. What comes in meanwhile may or may not be in it, and is added: rather too much than too little."""
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         self._caps = await self._pools.caps()
         self._since = since = (Counter[Counted](), Counter[Counted]())
         in_pool = await self._pools.count_waiting(self._caps) if self._caps else {}
-        of_owner = await self._pools.count_owners(self._most_per_owner) if self._most_per_owner is not None else {}
+        of_owner = await self._pools.count_owners() if self._most_per_owner is not None else {}
         self._in_pool, self._of_owner = since[0] + Counter(in_pool), since[1] + Counter(of_owner)

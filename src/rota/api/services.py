@@ -58,7 +58,7 @@ class Services:
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
         self.submissions = Submissions(database)
-        self.pressure = Pressure(Pools(database), most_per_owner=most_waiting_per_owner)
+        self.pressure = Pressure(Pools(database), now=self.clock.now_datetime, most_per_owner=most_waiting_per_owner)
         self.committer = GroupCommitter(
             submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime, pressure=self.pressure
         )

@@ -158,7 +158,7 @@ class GroupCommitter:
 
 
 def _refusal(duplicate: Duplicate) -> str:
-    return f"{show_job(duplicate.job_id)} has this uniqueKey already and is {duplicate.status}"
+    return f"{show_job(duplicate.job_id)} has this uniqueKey already (it is {duplicate.status})"
 
 
 def _key_of(item: Submission) -> tuple[str, str] | None:

@@ -186,6 +186,8 @@ class PostgresBroker:
                     for namespace, run_id, claim in strays
                 ]
             )
+            if self._shares:
+                self._shares.gave(claim for _, _, claim in strays)
             _log.info("gave back claims whose answer was lost", runs=len(strays))
         return len(strays)
 

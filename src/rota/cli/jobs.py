@@ -99,8 +99,8 @@ def submit(
 
 def _rate(text: str) -> dict[str, Any]:
     """10/s, 100/1m: so many starts per time."""
-    count, found, per = text.partition("/")
-    if not found or not count.isascii() or not count.isdigit():
+    count, _, per = text.partition("/")
+    if not per or not count.isascii() or not count.isdigit():
         raise BadInputError("must be so many starts per time, such as 10/s or 100/1m", field="--rate")
     return {"limit": int(count), "perSeconds": parse_duration(per if per[:1].isdigit() else f"1{per}", "--rate")}
 

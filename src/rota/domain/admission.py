@@ -28,6 +28,8 @@ GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
 # How an attempt ended that says something about what it works with.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
+# A probe that nobody claims for this long (read_gates.sql knows it, too) is not waited for any more.
+PROBE_SECONDS = 10.0
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -89,9 +91,12 @@ class Breaker(msgspec.Struct):
     def heard(self, policies: Policies, run_id: UUID, outcome: str | None, now: datetime) -> str | None:
         """Takes in how an attempt ended; says 'opened' or 'closed' when that changed it."""
         if outcome == "success":
-            was_closed = self.state == "closed"
-            self._close(now)
-            return None if was_closed else "closed"
+            if self.state == "closed":
+                self.failures = 0
+            elif run_id == self.probe:  # the success of one that began before the opening says nothing of now
+                self._close(now)
+                return "closed"
+            return None
         if outcome in _FAILURES:
             self.failures += 1
             tripped = self.state == "closed" and self.failures >= policies.failures
@@ -111,9 +116,11 @@ class Breaker(msgspec.Struct):
             self.wakes_at = self.until
             return False
         if self.state == "half-open" and self.probing:
-            self.wakes_at = None  # the probe's end is told
+            # The probe's end is told; should nobody claim it, another may try.
+            self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
             return False
-        self.state, self.probe, self.probing, self.wakes_at = "half-open", candidate.id, True, None
+        self.state, self.probe, self.probing = "half-open", candidate.id, True
+        self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
         return True
 
     def _open(self, policies: Policies, now: datetime) -> None:
@@ -121,8 +128,7 @@ class Breaker(msgspec.Struct):
         self.until = self.wakes_at = now + timedelta(seconds=policies.cooldown)
 
     def _close(self, now: datetime) -> None:
-        if self.state != "closed":
-            self.wakes_at = now  # all who waited may go
+        self.wakes_at = now  # all who waited may go
         self.state, self.failures, self.probe, self.probing, self.until = "closed", 0, None, False, None
 
 
@@ -193,7 +199,9 @@ def _overlap(candidate: Candidate, gate: Gate, around: Surroundings) -> Verdict:
     if not candidate.starts_a_time:
         return _GO
     mine = (candidate.nominal_at, candidate.id)
-    earlier = [run for run in around.open_runs[gate] if run.id != candidate.id and (run.nominal_at, run.id) < mine]
+    others = [run for run in around.open_runs[gate] if run.id != candidate.id]
+    # One that was started stands in the way whatever its time (jitter may have turned them round).
+    earlier = [run for run in others if run.gate is None or (run.nominal_at, run.id) < mine]
     if not earlier:
         return _GO
     first = show_run(earlier[0].id)
@@ -222,7 +230,9 @@ def _has_token(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
     bucket.refill(candidate.policies, around.now)
     if bucket.tokens >= 1.0 - _ALMOST:
         return True
-    bucket.wakes_at = bucket.next_token(candidate.policies, around.now)
+    # With different rates on one key the first token that is enough for somebody counts.
+    wakes_at = bucket.next_token(candidate.policies, around.now)
+    bucket.wakes_at = wakes_at if bucket.wakes_at is None else min(bucket.wakes_at, wakes_at)
     return False
 
 

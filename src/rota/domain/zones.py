@@ -24,6 +24,7 @@ _PROBE = timedelta(days=6)
 _SECOND = timedelta(seconds=1)
 _RELEASE_FILES = ("tzdata.zi", "+VERSION")
 _RELEASE_LENGTH = 40
+_OF_THIS_HOST = ("localtime", "posixrules")
 
 
 class Span(NamedTuple):
@@ -42,6 +43,8 @@ class Span(NamedTuple):
 def load_zone(name: str) -> ZoneInfo:
     """The IANA zone; raises BadInputError when there is none of that name."""
     try:
+        if name in _OF_THIS_HOST:
+            raise KeyError(name)  # noqa: TRY301 - they are files of the zone data, but no zones
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise BadInputError(

@@ -60,6 +60,11 @@ class Admitter(ShardService):
         self._hinted = True
         super().wake()
 
+    async def tick(self) -> int:
+        """One round; returns how many runs were admitted."""
+        self._next_due = math.inf  # until a look says otherwise: one that fails must not make us spin
+        return await super().tick()
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round, if there is something to do; returns how many runs were admitted, and wakes itself for more."""
         hinted, self._hinted = self._hinted, False

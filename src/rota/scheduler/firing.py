@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from rota.domain.ids import fire_id
 from rota.domain.job import MisfireRule, Timetable
@@ -81,30 +82,45 @@ def plan_firing(job: DueJob) -> Firing:
     else:
         later = last_times(schedule, mark, now, job.timetable.misfire_rule.cap + MOST_RECORDED)
         missed = [mark, *later]
-        runs = _recorded([_planned(job, moment, why) for moment, why in judge_missed(missed, job.timetable, now)])
+        reasons = judge_missed(missed, job.id, job.timetable, now)
+        runs = _recorded([_planned(job, moment, why) for moment, why in zip(missed, reasons, strict=True)])
         mark = missed[-1]
     runs += [_planned(job, moment) for moment in fire_times(schedule, mark, now + HORIZON, MOST_PER_JOB)]
     mark = max(mark, *(run.nominal_at for run in runs)) if runs else mark
     return Firing(job, runs, mark, schedule.next_after(mark))
 
 
-def judge_missed(missed: Sequence[datetime], timetable: Timetable, now: datetime) -> list[tuple[datetime, str | None]]:
-    """Each missed time, in order, with why it is not run any more; None when it is."""
+def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
+    """Why each of these times, in their order, is not run any more; None when it is.
+
+    How late a run is counts from when it would have started, so one whose jitter is still ahead is not missed.
+    """
     rule = timetable.misfire_rule
-    window = timedelta(seconds=rule.window_seconds)
+    starts = [start_of(job_id, moment, timetable.jitter_seconds) for moment in times]
+    missed = [start for start in starts if start <= now]
     kept = {"skip": 0, "latest": 1, "all": rule.cap}[rule.policy]
-    first_kept = len(missed) - kept
-    return [
-        (moment, _why_skipped(rule, too_old=moment < now - window, kept=number >= first_kept))
-        for number, moment in enumerate(missed)
-    ]
+    first_kept = sorted(missed)[-kept] if 0 < kept <= len(missed) else None
+    oldest = now - timedelta(seconds=rule.window_seconds)
+
+    def judge(start: datetime) -> str | None:
+        if start > now:
+            return None
+        is_kept = kept > 0 and (first_kept is None or start >= first_kept)
+        return _why_skipped(rule, too_old=start < oldest, kept=is_kept)
+
+    return [judge(start) for start in starts]
+
+
+def start_of(job_id: UUID, moment: datetime, jitter_seconds: float) -> datetime:
+    """When the run for this time starts."""
+    return moment + jitter_of(fire_id(job_id, moment), jitter_seconds) if jitter_seconds else moment
 
 
 def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
     if rule.policy == "skip":
         return "missed: nothing ran at its time, and its job skips what was missed"
     if too_old:
-        return f"missed: more than {rule.window_seconds:g} seconds late"
+        return f"missed: older than the window of {rule.window_seconds:g} seconds"
     if kept:
         return None
     if rule.policy == "latest":
@@ -113,9 +129,7 @@ def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
 
 
 def _planned(job: DueJob, moment: datetime, skipped: str | None = None) -> Planned:
-    run_id = fire_id(job.id, moment)
-    jitter = job.timetable.jitter_seconds
-    return Planned(run_id, moment, moment + jitter_of(run_id, jitter) if jitter else moment, skipped)
+    return Planned(fire_id(job.id, moment), moment, start_of(job.id, moment, job.timetable.jitter_seconds), skipped)
 
 
 def _recorded(runs: list[Planned]) -> list[Planned]:

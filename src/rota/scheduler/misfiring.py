@@ -6,7 +6,9 @@ skipped, with the reason, so that nobody has to wonder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 from rota.scheduler.firing import MISSED_AFTER, judge_missed, last_times
 from rota.scheduler.sharded import ShardService
@@ -24,7 +26,13 @@ class MisfireJudge(ShardService):
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Judges what is too late to be promoted without a thought; returns how many."""
         missed = await self._schedules.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
-        reasons = [(run, reason_to_skip(run)) for run in missed]
+        by_job: dict[tuple[str, UUID], list[MissedRun]] = {}
+        for run in missed:
+            by_job.setdefault((run.namespace, run.job_id), []).append(run)
+        reasons: list[tuple[MissedRun, str | None]] = []
+        for runs in by_job.values():
+            await asyncio.sleep(0)  # others on this event loop have leases to keep
+            reasons += judge_runs(runs)
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
             await self._schedules.skip(skips)
         if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
@@ -32,9 +40,14 @@ class MisfireJudge(ShardService):
         return len(missed)
 
 
-def reason_to_skip(run: MissedRun) -> str | None:
-    """Why a missed run is not run any more; None when it is."""
-    rule = run.timetable.misfire_rule
-    schedule = run.timetable.schedule(run.job_id)
-    later = last_times(schedule, run.nominal_at, run.database_time, rule.cap)
-    return judge_missed([run.nominal_at, *later], run.timetable, run.database_time)[0][1]
+def judge_runs(runs: Sequence[MissedRun]) -> list[tuple[MissedRun, str | None]]:
+    """Why each of these runs of one job is not run any more; None when it is."""
+    first = runs[0]
+    timetable, now = first.timetable, first.database_time
+    rule = timetable.misfire_rule
+    times = {run.nominal_at for run in runs}
+    wanted = (rule.cap if rule.policy == "all" else 1) + len(runs)
+    times.update(last_times(timetable.schedule(first.job_id), min(times), now, wanted))
+    ordered = sorted(times)
+    reasons = dict(zip(ordered, judge_missed(ordered, first.job_id, timetable, now), strict=True))
+    return [(run, reasons[run.nominal_at]) for run in runs]

@@ -13,6 +13,7 @@ acted on it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -36,12 +37,19 @@ from rota.domain.policies import Policies, decode_policies
 from rota.store.batches import with_days
 from rota.store.database import Database, Statements
 from rota.store.positions import Positions
+from rota.store.runs import LOOK_AGAIN_SECONDS
 from rota.store.shards import columns
 
-NOTES_PER_ROUND = 500
-WAKING_PER_ROUND = 200
-MOST_AT_A_GATE = 100
+# A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
+NOTES_PER_ROUND = 300
+NEW_PER_ROUND = 300
+WAKING_PER_ROUND = 50
+MOST_AT_A_GATE = 20
+MOST_GATES = 1500
+LOOKS = 20
 _ONE_KEY = (0,)
+# Gates that are looked at again where more wait than were looked at.
+_CALLED_AGAIN = ("limit", "rate", "breaker")
 
 RunKey = tuple[str, UUID]
 Decide = Callable[[Candidate, Surroundings], Verdict]
@@ -101,7 +109,11 @@ class Gates:
         skipped: list[UUID] = []
 
         async def round_of_admission(statements: Statements) -> Admitted:
-            return await self._round(statements, owned, limit, decide, skipped)
+            try:
+                return await self._round(statements, owned, limit, decide, skipped)
+            except BaseException:
+                self._taken.forget()  # what was taken is there again
+                raise
 
         try:
             return await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
@@ -121,9 +133,11 @@ class Gates:
         done = Admitted()
         departures = await self._departures(statements)
         new = await statements.fetch("new_candidates", self._scheduler_id, *columns(owned), limit)
+        many = len(new) > NEW_PER_ROUND
+        new = sorted(new, key=lambda row: row["run_at"])[:NEW_PER_ROUND] if many else new
         waking = await statements.fetch("waking_gates", WAKING_PER_ROUND)
         done.looked_at = len(departures) + len(new) + len(waking)
-        done.more = len(departures) >= NOTES_PER_ROUND or len(new) >= limit
+        done.more = many or len(departures) >= NOTES_PER_ROUND or len(new) >= limit or len(waking) >= WAKING_PER_ROUND
         if not done.looked_at:
             return done
         found = await self._find(statements, departures, new, waking)
@@ -135,6 +149,7 @@ class Gates:
         done.events = _hear(departures, around)
         verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
         skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
+        skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
         await _write(statements, verdicts, deferred, around, found, done)
         return done
 
@@ -171,14 +186,18 @@ class Gates:
     async def _find_called(self, statements: Statements, called: Mapping[Gate, int], found: _Found) -> None:
         rows = await statements.fetch("called_candidates", *_gate_columns(called), list(called.values()))
         counts: dict[Gate, int] = {}
+        others: set[Gate] = set()
         for row in rows:
             gate = Gate(row["namespace"], row["kind"], row["key"])
             counts[gate] = counts.get(gate, 0) + 1
-            if counts[gate] >= called[gate]:
+            crowded = len(found.locked) + len(others) > MOST_GATES and gate.kind in _CALLED_AGAIN
+            if counts[gate] >= called[gate] or crowded:
                 found.full[gate] = decode_policies(row["policies"])
-            found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
-        # Their other gates are only tried: to wait for them now would be out of order.
-        others = {gate for gates in found.runs.values() for gate in gates} - found.locked
+            if crowded:
+                continue
+            found.runs[row["namespace"], row["id"]] = gates = _gates_of_row(row)
+            # Their other gates are only tried: to wait for them now would be out of order.
+            others.update(gate for gate in gates if gate not in found.locked)
         if others:
             numbers = {_number(gate) for gate in others}
             had = {row["number"] for row in await statements.fetch("try_lock_gates", sorted(numbers))}
@@ -191,7 +210,8 @@ def _called(departures: Sequence[Departure], waking: Sequence[Any]) -> dict[Gate
     for departure in departures:
         for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
             if gate.kind == "limit":
-                called[gate] = min(called.get(gate, 0) + 1, MOST_AT_A_GATE)
+                # A few more than left: runs with another limit for the same key may stand in front.
+                called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
             elif gate.kind != "rate":
                 called[gate] = 1
     for row in waking:
@@ -228,7 +248,7 @@ async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[
         key = (row["namespace"], row["id"])
         # Its policies may have changed since it was found; then its gates are not known to be ours.
         if key not in held_up and found.locked.issuperset(gates_of(row["namespace"], row["job_id"], policies)):
-            starts_a_time = row["cause"] == "schedule" and row["attempt"] == 0
+            starts_a_time = row["cause"] == "schedule" and row["attempt"] == 0 and row["snoozes"] == 0
             candidates.append(Candidate(*key, row["job_id"], policies, row["nominal_at"], starts_a_time))
     there = {(row["namespace"], row["id"]) for row in rows}
     ours = {(candidate.namespace, candidate.id) for candidate in candidates}
@@ -350,13 +370,28 @@ async def _write(
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
-            rows = await statements.fetch("cancel_runs", candidate.namespace, sorted(verdict.cancel), reason)
-            done.workers |= {row["worker_id"] for row in rows if row["worker_id"]}
+            done.workers |= await _cancel(statements, candidate.namespace, verdict.cancel, reason)
             done.more = True
     if done.events:
         await statements.fetch("add_events", *_columns([msgspec.structs.astuple(event) for event in done.events]))
     done.more |= await _write_gates(statements, around, found)
     await _call_again(statements, around, found)
+
+
+async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], reason: str) -> set[UUID]:
+    """Cancels these runs; one that moves at this moment is looked for again. Returns the workers to tell."""
+    workers: set[UUID] = set()
+    left = set(runs)
+    for _ in range(LOOKS):
+        rows = await statements.fetch("cancel_runs", namespace, sorted(left), reason)
+        workers |= {row["worker_id"] for row in rows if row["worker_id"]}
+        left -= {row["id"] for row in rows}
+        open_runs = [await statements.fetch_row("get_run", namespace, run_id) for run_id in left]
+        left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
+        if not left:
+            break
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    return workers
 
 
 async def _write_gates(statements: Statements, around: Surroundings, found: _Found) -> bool:
@@ -368,10 +403,12 @@ async def _write_gates(statements: Statements, around: Surroundings, found: _Fou
         remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
         rows.append((gate.namespace, gate.kind, gate.key, *remembered))
     for gate, breaker in around.breakers.items():
-        if gate in found.full and breaker.state == "closed":
-            breaker.wakes_at = around.now
+        waits_for_nobody = breaker.state == "open" and breaker.until is not None and breaker.until <= around.now
+        if gate in found.full and (breaker.state == "closed" or waits_for_nobody):
+            breaker.wakes_at = around.now  # there are more, or the one that was called waits elsewhere now
+        forgettable = breaker == Breaker()
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
-        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, None))
+        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
     if rows:
         await statements.fetch("write_gates", *_columns(sorted(rows, key=lambda row: row[:3])))
     wakes = [bucket.wakes_at for bucket in around.buckets.values()]

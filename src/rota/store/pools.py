@@ -7,9 +7,6 @@ from typing import Any
 
 from rota.store.database import Database
 
-# Counting owners looks at so many times what one may have waiting: one that has less of that is not the trouble.
-OWNERS_LOOKED_AT = 10
-
 
 class Pools:
     """Reads and changes pools."""
@@ -36,9 +33,9 @@ class Pools:
         rows = await self._database.fetch("count_waiting", namespaces, pools, list(caps.values()))
         return {(row["namespace"], row["pool"]): row["waiting"] for row in rows}
 
-    async def count_owners(self, most: int) -> dict[tuple[str, str], int]:
-        """How many wait of each owner, looking at no more than a few times as many as one may have."""
-        rows = await self._database.fetch("count_owners", OWNERS_LOOKED_AT * most)
+    async def count_owners(self) -> dict[tuple[str, str], int]:
+        """How many wait of each owner. Looks at all of them: callers do so as often as they can afford."""
+        rows = await self._database.fetch("count_owners")
         return {(row["namespace"], row["owner"]): row["waiting"] for row in rows}
 
     async def limit(self, namespace: str, pool: str, most_waiting: int | None) -> None:

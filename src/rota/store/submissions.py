@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,6 +18,8 @@ from rota.store.database import Database, Statements
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
 LOOKAHEAD = timedelta(seconds=1)
+LOOKS = 100
+LOOK_AGAIN_SECONDS = 0.005
 
 
 class KnownKey(msgspec.Struct, frozen=True):
@@ -75,15 +78,19 @@ class Submissions:
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
             holders = await _holders(statements, items)
-            found.update({item.id: holder for item in items if (holder := _duplicate_of(item, holders))})
-            goes = [item for item in items if item.id not in found]
+            # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
+            repeated = await _repeated(statements, items)
+            first = [item for item in items if item.id not in repeated]
+            found.update({item.id: holder for item in first if (holder := _duplicate_of(item, holders))})
+            goes = [item for item in first if item.id not in found]
             taken_over = [item for item in goes if (item.namespace, _unique(item).key) in holders]
             replaced.extend(holders[item.namespace, _unique(item).key].job_id for item in taken_over)
             await _take_over(statements, taken_over, holders)
             one_shots = sorted((item for item in goes if isinstance(item, OneShot)), key=_by_key)
             recurring = sorted((item for item in goes if isinstance(item, Recurring)), key=_by_key)
-            repeated = await self._submit_runs(statements, one_shots) if one_shots else []
-            return repeated + (await self._submit_jobs(statements, recurring) if recurring else [])
+            left_out = await self._submit_runs(statements, one_shots) if one_shots else []
+            left_out += await self._submit_jobs(statements, recurring) if recurring else []
+            return [*repeated, *left_out]
 
         repeated = await with_days(self._database, replaced, lambda: self._database.transact(submit_unique))
         fates.duplicates |= found
@@ -185,6 +192,18 @@ class _Holder(msgspec.Struct, frozen=True):
     in_window: bool
 
 
+async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[UUID]:
+    """Those whose idempotency key is taken: their first answer stands, and they are no duplicates."""
+    keyed = [(item, item.key) for item in items if item.key]
+    if not keyed:
+        return set()
+    rows = await statements.fetch(
+        "find_submission_keys", [item.namespace for item, _ in keyed], [key.key for _, key in keyed]
+    )
+    known = {(row["namespace"], row["key"]) for row in rows}
+    return {item.id for item, key in keyed if (item.namespace, key.key) in known}
+
+
 async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _Holder]:
     """Takes the keys; those that others have, with how these stand."""
     ordered = sorted(items, key=lambda item: (item.namespace, _unique(item).key))
@@ -211,8 +230,10 @@ def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) 
     """The job that stands in its way, if one does."""
     unique = _unique(item)
     holder = holders.get((item.namespace, unique.key))
-    if holder is None or not (holder.waits or holder.in_window) or unique.on_duplicate == "replace":
+    if holder is None or not (holder.waits or holder.in_window):
         return None
+    if unique.on_duplicate == "replace" and not (holder.recurring and holder.waits):
+        return None  # what waits is replaced, unless it is a schedule
     return Duplicate(holder.job_id, holder.status, holder.recurring, kept=unique.on_duplicate == "keep")
 
 
@@ -224,14 +245,20 @@ async def _take_over(
         return
     await statements.fetch("hand_over_unique_keys", *_unique_columns(items))
     replaced = [(item, holders[item.namespace, _unique(item).key]) for item in items]
-    replaced = [(item, holder) for item, holder in replaced if holder.waits]
-    if replaced:
-        await statements.fetch(
-            "replace_waiting",
-            [item.namespace for item, _ in replaced],
-            [holder.job_id for _, holder in replaced],
-            [f"replaced by {show_job(item.id)}, which has the same unique key" for item, _ in replaced],
-        )
+    waiting = {
+        (item.namespace, holder.job_id): f"replaced by {show_job(item.id)}, which has the same unique key"
+        for item, holder in replaced
+        if holder.waits
+    }
+    for _ in range(LOOKS):
+        if not waiting:
+            return
+        namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
+        await statements.fetch("replace_waiting", namespaces, ids, list(waiting.values()))
+        # One that moved at that moment is looked for again, until it was hit or does not wait any more.
+        rows = await statements.fetch("unique_holders", namespaces, ids)
+        waiting = {(row["namespace"], row["id"]): waiting[row["namespace"], row["id"]] for row in rows if row["waits"]}
+        await asyncio.sleep(LOOK_AGAIN_SECONDS if waiting else 0)
 
 
 def _unique_columns(items: Sequence[Submission]) -> tuple[list[str], list[str], list[UUID], list[float | None]]:

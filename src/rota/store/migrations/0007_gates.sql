@@ -16,9 +16,9 @@ CREATE UNIQUE INDEX live_runs_in_order ON rota.live_runs (namespace, (policies -
  WHERE (policies ->> 'order') IS NOT NULL;
 CREATE INDEX live_runs_limited ON rota.live_runs (namespace, (policies ->> 'limit'))
  WHERE (policies ->> 'limit') IS NOT NULL;
--- Who waits out a backoff and keeps its place meanwhile.
+-- Who was started, waits to be started again, and keeps its place meanwhile.
 CREATE INDEX upcoming_runs_in_order ON rota.upcoming_runs (namespace, (policies ->> 'order'))
- WHERE (policies ->> 'order') IS NOT NULL AND attempt > 0;
+ WHERE (policies ->> 'order') IS NOT NULL AND (attempt > 0 OR snoozes > 0);
 
 -- `gate_key` says at which gate of its kind a run waits. 'new': nobody has looked at it yet.
 ALTER TABLE rota.held_runs ADD COLUMN gate_key text COLLATE "C";
@@ -71,6 +71,8 @@ CREATE TABLE rota.events (
     subject   text NOT NULL,
     detail    text
 );
+
+CREATE INDEX events_oldest ON rota.events (at);
 
 -- Pools that somebody said something about; every other pool is open and unlimited.
 CREATE TABLE rota.pools (

@@ -4,7 +4,7 @@ WITH taken AS (
     DELETE FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2 RETURNING {run}
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
-    SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL AND attempt > 0
+    SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL AND (attempt > 0 OR snoozes > 0)
 ), buried AS (
     INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
     SELECT namespace, id, job_id, name, task, $3 FROM taken

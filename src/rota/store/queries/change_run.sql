@@ -42,7 +42,7 @@ WITH from_upcoming AS (
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies)
     SELECT namespace, id, job_id, policies 
-      FROM (SELECT {run} FROM from_upcoming WHERE attempt > 0
+      FROM (SELECT {run} FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
             UNION ALL SELECT {run} FROM from_live UNION ALL SELECT {run} FROM from_held) AS t
      WHERE policies IS NOT NULL
 )

@@ -1,6 +1,6 @@
--- How many runs of each owner wait, ready or at a gate, among the first $1 of each place.
+-- How many runs of each owner wait, ready or at a gate.
 SELECT namespace, owner, count(*) AS waiting
-  FROM ((SELECT namespace, owner FROM rota.live_runs WHERE worker_id IS NULL LIMIT $1::bigint)
+  FROM (SELECT namespace, owner FROM rota.live_runs WHERE worker_id IS NULL
         UNION ALL
-        (SELECT namespace, owner FROM rota.held_runs WHERE gate NOT IN ('pause', 'recall') LIMIT $1::bigint)) AS waiting
+        SELECT namespace, owner FROM rota.held_runs WHERE gate NOT IN ('pause', 'recall')) AS waiting
  GROUP BY namespace, owner

@@ -10,7 +10,7 @@ SELECT r.namespace, r.id
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id FROM rota.upcoming_runs AS u
         WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at) AND u.run_at <= now() + $4::interval
-          AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0)
+          AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
         ORDER BY u.run_at
         LIMIT $5
        ) AS r

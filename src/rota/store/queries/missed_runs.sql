@@ -11,7 +11,7 @@ SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.schedule_type, j.cron_expres
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id, u.job_id, u.nominal_at FROM rota.upcoming_runs AS u
         WHERE u.shard = leased.shard AND u.run_at <= now() - $4::interval
-          AND u.cause = 'schedule' AND u.attempt = 0
+          AND u.cause = 'schedule' AND u.attempt = 0 AND u.snoozes = 0
         ORDER BY u.run_at
         LIMIT $5
        ) AS r

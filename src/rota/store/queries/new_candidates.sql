@@ -4,10 +4,10 @@ WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
 )
-SELECT r.namespace, r.id, r.job_id, r.policies
+SELECT r.namespace, r.id, r.job_id, r.policies, r.run_at
   FROM leased
  CROSS JOIN LATERAL (
-       SELECT h.namespace, h.id, h.job_id, h.policies FROM rota.held_runs AS h
+       SELECT h.namespace, h.id, h.job_id, h.policies, h.run_at FROM rota.held_runs AS h
         WHERE h.gate = 'new' AND h.shard = leased.shard AND h.run_at <= now()
         ORDER BY h.run_at
         LIMIT $4

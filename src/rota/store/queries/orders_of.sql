@@ -1,6 +1,6 @@
--- How it stands with ordering keys: who is first in line, and who has the key (live, or waiting out a backoff and not
--- letting go). $1 namespaces; $2 keys. Asked under the locks of these keys.
--- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
+-- How it stands with ordering keys: who is first in line, and who has the key: who is live, or was started and waits to be
+-- started again, not letting go (also where it is promoted and not due yet). $1 namespaces; $2 keys. Asked under the locks of
+-- these keys. Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
 SELECT i.namespace, i.key,
        (SELECT h.id FROM rota.held_runs AS h
          WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate NOT IN ('pause', 'recall')
@@ -9,6 +9,10 @@ SELECT i.namespace, i.key,
        coalesce((SELECT l.id FROM rota.live_runs AS l
                   WHERE l.namespace = i.namespace AND (l.policies ->> 'order') = i.key LIMIT 1),
                 (SELECT u.id FROM rota.upcoming_runs AS u
-                  WHERE u.namespace = i.namespace AND (u.policies ->> 'order') = i.key AND u.attempt > 0
-                    AND NOT (u.policies ? 'letGo') LIMIT 1)) AS holder
+                  WHERE u.namespace = i.namespace AND (u.policies ->> 'order') = i.key
+                    AND (u.attempt > 0 OR u.snoozes > 0) AND NOT (u.policies ? 'letGo') LIMIT 1),
+                (SELECT h.id FROM rota.held_runs AS h
+                  WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key
+                    AND h.gate NOT IN ('pause', 'recall') AND h.run_at > now()
+                    AND (h.attempt > 0 OR h.snoozes > 0) AND NOT (h.policies ? 'letGo') LIMIT 1)) AS holder
   FROM unnest($1::text[], $2::text[]) AS i (namespace, key)

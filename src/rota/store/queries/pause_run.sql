@@ -11,7 +11,7 @@ WITH from_upcoming AS (
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies)
     SELECT namespace, id, job_id, policies
-      FROM (SELECT * FROM from_upcoming WHERE attempt > 0
+      FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
             UNION ALL SELECT * FROM from_live UNION ALL SELECT * FROM at_gate) AS t
      WHERE policies IS NOT NULL
 ), held AS (

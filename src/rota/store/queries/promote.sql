@@ -16,7 +16,7 @@ WITH leased AS MATERIALIZED (
            SELECT u.ctid AS place FROM rota.upcoming_runs AS u
             WHERE u.shard = leased.shard AND u.run_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
               AND u.run_at <= now() + $4::interval
-              AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0)
+              AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
             ORDER BY u.run_at
             LIMIT $5
               FOR UPDATE SKIP LOCKED

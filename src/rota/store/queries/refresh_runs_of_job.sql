@@ -14,7 +14,8 @@ WITH job AS MATERIALIZED (
 ), leaving AS (
     SELECT r.namespace, r.id, r.job_id, r.policies
       FROM job AS j, rota.upcoming_runs AS r
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version AND r.attempt > 0
+     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
+       AND (r.attempt > 0 OR r.snoozes > 0)
        AND r.policies IS DISTINCT FROM j.policies
     UNION ALL
     SELECT r.namespace, r.id, r.job_id, r.policies

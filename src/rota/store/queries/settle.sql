@@ -1,6 +1,6 @@
 -- Settles attempts that did not succeed, fenced by claim number, each by its verdict:
 --   retry    -> upcoming after its delay, or ready at once;   bury -> finished (failed) + dead letter;
---   release  -> ready again, uncharged: what was admitted stays so;
+--   release  -> ready again, uncharged: what was admitted and not started stays so;
 -- A run that was recalled, because its job changed, goes to the gate instead: the scheduler looks what its job says.
 --   cancel   -> finished (cancelled);                         skip -> finished (skipped), with the error as its reason;
 --   snooze   -> upcoming after its delay, uncharged.
@@ -36,6 +36,7 @@ WITH input AS (
            CASE WHEN cancel_requested OR judged = 'cancel' THEN 'cancel'
                 WHEN judged IN ('retry', 'release', 'snooze') AND recalled THEN 'hold'
                 WHEN policies IS NOT NULL AND judged IN ('retry', 'snooze') AND delay <= 0 THEN 'gate'
+                WHEN policies IS NOT NULL AND judged = 'release' AND started_at IS NOT NULL THEN 'gate'
                 WHEN judged IN ('retry', 'snooze') AND delay > 0 THEN 'wait'
                 WHEN judged IN ('retry', 'release', 'snooze') THEN 'ready'
                 ELSE judged END AS fate

@@ -3,7 +3,7 @@
 -- so that the reaper need not look again; after an hour forgotten), schedulers silent for a day.
 WITH expired AS MATERIALIZED (
     SELECT k.ctid AS place,
-           k.kind = 'unique' AND k.request_hash = 'waits'::bytea AND (
+           k.kind = 'unique' AND (
                EXISTS (SELECT FROM rota.jobs AS j WHERE j.namespace = k.namespace AND j.id = k.answer::uuid
                                                     AND j.state IN ('scheduled', 'paused') OFFSET 0)
                OR EXISTS (SELECT FROM rota.runs AS r WHERE r.namespace = k.namespace AND r.id = k.answer::uuid
