@@ -81,6 +81,19 @@ async def test_fields_of_the_calendar_are_changed_and_taken_away(engine):
     assert changed["misfire"] == {"policy": "all", "windowSeconds": 3600.0, "cap": 7}
 
 
+async def test_an_end_that_leaves_nothing_to_fire_is_refused_and_does_not_end_the_job(engine):
+    job_id = await engine.recurring(scheduleType="cron", cronExpression="0 0 1 1 *")
+    answer = await engine.api.put(f"/v1/jobs/{job_id}", json={"endTime": moment(seconds=30).isoformat()})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "endTime")
+    assert (await shown(engine, job_id))["status"] == "scheduled"
+
+
+async def test_a_cron_schedule_becomes_an_interval_and_leaves_its_rule_behind(engine):
+    job_id = await engine.recurring(scheduleType="cron", cronExpression="0 9 * * *", dst="skip")
+    changed = (await engine.api.put(f"/v1/jobs/{job_id}", json={"everySeconds": 60})).json()
+    assert (changed["scheduleType"], changed["everySeconds"], "dst" in changed) == ("interval", 60.0, False)
+
+
 async def test_a_schedule_whose_end_comes_before_it_first_fires_is_refused(engine):
     answer = await engine.api.post(
         "/v1/jobs",

@@ -209,7 +209,7 @@ async def test_policies_that_are_taken_away_let_everything_go(gates):
     for _ in range(3):
         await gates.engine.api.post(f"/v1/jobs/{job_id}/run")
     assert len(await gates.claim()) == 1
-    await gates.engine.api.put(f"/v1/jobs/{job_id}", json={"orderingKey": None, "orderingOnFailure": None})
+    await gates.engine.api.put(f"/v1/jobs/{job_id}", json={"orderingKey": None})
     assert len(await gates.claim()) == 2
 
 
