@@ -268,7 +268,7 @@ async def test_who_waits_for_a_token_is_told_until_when(gates):
     await gates.admit()
     status, why = await gates.waiting_for(second)
     assert status == "blocked"
-    assert why.startswith("rate limit of 1 per 3600 s for task 'rota.echo' until 20")
+    assert why.startswith("rate limit of 1 per 3600 s for task 'rota.echo': the next token comes at 20")
 
 
 async def test_a_token_that_comes_wakes_who_waits_for_it(engine):

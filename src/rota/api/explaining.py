@@ -76,9 +76,9 @@ class Explainer:
 
     async def _explain_rate(self, row: Any, policies: Policies) -> str:
         gate = await self._waiting.gate(row["namespace"], "rate", policies.rate or "")
-        until = f" until {_show_time(gate['wakes_at'])}" if gate and gate["wakes_at"] else ""
+        until = f": the next token comes at {_show_time(gate['wakes_at'])}" if gate and gate["wakes_at"] else ""
         rate = f"{policies.count} per {policies.per:g} s"
-        return f"rate limit of {rate} for {show_key(policies.rate or '')}{until}, in the order of those who wait"
+        return f"rate limit of {rate} for {show_key(policies.rate or '')}{until}"
 
     async def _explain_breaker(self, row: Any, policies: Policies) -> str:
         gate = await self._waiting.gate(row["namespace"], "breaker", policies.breaker or "")

@@ -9,9 +9,18 @@ from typing import get_args
 import msgspec
 from starlette.responses import Response
 
-from rota.api.schemas import FieldProblem, PriorityName, Problem, RunStatusName
+from rota.api.schemas import (
+    FieldProblem,
+    MisfirePolicy,
+    OnDuplicate,
+    OnFailure,
+    PriorityName,
+    Problem,
+    RunStatusName,
+)
 from rota.blobs import BlobError
 from rota.domain.job import ScheduleType
+from rota.domain.policies import Overlap
 from rota.domain.retry import Strategy
 from rota.domain.schedule import ClockChange
 from rota.errors import (
@@ -50,6 +59,11 @@ _CHOICES = {
     "strategy": get_args(Strategy),
     "status": get_args(RunStatusName),
     "dst": get_args(ClockChange),
+    "overlap": get_args(Overlap),
+    "misfire": get_args(MisfirePolicy),
+    "policy": get_args(MisfirePolicy),
+    "orderingOnFailure": get_args(OnFailure),
+    "onDuplicate": get_args(OnDuplicate),
 }
 _encoder = msgspec.json.Encoder()
 

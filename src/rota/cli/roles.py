@@ -105,5 +105,7 @@ def _split(pools: str | None) -> tuple[str, ...] | None:
         return None
     names = tuple(name.strip() for name in pools.split(","))
     if not all(_POOL.fullmatch(name) for name in names):
-        raise SetupError(f"--pools wants names separated by commas, such as default,mail, not {pools!r}")
+        raise SetupError(
+            f"--pools wants names separated by commas, with weights if you like (mail=3,reports=1), not {pools!r}"
+        )
     return names
