@@ -34,7 +34,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
 
     return {
         "throughput": lambda progress: measure_throughput(
-            progress, seconds=one(2.0, 60.0, 60.0), backlog=one(2000, 100_000, 200_000)
+            progress, seconds=one(2.0, 60.0, 60.0), backlog=one(20_000, 100_000, 200_000)
         ),
         "punctuality": lambda progress: measure_punctuality(
             progress,

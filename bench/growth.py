@@ -95,7 +95,7 @@ async def _claim_time(connection: asyncpg.Connection) -> float:
     """The median of a claim that finds nothing, in milliseconds."""
     worker = uuid4()
     arguments = ("bench", 1, ["default"], ["default"], ["nothing"], 1, timedelta(seconds=60))
-    lanes = [row[0] for row in await connection.fetch(load("register_worker"), worker, *arguments)]
+    lanes = [row["lane"] for row in await connection.fetch(load("register_worker"), worker, *arguments)]
     begin = [float("-inf")] * len(lanes)
     times = []
     for _ in range(LOOKS):
