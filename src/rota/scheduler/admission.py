@@ -22,7 +22,7 @@ from rota.store.notifying import Notifier
 from rota.store.schedules import Schedules
 from rota.telemetry import get_logger
 
-RUNS_PER_SHARD = 50
+RUNS_PER_SHARD = 12
 LOOK_SECONDS = 0.5
 # What comes late, from behind where we are in the departures, is found by a round that is made in any case.
 ROUND_SECONDS = 2.0

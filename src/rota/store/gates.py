@@ -41,11 +41,11 @@ from rota.store.runs import LOOK_AGAIN_SECONDS
 from rota.store.shards import columns
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
-NOTES_PER_ROUND = 300
-NEW_PER_ROUND = 300
+NOTES_PER_ROUND = 500
+NEW_PER_ROUND = 600
 WAKING_PER_ROUND = 50
 MOST_AT_A_GATE = 20
-MOST_GATES = 1500
+MOST_GATES = 2000
 LOOKS = 20
 _ONE_KEY = (0,)
 # Gates that are looked at again where more wait than were looked at.
