@@ -11,7 +11,7 @@ import pytest
 from rota.domain.cron import Cron
 from rota.domain.job import MisfireRule, Timetable
 from rota.scheduler.firing import HORIZON, MOST_RECORDED, plan_firing
-from rota.store.schedules import DueJob
+from rota.store.schedules import ScheduledJob
 
 NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)
 def due(expression, down_for):
     first = Cron(expression).next_after(NOW - down_for)
     timetable = Timetable("cron", expression, None, "UTC", NOW - timedelta(days=400))
-    return DueJob("default", uuid4(), 1, timetable, first, first - timedelta(seconds=1), NOW)
+    return ScheduledJob("default", uuid4(), 1, timetable, first, first - timedelta(seconds=1), NOW)
 
 
 @pytest.mark.parametrize(

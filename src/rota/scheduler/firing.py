@@ -23,7 +23,7 @@ from rota.domain.schedule import Schedule, fire_times, jitter_of
 from rota.scheduler.leases import LeaseKeeper
 from rota.scheduler.sharded import ShardService
 from rota.store.notifying import Notifier
-from rota.store.schedules import DueJob, Firing, Planned, Schedules
+from rota.store.schedules import Firing, Planned, ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
@@ -64,7 +64,7 @@ class Firer(ShardService):
         return len(firings)
 
 
-def _plan(job: DueJob) -> Firing | None:
+def _plan(job: ScheduledJob) -> Firing | None:
     try:
         return plan_firing(job)
     except Exception as error:  # noqa: BLE001 - one schedule that can't be planned must not stop the others
@@ -72,7 +72,7 @@ def _plan(job: DueJob) -> Firing | None:
         return None
 
 
-def plan_firing(job: DueJob) -> Firing:
+def plan_firing(job: ScheduledJob) -> Firing:
     """Which runs to make of a due job, and where its mark goes."""
     now = job.database_time
     schedule = job.timetable.schedule(job.id)
@@ -128,7 +128,7 @@ def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
     return f"missed: more than {rule.cap} times were missed"
 
 
-def _planned(job: DueJob, moment: datetime, skipped: str | None = None) -> Planned:
+def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) -> Planned:
     return Planned(fire_id(job.id, moment), moment, start_of(job.id, moment, job.timetable.jitter_seconds), skipped)
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from rota.domain.zones import refresh_zones, zone_data_version
 from rota.scheduler.service import Service
-from rota.store.schedules import Schedules, ZonedJob
+from rota.store.schedules import ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 JOBS_PER_STEP = 200
@@ -56,7 +56,7 @@ class Rezoner(Service):
         return moved
 
 
-def _moves(jobs: list[ZonedJob]) -> Iterator[tuple[ZonedJob, datetime]]:
+def _moves(jobs: list[ScheduledJob]) -> Iterator[tuple[ScheduledJob, datetime]]:
     """Jobs whose next fire time is another now; one that is due already is left to firing."""
     for job in jobs:
         begin = max(job.fired_through, job.database_time)

@@ -37,7 +37,7 @@ from rota.domain.policies import Policies, decode_policies
 from rota.store.batches import with_days
 from rota.store.database import Database, Statements
 from rota.store.positions import Positions
-from rota.store.runs import LOOK_AGAIN_SECONDS
+from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
 from rota.store.shards import columns
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
@@ -46,7 +46,6 @@ NEW_PER_ROUND = 600
 WAKING_PER_ROUND = 50
 MOST_AT_A_GATE = 20
 MOST_GATES = 2000
-LOOKS = 20
 _ONE_KEY = (0,)
 # Gates that are looked at again where more wait than were looked at.
 _CALLED_AGAIN = ("limit", "rate", "breaker")

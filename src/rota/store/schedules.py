@@ -22,8 +22,8 @@ from rota.telemetry import get_logger
 _log = get_logger("schedules")
 
 
-class DueJob(msgspec.Struct, frozen=True):
-    """A recurring job with a fire time inside the horizon, as it was read."""
+class ScheduledJob(msgspec.Struct, frozen=True):
+    """A recurring job that is scheduled, as it was read."""
 
     namespace: str
     id: UUID
@@ -46,7 +46,7 @@ class Planned(msgspec.Struct, frozen=True):
 class Firing(msgspec.Struct, frozen=True):
     """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
 
-    job: DueJob
+    job: ScheduledJob
     runs: list[Planned]
     mark: datetime
     next_fire_at: datetime | None
@@ -58,18 +58,6 @@ class Promoted(msgspec.Struct, frozen=True):
     runs: int
     pools: set[str]
     gated: bool
-
-
-class ZonedJob(msgspec.Struct, frozen=True):
-    """A schedule in local time, as it was read."""
-
-    namespace: str
-    id: UUID
-    version: int
-    timetable: Timetable
-    next_fire_at: datetime
-    fired_through: datetime
-    database_time: datetime
 
 
 class MissedRun(msgspec.Struct, frozen=True):
@@ -108,25 +96,14 @@ class Schedules:
         self._fired = Positions()
         self._promoted = Positions()
 
-    async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[DueJob]:
+    async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[ScheduledJob]:
         """Jobs to fire."""
         with self._fired.look(owned) as look:
             rows = await self._database.fetch(
                 "due_jobs", self._scheduler_id, *columns(owned), horizon, limit, look.begin_at
             )
             look.took((row["shard"], row["reached"]) for row in rows)
-        return [
-            DueJob(
-                row["namespace"],
-                row["id"],
-                row["version"],
-                timetable_of(row),
-                row["next_fire_at"],
-                row["fired_through"],
-                row["database_time"],
-            )
-            for row in rows
-        ]
+        return [_scheduled_job(row) for row in rows]
 
     async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> list[datetime]:
         """Makes the runs of what has not changed since it was read; returns when they are due."""
@@ -272,23 +249,12 @@ class Schedules:
         """All stored times are computed with this zone data."""
         await self._database.fetch("note_zone_data", version)
 
-    async def zoned_jobs(self, after: ZonedJob | None, limit: int) -> list[ZonedJob]:
+    async def zoned_jobs(self, after: ScheduledJob | None, limit: int) -> list[ScheduledJob]:
         """Schedules in local time, some after the other."""
         begin = (after.namespace, after.id) if after else ("", UUID(int=0))
-        return [
-            ZonedJob(
-                row["namespace"],
-                row["id"],
-                row["version"],
-                timetable_of(row),
-                row["next_fire_at"],
-                row["fired_through"],
-                row["database_time"],
-            )
-            for row in await self._database.fetch("zoned_jobs", *begin, limit)
-        ]
+        return [_scheduled_job(row) for row in await self._database.fetch("zoned_jobs", *begin, limit)]
 
-    async def move_next_fires(self, moves: Sequence[tuple[ZonedJob, datetime]]) -> int:
+    async def move_next_fires(self, moves: Sequence[tuple[ScheduledJob, datetime]]) -> int:
         """Writes other next fire times, for jobs that are still as they were read; returns how many."""
         rows = await self._database.fetch(
             "move_next_fires",
@@ -324,6 +290,18 @@ class Schedules:
             )
         except DataRejectedError as again:
             _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
+
+
+def _scheduled_job(row: Any) -> ScheduledJob:
+    return ScheduledJob(
+        row["namespace"],
+        row["id"],
+        row["version"],
+        timetable_of(row),
+        row["next_fire_at"],
+        row["fired_through"],
+        row["database_time"],
+    )
 
 
 def _promoted(rows: Sequence[Any]) -> Promoted:

@@ -15,11 +15,10 @@ from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission
 from rota.errors import DataRejectedError
 from rota.store.batches import or_nothing, with_days, write_each
 from rota.store.database import Database, Statements
+from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
 LOOKAHEAD = timedelta(seconds=1)
-LOOKS = 100
-LOOK_AGAIN_SECONDS = 0.005
 
 
 class KnownKey(msgspec.Struct, frozen=True):
