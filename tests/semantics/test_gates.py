@@ -22,6 +22,12 @@ async def test_a_plain_run_meets_no_gate(gates, sql):
     assert await sql.fetchval("SELECT count(*) FROM rota.departures") == 0
 
 
+async def test_the_answer_to_a_submission_says_where_the_run_is(gates):
+    for fields, status in (({}, "queued"), ({"orderingKey": "a"}, "blocked")):
+        answer = (await gates.engine.api.post("/v1/jobs", json=job(**fields))).json()
+        assert answer["status"] == status == (await gates.engine.run(answer["runId"]))["status"]
+
+
 # Order
 
 

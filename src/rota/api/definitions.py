@@ -203,7 +203,8 @@ class Preparer:
             _unique(wanted) if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NO_TIMES else None
         )
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
-        status = "queued" if planned is now else "scheduled"
+        waits_as = "queued" if definition.policies is None else "blocked"
+        status = waits_as if planned is now else "scheduled"
         shown_job, shown_run = show_one_shot(run_id)
         return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
 
