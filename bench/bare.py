@@ -28,7 +28,7 @@ class _Yes:
 def build_bare_app(token: str) -> Any:
     """The API with everything but its database."""
     services = Services(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
-    services.committer = _Yes()  # type: ignore[assignment]
+    services.intake._committer = _Yes()  # type: ignore[assignment]  # noqa: SLF001 - no public door leads there
     return build_app(services, Authenticator(token), "bench")
 
 

@@ -293,7 +293,7 @@ async def test_replace_finds_a_job_that_moves_at_that_moment(engine, sql):
 
 async def test_a_time_that_is_now_is_no_way_around_a_cap(engine):
     await engine.api.put("/v1/pools/default", json={"mostWaiting": 1})
-    await engine.api.services.pressure.look()
+    await engine.api.services.intake.pressure.look()
     await engine.submit()
     soon = engine.api.services.now.isoformat()
     answer = await engine.api.post("/v1/jobs", json=job(scheduleType="future", scheduleTime=soon))
@@ -303,12 +303,12 @@ async def test_a_time_that_is_now_is_no_way_around_a_cap(engine):
 async def test_every_owner_is_counted_however_much_others_have_waiting(engine, sql):
     services = engine.api.services
     await engine.api.post("/v1/jobs/batch", json=[job() for _ in range(40)])
-    services.pressure._most_per_owner = 2
+    services.intake.pressure._most_per_owner = 2
     await sql.execute(
         "UPDATE rota.live_runs SET owner = 'busy' WHERE ctid IN (SELECT ctid FROM rota.live_runs LIMIT 35)"
     )
-    await services.pressure.look()
-    assert max(services.pressure._of_owner.values()) == 35
+    await services.intake.pressure.look()
+    assert max(services.intake.pressure._of_owner.values()) == 35
     assert (await engine.api.post("/v1/jobs", json=job())).status_code == 429
 
 

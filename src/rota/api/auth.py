@@ -10,9 +10,9 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from rota.api.definitions import Caller
 from rota.api.problems import HttpError
 from rota.errors import SetupError
+from rota.intake.definitions import Caller
 from rota.settings import DEFAULT_NAMESPACE
 
 ADMIN = "admin"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET, UnsetType
-
-from rota.api.schemas import BreakerState
+from rota.contract.jobs import BreakerState
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
 from rota.store.waiting import Waiting
@@ -37,11 +35,11 @@ class Explainer:
             case _:
                 return None
 
-    async def breaker_state(self, row: Any) -> BreakerState | UnsetType:
+    async def breaker_state(self, row: Any) -> BreakerState | None:
         """How the breaker of a job or run stands, if it has one."""
         key = decode_policies(row["policies"]).breaker
         if key is None:
-            return UNSET
+            return None
         gate = await self._waiting.gate(row["namespace"], "breaker", key)
         if gate is None:
             return BreakerState(state="closed", failures=0, open_until=None)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rota.api.operations import Operation
-from rota.api.schemas import Problem
+from rota.contract.problems import Problem
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")

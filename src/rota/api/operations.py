@@ -14,9 +14,9 @@ from starlette.routing import Route
 
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
-from rota.api.definitions import Caller
 from rota.api.problems import HttpError, bad_json, response_of
 from rota.errors import BadInputError, RotaError
+from rota.intake.definitions import Caller
 from rota.telemetry import get_logger
 
 BODY_LIMIT_BYTES = 1024 * 1024

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.schemas import JobStatusName, Name, RunStatusName
+from rota.contract.fields import JobStatusName, Name, RunStatusName
 from rota.domain.ids import floor_id
 from rota.errors import BadInputError
 from rota.store.runs import FIRST_ID, LAST_ID, RunFilter

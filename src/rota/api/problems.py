@@ -9,16 +9,9 @@ from typing import get_args
 import msgspec
 from starlette.responses import Response
 
-from rota.api.schemas import (
-    FieldProblem,
-    MisfirePolicy,
-    OnDuplicate,
-    OnFailure,
-    PriorityName,
-    Problem,
-    RunStatusName,
-)
 from rota.blobs import BlobError
+from rota.contract.fields import MisfirePolicy, OnDuplicate, OnFailure, PriorityName, RunStatusName
+from rota.contract.problems import FieldProblem, Problem
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
 from rota.domain.retry import Strategy

@@ -1,4 +1,4 @@
-"""What the routes work with: the store's doors, the clock, and the group committer."""
+"""What the routes work with: the store's doors, the clock, and the way in."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ import time
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
 
 from rota.api.budget import BodyBudget
-from rota.api.definitions import Preparer
 from rota.api.explaining import Explainer
-from rota.api.pressure import Pressure
-from rota.api.submitting import GroupCommitter
 from rota.api.tailing import LogTail
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
-from rota.domain.ids import day_of, show_job
-from rota.domain.job import STORED_BYTES, Submission
 from rota.errors import DatabaseUnavailableError
+from rota.intake.intake import Intake
 from rota.store.database import Database
 from rota.store.jobs import Jobs
 from rota.store.listening import GATE, READY, SCHEDULE, WORKER
@@ -31,7 +26,6 @@ from rota.store.notifying import Notifier
 from rota.store.pools import Pools
 from rota.store.runs import Runs
 from rota.store.shards import Shards
-from rota.store.submissions import Submissions
 from rota.store.waiting import Waiting
 from rota.store.workers import Workers
 
@@ -57,12 +51,15 @@ class Services:
         self.tail = LogTail(self.logs)
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
-        self.submissions = Submissions(database)
-        self.pressure = Pressure(Pools(database), now=self.clock.now_datetime, most_per_owner=most_waiting_per_owner)
-        self.committer = GroupCommitter(
-            submissions=self.submissions, notifier=notifier, now=self.clock.now_datetime, pressure=self.pressure
+        self.intake = Intake(
+            database=database,
+            notifier=notifier,
+            shards=shards,
+            payload_limit_bytes=payload_limit_bytes,
+            blobs=blobs,
+            now=lambda: self.now,
+            most_waiting_per_owner=most_waiting_per_owner,
         )
-        self.preparer = Preparer(shards=shards, payload_limit_bytes=payload_limit_bytes, now=self.clock.now_datetime)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
         self.workers = Workers(database)
@@ -97,37 +94,19 @@ class Services:
         """Hints that a schedule changed."""
         self._notifier.hint(SCHEDULE)
 
-    async def offload(self, item: Submission) -> Submission:
-        """A submission whose payload is too large for the database leaves it in object storage, before its commit."""
-        key = await self.offload_payload(item.definition.payload or "", item.id)
-        if key is None:
-            return item
-        definition = msgspec.structs.replace(item.definition, payload=None, blob=key)
-        return msgspec.structs.replace(item, definition=definition)
-
-    async def offload_payload(self, payload: str, job_id: UUID) -> str | None:
-        """Puts a payload into object storage if it is too large for the database; where it is."""
-        body = payload.encode()
-        if len(body) <= STORED_BYTES:
-            return None
-        key = f"payloads/{day_of(job_id)}/{show_job(job_id)}-{uuid4().hex[:8]}.json"
-        await self.blobs.put(key, body)
-        return key
-
     async def fetch_stored(self, key: str) -> tuple[Any, Any]:
         """A payload or result from object storage; or why it can't be had, in words."""
         try:
-            return msgspec.Raw(await self.blobs.get(key)), UNSET
+            return msgspec.Raw(await self.blobs.get(key)), None
         except BlobError as error:
-            return UNSET, str(error)
+            return None, str(error)
 
     async def run(self) -> None:
         """Commits submissions and follows the database's clock until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.committer.run(), name="committer")
+            group.create_task(self.intake.run(), name="intake")
             group.create_task(self._follow_clock(), name="clock")
             group.create_task(self.tail.run(), name="tail")
-            group.create_task(self.pressure.run(), name="pressure")
 
     async def set_clock(self) -> None:
         """One measurement of the database's clock."""
@@ -141,9 +120,3 @@ class Services:
             with suppress(DatabaseUnavailableError):
                 await self.set_clock()
             await asyncio.sleep(CLOCK_SECONDS)
-
-
-def is_too_large(item: Submission) -> bool:
-    """Whether its payload may be too large for the database; a character has at most four bytes."""
-    payload = item.definition.payload
-    return payload is not None and len(payload) > STORED_BYTES // 4

@@ -7,25 +7,15 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
 
-from rota.api.policies import show_policies
-from rota.api.schemas import (
-    AttemptOut,
-    DeadLetterOut,
-    JobOut,
-    JobStatusOut,
-    Misfire,
-    Retry,
-    RunOut,
-    ShardOut,
-    TimelineEntry,
-    WorkerOut,
-)
+from rota.contract.fleet import ShardOut, WorkerOut
+from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry
+from rota.contract.runs import AttemptOut, DeadLetterOut, RunOut, TimelineEntry
 from rota.domain.describing import describe
 from rota.domain.ids import show_job, show_run
 from rota.domain.job import Options, Priority, Timetable, decode_options
 from rota.domain.schedule import fire_times
+from rota.intake.policies import show_policies
 from rota.store.schedules import timetable_of
 
 NEXT_FIRE_TIMES = 5
@@ -142,6 +132,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
     if row["snoozes"]:
         out.snoozes = row["snoozes"]
     if whole:
+        out.headers = options.headers
         out.payload = _payload(row)
         out.result = _raw(row["result"])
         out.checkpoint = _raw(row["checkpoint"])
@@ -163,7 +154,7 @@ def show_timeline(row: Any, attempts: list[Any]) -> list[TimelineEntry]:
         events.append((row["finished_at"], row["status"], row["reason"]))
     known = [event for event in events if event[0] is not None]
     return [
-        TimelineEntry(time=moment, event=name, detail=UNSET if detail is None else detail)
+        TimelineEntry(time=moment, event=name, detail=detail)
         for moment, name, detail in sorted(known, key=lambda event: event[0])
     ]
 
@@ -253,6 +244,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         version=1,
         created_time=row["created_at"],
     )
+    out.headers = options.headers
     show_policies(out, row["policies"])
     if whole:
         out.payload = _payload(row)
@@ -289,7 +281,7 @@ def _payload(row: Any) -> Any:
 
 
 def _raw(text: str | None) -> Any:
-    return UNSET if text is None else msgspec.Raw(text.encode())
+    return None if text is None else msgspec.Raw(text.encode())
 
 
 def _text(value: Any) -> str | None:

@@ -63,6 +63,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     retry: RetryPolicy = _DEFAULT_RETRY
     timeout_seconds: float | None = None
     expires_seconds: float | None = None
+    headers: dict[str, str] | None = None  # what middleware hands on from whoever submits to whoever runs
 
 
 _options_decoder = msgspec.json.Decoder(Options)

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
-from rota.api.schemas import CountOut, DeadLetterList, DeadLetterSelection
 from rota.api.services import Services
 from rota.api.views import show_dead_letter
+from rota.contract.runs import CountOut, DeadLetterList, DeadLetterSelection
 from rota.domain.ids import parse_job, parse_run
 from rota.errors import BadInputError
 from rota.store.runs import DeadLetterFilter

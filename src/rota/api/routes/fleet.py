@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rota.api.operations import Call, Operation
-from rota.api.schemas import Health, ShardList, WorkerList
 from rota.api.services import Services
 from rota.api.views import show_shard, show_worker
+from rota.contract.fleet import Health, ShardList, WorkerList
 
 
 async def list_workers(services: Services, call: Call) -> WorkerList:  # noqa: ARG001 - the shape of a handler

@@ -9,7 +9,6 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.api.definitions import definition_of
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -21,17 +20,10 @@ from rota.api.paging import (
     read_limit,
 )
 from rota.api.routes.submissions import JOB_LIMIT_BYTES
-from rota.api.schemas import (
-    JobCancelled,
-    JobList,
-    JobOut,
-    JobPatch,
-    JobStatusOut,
-    RunList,
-    RunStarted,
-)
 from rota.api.services import Services
 from rota.api.views import show_one_shot, show_recurring, show_run_row, show_status
+from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
+from rota.contract.runs import RunList
 from rota.domain.ids import new_id, parse_job, show_job, show_run
 from rota.domain.job import Definition
 from rota.errors import (
@@ -40,6 +32,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
+from rota.intake.definitions import definition_of
 from rota.store.jobs import JobChange
 from rota.store.schedules import timetable_of
 
@@ -204,7 +197,7 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
         before = definition_of({**row, "large_payload": large_payload, "payload_blob": blob})
         after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob, row["id"])
         old = timetable_of(row)
-        new = services.preparer.patched_timetable(old, patch, row["id"])
+        new = services.intake.preparer.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
     changed = await services.jobs.change(job["namespace"], job["id"], decide, expected)
@@ -222,7 +215,7 @@ async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: 
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
         definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
-        run_at = services.preparer.patched_time(patch)
+        run_at = services.intake.preparer.patched_time(patch)
         try:
             pool = await services.jobs.change_one_shot(
                 call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
@@ -244,7 +237,7 @@ def _patched(
     job_id: UUID | None = None,
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if it is stored apart (a new one for a new payload)."""
-    after = services.preparer.patched(before, patch, job_id)
+    after = services.intake.preparer.patched(before, patch, job_id)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
     if new_blob:
@@ -254,8 +247,8 @@ def _patched(
 
 async def _offload_patch(services: Services, patch: JobPatch, job_id: UUID) -> str | None:
     """Puts a new payload that is too large for the database into object storage; where it is."""
-    payload = services.preparer.payload(patch.payload)
-    return await services.offload_payload(payload, job_id) if payload else None
+    payload = services.intake.preparer.payload(patch.payload)
+    return await services.intake.offload_payload(payload, job_id) if payload else None
 
 
 def _read_if_match(call: Call) -> int | None:

@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 
 from rota.api.operations import Call, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
-from rota.api.schemas import LogLine, LogList, LogUrl
 from rota.api.services import Services
 from rota.api.tailing import Chunk
+from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.logs import Place

@@ -6,8 +6,9 @@ import msgspec
 
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, read_limit
-from rota.api.schemas import EventList, EventOut, PoolIn, PoolList, PoolName, PoolOut
 from rota.api.services import Services
+from rota.contract.fields import PoolName
+from rota.contract.fleet import EventList, EventOut, PoolIn, PoolList, PoolOut
 from rota.errors import BadInputError, NotFoundError
 
 LATEST = (1 << 63) - 1
@@ -23,7 +24,7 @@ async def change_pool(services: Services, call: Call) -> PoolOut:
     namespace, pool = call.caller.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
     await services.pools.limit(namespace, pool, wanted.most_waiting)
-    services.pressure.forget()
+    services.intake.pressure.forget()
     return await _pool_of(services, namespace, pool)
 
 

@@ -13,9 +13,10 @@ from rota.api.paging import (
     read_limit,
     run_filter,
 )
-from rota.api.schemas import CountOut, RunCancelled, RunList, RunOut, RunSelection, RunStarted
 from rota.api.services import Services
 from rota.api.views import show_attempt_row, show_run_row, show_timeline
+from rota.contract.jobs import RunStarted
+from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import floor_id, parse_run, show_job, show_run
 from rota.errors import BadInputError, ConflictError
 from rota.store.runs import FIRST_ID, LAST_ID, RunFilter

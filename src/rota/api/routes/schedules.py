@@ -7,18 +7,13 @@ a search for the next time ends after 50 years, and at most 100 times are given.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-import msgspec
-from msgspec import Meta
 
 from rota.api.operations import Call, Operation, decode
-from rota.api.schemas import JobId, Moment
 from rota.api.services import Services
+from rota.contract.schedules import SchedulePreview, SchedulePreviewIn
 from rota.domain.describing import describe
 from rota.domain.ids import parse_job
 from rota.domain.schedule import (
-    ClockChange,
     Schedule,
     fire_times,
     load_zone,
@@ -28,30 +23,8 @@ from rota.domain.schedule import (
 )
 from rota.errors import BadInputError
 
-MOST_FIRE_TIMES = 100
 _YEARS = range(1900, 9000)
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
-
-
-class SchedulePreviewIn(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """A schedule to look at: a cron expression or an interval. `jobId` decides what `H` stands for."""
-
-    cron_expression: str | None = None
-    every_seconds: float | None = None
-    timezone: str = "UTC"
-    dst: ClockChange = "shift"
-    start_time: Moment | None = None
-    end_time: Moment | None = None
-    job_id: JobId | None = None
-    after: Moment | None = None
-    count: Annotated[int, Meta(ge=1, le=MOST_FIRE_TIMES)] = 10
-
-
-class SchedulePreview(msgspec.Struct, rename="camel", kw_only=True):
-    """When the schedule fires next, and what it means in words."""
-
-    fire_times: list[datetime]
-    description: str
 
 
 async def preview(services: Services, call: Call) -> SchedulePreview:

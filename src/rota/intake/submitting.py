@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.api.pressure import Pressure
 from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
 from rota.domain.policies import decode_policies
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
+from rota.intake.pressure import Pressure
 from rota.store.listening import GATE, READY, SCHEDULE
 from rota.store.notifying import Notifier
 from rota.store.submissions import LOOKAHEAD, Duplicate, KnownKey, Submissions

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.api.schemas import BreakerIn, JobIn, JobOut, JobPatch, RateLimit
+from rota.contract.jobs import Breaker, JobIn, JobOut, JobPatch, RateLimit
 from rota.domain.policies import Policies, decode_policies, encode_policies, key_of
 from rota.errors import BadInputError
 
@@ -24,7 +24,7 @@ class PolicyFields(msgspec.Struct, frozen=True):
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     rate_limit: RateLimit | None = None
-    breaker: BreakerIn | None = None
+    breaker: Breaker | None = None
     overlap: str | None = None
 
 
@@ -101,7 +101,7 @@ def _fields_of(policies: Policies) -> PolicyFields:
         burst = None if policies.burst == policies.count else policies.burst
         rate = RateLimit(limit=policies.count, per_seconds=policies.per, burst=burst, key=_given(policies.rate))
     if policies.breaker is not None:
-        breaker = BreakerIn(failures=policies.failures, cooldown_seconds=policies.cooldown)
+        breaker = Breaker(failures=policies.failures, cooldown_seconds=policies.cooldown)
     return PolicyFields(
         ordering_key=policies.order,
         ordering_on_failure=("release" if policies.let_go else "hold") if policies.order is not None else None,

@@ -11,9 +11,9 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.api.policies import patched_policies, policies_of
-from rota.api.schemas import JobIn, JobPatch, Misfire, MisfirePolicy, Retry, Submitted
 from rota.app import RESERVED_TASKS
+from rota.contract.fields import MisfirePolicy
+from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
 from rota.domain.http import parse_http_call
 from rota.domain.ids import new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
@@ -35,6 +35,7 @@ from rota.domain.job import (
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule import load_zone, parse_cron, parse_every
 from rota.errors import BadInputError
+from rota.intake.policies import patched_policies, policies_of
 
 SCRIPT = "script"
 HTTP = "http"
@@ -49,6 +50,7 @@ _FIELDS_OF = {
 _TIMING = ("schedule_time", "cron_expression", "every_seconds")
 _NO_TIMES = (None, None, None)
 _NO_CALENDAR = (None, None, None, None, None, None)
+_NO_OPTIONS = (None, None, None, None)
 _RECURRING = ("cron", "interval")
 # Fields of the calendar that are stored as they come, with their columns.
 _CALENDAR = {
@@ -133,9 +135,9 @@ class Preparer:
             options = msgspec.structs.replace(options, max_retries=patch.max_retries)
         if patch.retry is not UNSET:
             options = msgspec.structs.replace(options, retry=_policy(patch.retry))
-        for name in ("timeout_seconds", "expires_seconds"):
-            if (seconds := getattr(patch, name)) is not UNSET:
-                options = msgspec.structs.replace(options, **{name: seconds})
+        for name in ("timeout_seconds", "expires_seconds", "headers"):
+            if (value := getattr(patch, name)) is not UNSET:
+                options = msgspec.structs.replace(options, **{name: value or None})
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
         # A payload in object storage that stays as it is was looked at when it came.
         unseen = before.blob is not None and patch.payload is UNSET
@@ -276,11 +278,17 @@ def definition_of(row: Any) -> Definition:
 
 def _options(wanted: JobIn) -> str:
     """As they are stored; most jobs have the defaults."""
-    plain = wanted.retry is None and wanted.timeout_seconds is None and wanted.expires_seconds is None
-    if plain and wanted.max_retries == _DEFAULT.max_retries:
+    given = (wanted.retry, wanted.timeout_seconds, wanted.expires_seconds, wanted.headers)
+    if given == _NO_OPTIONS and wanted.max_retries == _DEFAULT.max_retries:
         return _DEFAULT_TEXT
     return encode_options(
-        Options(wanted.max_retries, _policy(wanted.retry), wanted.timeout_seconds, wanted.expires_seconds)
+        Options(
+            wanted.max_retries,
+            _policy(wanted.retry),
+            wanted.timeout_seconds,
+            wanted.expires_seconds,
+            wanted.headers or None,
+        )
     )
 
 

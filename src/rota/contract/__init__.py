@@ -1,0 +1,1 @@
+"""The REST contract as types, shared by the server and its clients: camelCase on the wire, unknown fields refused."""

@@ -1,0 +1,64 @@
+"""Types of fields that several objects have."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+PriorityName = Literal["critical", "high", "normal", "low"]
+RunStatusName = Literal[
+    "scheduled", "blocked", "queued", "running", "retrying", "success", "failed", "cancelled", "skipped"
+]
+JobStatusName = Literal[
+    "scheduled",
+    "blocked",
+    "queued",
+    "running",
+    "retrying",
+    "success",
+    "failed",
+    "cancelled",
+    "skipped",
+    "paused",
+    "completed",
+]
+
+# A plain $ would also match before a last line break.
+_PLAIN = r"^[^\x00-\x1f\x7f]*(?!\n)$"
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(?!\n)$"
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
+TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
+PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
+Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+(?!\n)$")]
+Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
+Moment = Annotated[datetime, Meta(tz=True)]
+Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
+Seconds = Annotated[float, Meta(gt=0, le=366 * 86400.0)]
+Headers = Annotated[
+    dict[
+        Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)],
+        Annotated[str, Meta(max_length=2000, pattern=_PLAIN)],
+    ],
+    Meta(max_length=50),
+]
+JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-f]{32}(?!\n)$")]
+RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
+Jitter = Annotated[float, Meta(ge=0, le=86400.0)]
+Limit = Annotated[int, Meta(ge=1, le=1_000_000)]
+Dst = Literal["shift", "skip", "strict"]
+MisfirePolicy = Literal["skip", "latest", "all"]
+OnFailure = Literal["hold", "release"]
+OnDuplicate = Literal["reject", "replace", "keep"]
+
+
+class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What is taken: unknown fields are refused."""
+
+
+class Out(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What is given: a field that has nothing to say is left out."""

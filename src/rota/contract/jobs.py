@@ -1,0 +1,260 @@
+"""Jobs: what is submitted, changed and shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from rota.contract.fields import (
+    Dst,
+    Headers,
+    In,
+    Jitter,
+    JobStatusName,
+    Key,
+    Limit,
+    MisfirePolicy,
+    Moment,
+    Name,
+    OnDuplicate,
+    OnFailure,
+    Out,
+    Payload,
+    PoolName,
+    Positive,
+    PriorityName,
+    Retries,
+    Seconds,
+    Tag,
+    TaskName,
+)
+from rota.contract.problems import Problem
+from rota.domain.job import ScheduleType
+from rota.domain.policies import Overlap
+
+
+class Retry(In, kw_only=True):
+    """How long to wait between attempts."""
+
+    strategy: Literal["exponential", "linear", "fibonacci", "fixed"] = "exponential"
+    base_seconds: Positive = 5.0
+    max_seconds: Positive = 3600.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
+class RateLimit(In, kw_only=True):
+    """So many starts in so many seconds, with the same key; without one, of the same job (or task, for jobs that run
+    once). `burst` may start at once after a pause; it is `limit` if not given."""
+
+    limit: Annotated[int, Meta(ge=1, le=1_000_000)]
+    per_seconds: Annotated[float, Meta(ge=0.001, le=366 * 86400.0)] = 1.0
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    key: Key | None = None
+
+
+class Breaker(In, kw_only=True):
+    """After so many failed attempts in a row nothing starts for a while; then one run tries."""
+
+    failures: Annotated[int, Meta(ge=1, le=10_000)] = 5
+    cooldown_seconds: Annotated[float, Meta(ge=0.1, le=366 * 86400.0)] = 60.0
+
+
+class Misfire(In, kw_only=True):
+    """What becomes of times that were missed while everything was down: none, the latest, or all of those that are not
+    older than the window, the latest `cap` of them."""
+
+    policy: MisfirePolicy = "latest"
+    window_seconds: Annotated[float, Meta(ge=0, le=366 * 86400.0)] = 3600.0
+    cap: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class JobIn(In, kw_only=True):
+    """A job to submit."""
+
+    name: Name
+    schedule_type: ScheduleType
+    schedule_time: Moment | None = None
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str | None = None
+    task: TaskName | None = None
+    payload: Payload | UnsetType = UNSET
+    max_retries: Retries = 3
+    retry: Retry | None = None
+    timeout_seconds: Seconds | None = None
+    expires_seconds: Seconds | None = None
+    priority: PriorityName = "normal"
+    pool: PoolName = "default"
+    tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    jitter_seconds: Jitter | None = None
+    dst: Dst | None = None
+    misfire: MisfirePolicy | Misfire | None = None
+    overlap: Overlap | None = None
+    ordering_key: Key | None = None
+    ordering_on_failure: OnFailure | None = None
+    concurrency_key: Key | None = None
+    concurrency_limit: Limit | None = None
+    rate_limit: RateLimit | None = None
+    breaker: Breaker | None = None
+    unique_key: Key | None = None
+    unique_seconds: Seconds | None = None
+    on_duplicate: OnDuplicate | None = None
+    headers: Headers | None = None
+
+
+class BatchJobIn(JobIn, kw_only=True):
+    """A job in a batch, with an idempotency key of its own."""
+
+    idempotency_key: Key | None = None
+
+
+class JobPatch(In, kw_only=True):
+    """Fields of a job to change; what is not there stays as it is."""
+
+    name: Name | UnsetType = UNSET
+    schedule_time: Moment | UnsetType = UNSET
+    cron_expression: str | UnsetType = UNSET
+    every_seconds: float | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    task: TaskName | UnsetType = UNSET
+    payload: Payload | UnsetType = UNSET
+    max_retries: Retries | UnsetType = UNSET
+    retry: Retry | UnsetType = UNSET
+    timeout_seconds: Seconds | UnsetType | None = UNSET
+    expires_seconds: Seconds | UnsetType | None = UNSET
+    priority: PriorityName | UnsetType = UNSET
+    pool: PoolName | UnsetType = UNSET
+    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    start_time: Moment | UnsetType | None = UNSET
+    end_time: Moment | UnsetType | None = UNSET
+    jitter_seconds: Jitter | UnsetType | None = UNSET
+    dst: Dst | UnsetType | None = UNSET
+    misfire: MisfirePolicy | Misfire | UnsetType | None = UNSET
+    overlap: Overlap | UnsetType | None = UNSET
+    ordering_key: Key | UnsetType | None = UNSET
+    ordering_on_failure: OnFailure | UnsetType | None = UNSET
+    concurrency_key: Key | UnsetType | None = UNSET
+    concurrency_limit: Limit | UnsetType | None = UNSET
+    rate_limit: RateLimit | UnsetType | None = UNSET
+    breaker: Breaker | UnsetType | None = UNSET
+    headers: Headers | UnsetType | None = UNSET
+
+
+class Submitted(Out, kw_only=True):
+    """The answer to a submission. `duplicate`: nothing was made, another job has the same uniqueKey and is kept."""
+
+    job_id: str
+    status: str
+    run_id: str | None = None
+    duplicate: bool | None = None
+
+
+class BatchResult(Out, kw_only=True):
+    """One item of a batch: what it became, or why it was refused."""
+
+    job_id: str | None = None
+    status: str | None = None
+    run_id: str | None = None
+    duplicate: bool | None = None
+    error: Problem | None = None
+
+
+class BatchOut(Out, kw_only=True):
+    """Results in the order of the items."""
+
+    results: list[BatchResult]
+
+
+class BreakerState(Out, kw_only=True):
+    """How a job's circuit breaker stands."""
+
+    state: Literal["closed", "open", "half-open"]
+    failures: int
+    open_until: datetime | None
+
+
+class JobOut(Out, kw_only=True):
+    """A job: what, when, and how it stands."""
+
+    job_id: str
+    name: str
+    owner: str
+    status: JobStatusName
+    schedule_type: ScheduleType
+    schedule_time: datetime | None = None
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str | None = None
+    task: str
+    payload: Any = None
+    max_retries: int
+    retry: Retry
+    timeout_seconds: float | None
+    expires_seconds: float | None
+    priority: PriorityName
+    pool: str
+    tags: list[str]
+    version: int
+    created_time: datetime
+    updated_time: datetime | None = None
+    next_fire_times: list[datetime] | None = None
+    description: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    jitter_seconds: float | None = None
+    dst: Dst | None = None
+    misfire: Misfire | None = None
+    overlap: Overlap | None = None
+    ordering_key: str | None = None
+    ordering_on_failure: OnFailure | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    rate_limit: RateLimit | None = None
+    breaker: Breaker | None = None
+    breaker_state: BreakerState | None = None
+    headers: dict[str, str] | None = None
+    declared_by: str | None = None
+    note: str | None = None
+    run_id: str | None = None
+    storage_error: str | None = None
+
+
+class JobStatusOut(Out, kw_only=True):
+    """The latest run of a job, in short."""
+
+    job_id: str
+    run_id: str | None
+    status: JobStatusName
+    start_time: datetime | None
+    end_time: datetime | None
+    progress: str | None
+    executor_id: str | None
+    attempt: int | None
+    error: str | None
+
+
+class JobList(Out, kw_only=True):
+    """A page of jobs."""
+
+    items: list[JobOut]
+    next_cursor: str | None
+
+
+class JobCancelled(Out, kw_only=True):
+    """A job that was cancelled."""
+
+    job_id: str
+    status: str
+
+
+class RunStarted(Out, kw_only=True):
+    """A run that was made on request."""
+
+    job_id: str
+    run_id: str
+    status: str

@@ -1,0 +1,138 @@
+"""Runs, their attempts, and dead letters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from rota.contract.fields import In, JobId, Moment, Name, Out, PriorityName, RunId, RunStatusName
+
+
+class AttemptOut(Out, kw_only=True):
+    """An attempt that did not succeed."""
+
+    attempt: int
+    outcome: str
+    start_time: datetime | None
+    end_time: datetime
+    executor_id: str | None
+    error: str | None
+    traceback: str | None = None
+
+
+class TimelineEntry(Out, kw_only=True):
+    """Something that happened to a run."""
+
+    time: datetime
+    event: str
+    detail: str | None = None
+
+
+class RunOut(Out, kw_only=True):
+    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are given for a single run only."""
+
+    run_id: str
+    job_id: str
+    name: str
+    owner: str
+    status: RunStatusName
+    task: str
+    cause: str
+    pool: str
+    priority: PriorityName
+    tags: list[str]
+    payload: Any = None
+    nominal_time: datetime
+    scheduled_time: datetime
+    created_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    attempt: int
+    max_retries: int
+    timeout_seconds: float | None
+    expires_time: datetime | None = None
+    snoozes: int | None = None
+    progress: str | None
+    progress_message: str | None = None
+    executor_id: str | None
+    cancel_requested: bool
+    headers: dict[str, str] | None = None
+    retry_of: str | None = None
+    idempotency_key: str
+    error: str | None
+    reason: str | None = None
+    result: Any = None
+    checkpoint: Any = None
+    storage_error: str | None = None
+    traceback: str | None = None
+    attempts: list[AttemptOut] | None = None
+    timeline: list[TimelineEntry] | None = None
+    waiting_for: str | None = None
+
+
+class RunList(Out, kw_only=True):
+    """A page of runs."""
+
+    items: list[RunOut]
+    next_cursor: str | None
+
+
+class RunSelection(In, kw_only=True):
+    """Which runs: all given must match."""
+
+    status: RunStatusName | None = None
+    owner: Name | None = None
+    name: Name | None = None
+    tag: Name | None = None
+    task: Name | None = None
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+
+
+class RunCancelled(Out, kw_only=True):
+    """What became of a request to cancel: `cancelled`, or `running` until its worker has stopped it."""
+
+    run_id: str
+    status: str
+    cancel_requested: bool
+
+
+class CountOut(Out, kw_only=True):
+    """How many were touched."""
+
+    count: int
+
+
+class DeadLetterOut(Out, kw_only=True):
+    """A failed run that waits for somebody to decide."""
+
+    run_id: str
+    job_id: str
+    name: str
+    task: str
+    owner: str | None
+    attempts: int | None
+    error: str | None
+    traceback: str | None
+    nominal_time: datetime | None
+    buried_time: datetime
+    payload: Any = None
+
+
+class DeadLetterList(Out, kw_only=True):
+    """A page of dead letters."""
+
+    items: list[DeadLetterOut]
+    next_cursor: str | None
+
+
+class DeadLetterSelection(In, kw_only=True):
+    """Which dead letters: by ids, or all that match the filter. One of the two must be given."""
+
+    run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
+    task: Name | None = None
+    job_id: JobId | None = None
+    name: Name | None = None
+    all: bool = False

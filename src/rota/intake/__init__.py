@@ -1,0 +1,1 @@
+"""From what is asked for to what is committed: the way in, whoever asks."""
