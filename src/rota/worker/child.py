@@ -50,6 +50,8 @@ class Child:
         self._connection = connection
         self._wanted: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._sending = threading.Lock()
+        self._buffering = threading.Lock()
+        self._unended: dict[str, bytes] = {}
         self._context: Context | None = None
         self._task: asyncio.Task[Any] | None = None
         self._runner = asyncio.Runner()
@@ -66,6 +68,7 @@ class Child:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()
+            self._pass_on_rest()
             self.send(done)
 
     def send(self, message: FromChild) -> None:
@@ -100,9 +103,24 @@ class Child:
             self.send(Output(stream, piece.encode("utf-8", "replace"), whole=True))
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Output as it came."""
+        """Output as it came; the end of a line is waited for, else what comes out below Python could fall into it."""
+        with self._buffering:
+            whole, end, rest = (self._unended.pop(stream, b"") + data).rpartition(b"\n")
+            if len(rest) > PIECE_CHARACTERS:
+                whole, end, rest = whole + end + rest, b"", b""
+            if rest:
+                self._unended[stream] = rest
+            self._pass_on(stream, whole + end)
+
+    def _pass_on(self, stream: str, data: bytes) -> None:
         for first in range(0, len(data), PIECE_CHARACTERS):
             self.send(Output(stream, data[first : first + PIECE_CHARACTERS], whole=False))
+
+    def _pass_on_rest(self) -> None:
+        with self._buffering:
+            for stream, rest in self._unended.items():
+                self._pass_on(stream, rest)
+            self._unended.clear()
 
     def close(self) -> None:
         """The worker closes the log."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
+from rota.worker.arguments import Arguments, ArgumentsError
 from rota.worker.context import Context, Final
 
 Box = list[tuple[Any, BaseException | None]]
@@ -85,36 +85,14 @@ class Call:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
-        self._context_name = _context_parameter(function)
-        self._signature = inspect.signature(function)
-        named = [
-            parameter
-            for parameter in self._signature.parameters.values()
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        ]
-        self._known = frozenset(parameter.name for parameter in named)
-        self._required = frozenset(parameter.name for parameter in named if parameter.default is parameter.empty)
+        self._arguments = Arguments(function)
 
     def arguments(self, payload: Any, context: Context) -> dict[str, Any]:
         """The keyword arguments for one call; raises Final when the payload does not fit."""
-        arguments = dict(payload or {})
-        if self._context_name:
-            arguments[self._context_name] = context
-        # Binding is slow; it is left for what does not fit at first sight, and finds the words for what is wrong.
-        if not self._required <= arguments.keys() <= self._known:
-            try:
-                self._signature.bind(**arguments)
-            except TypeError as error:
-                raise Final(f"the payload does not fit the task's parameters: {error}") from None
+        try:
+            arguments = self._arguments.decode(payload)
+        except ArgumentsError as error:
+            raise Final(f"the payload does not fit the task's parameters: {error}") from None
+        if self._arguments.context_name:
+            arguments[self._arguments.context_name] = context
         return arguments
-
-
-def _context_parameter(function: Callable[..., Any]) -> str | None:
-    try:
-        hints = typing.get_type_hints(function)
-    except (NameError, TypeError):
-        hints = dict(getattr(function, "__annotations__", {}))
-    for name, hint in hints.items():
-        if name != "return" and hint in (Context, "Context", "rota.Context"):
-            return name
-    return None
