@@ -10,8 +10,6 @@ from rota.errors import SetupError
 Function = TypeVar("Function", bound=Callable[..., Any])
 Isolation = Literal["process"]
 
-# Names that mean a runner, not a registered function.
-RESERVED_TASKS = frozenset({"script", "shell", "http"})
 MEGABYTE = 1024 * 1024
 
 

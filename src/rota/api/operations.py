@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
-from rota.api.problems import HttpError, bad_json, response_of
+from rota.api.problems import HttpError, response_of
+from rota.contract.reading import bad_json
 from rota.errors import BadInputError, RotaError
 from rota.intake.definitions import Caller
 from rota.telemetry import get_logger

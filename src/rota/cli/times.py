@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 
+from rota.domain.durations import seconds_of
 from rota.errors import BadInputError
 
 EXAMPLE_TIME = "2030-01-31T09:30:00Z"
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", re.ASCII)
 _EVERY = "every "
-_MOST_DAYS = 100 * 366
 _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3600, 86400
 
 
@@ -61,14 +59,10 @@ def show_seconds(seconds: float, *, exact: bool = False) -> str:
 
 def parse_duration(content: str, option: str) -> float:
     """Seconds of 90, 90s, 15m, 2h30m, 1d."""
-    match = _DURATION.fullmatch(content.strip().lower())
-    if not match or not any(match.groups()):
-        raise BadInputError(f"{content!r} is not a duration such as 90s, 15m, 2h30m or 1d", field=option)
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    total = days * _DAY + hours * _HOUR + minutes * _MINUTE + seconds
-    if total > timedelta(days=_MOST_DAYS).total_seconds():
-        raise BadInputError(f"{content!r} is longer than a hundred years", field=option)
-    return total
+    try:
+        return seconds_of(content)
+    except ValueError as error:
+        raise BadInputError(str(error), field=option) from None
 
 
 def parse_interval(content: str, option: str) -> float:

@@ -23,6 +23,8 @@ LATE_SUBMISSION_SECONDS = 60.0
 INLINE_PAYLOAD_BYTES = 2048
 STORED_BYTES = 64 * 1024
 MAX_SCRIPT_NAME = 255
+# Names that mean a runner, not a registered function.
+RESERVED_TASKS = frozenset({"script", "shell", "http"})
 # Waiting this long is worth one level of priority (claim.sql says the same).
 AGING_SECONDS = 300.0
 

@@ -11,13 +11,13 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.app import RESERVED_TASKS
 from rota.contract.fields import MisfirePolicy
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
 from rota.domain.http import parse_http_call
 from rota.domain.ids import new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
+    RESERVED_TASKS,
     Definition,
     MisfireRule,
     OneShot,
