@@ -9,20 +9,29 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NoReturn
 
-from rota.app import App
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
+from rota.clock import DatabaseClock
+from rota.domain.run import Claim
+from rota.doors import Door
 from rota.errors import DatabaseUnavailableError, SetupError
+from rota.intake.definitions import Caller
+from rota.intake.door import IntakeDoor
+from rota.intake.intake import Intake
 from rota.scheduler.scheduler import Scheduler
+from rota.sdk.app import App
+from rota.sdk.task import AsyncTask
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
+from rota.store.runs import Runs
+from rota.store.transactions import TaskTransactions, check_psycopg
 from rota.worker.addresses import AddressGuard
 from rota.worker.examples import EXAMPLES
 from rota.worker.health import HealthServer
@@ -93,16 +102,28 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
 class Runners:
     """Everything a worker can run, by task name."""
 
-    def __init__(self, settings: Settings, app: App | None) -> None:
+    def __init__(self, settings: Settings, app: App | None, transactions: TaskTransactions | None = None) -> None:
         tasks = app.tasks if app else {}
         inside = {name: task.function for name, task in tasks.items() if task.isolation is None}
         isolated = {name: Isolated(task.function, task.memory_bytes) for name, task in tasks.items() if task.isolation}
+        transactional = [name for name, task in tasks.items() if task.transactional]
+        for name in transactional:
+            if not isinstance(tasks[name], AsyncTask):
+                check_psycopg(name)
         grace = settings.grace_seconds
         self.subprocesses = Subprocesses()
-        self.functions = FunctionRunner(EXAMPLES | inside, threads=settings.threads)
+        self.examples = FunctionRunner(EXAMPLES, threads=1)
+        self.functions = FunctionRunner(
+            inside,
+            threads=settings.threads,
+            around=app.middleware if app else (),
+            transactional=transactional,
+            transactions=transactions,
+        )
         self.processes = ProcessRunner(isolated, self.subprocesses, processes=settings.processes, grace_seconds=grace)
         self.http = HttpRunner(AddressGuard(settings.http_allow))
         self.by_task: dict[str, Runner] = {
+            **dict.fromkeys(self.examples.tasks, self.examples),
             **dict.fromkeys(self.functions.tasks, self.functions),
             **dict.fromkeys(self.processes.tasks, self.processes),
             SCRIPT: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
@@ -117,7 +138,44 @@ class Runners:
         await self.http.close()
 
 
-def build_worker(settings: Settings, database: Database, runners: Runners) -> Worker:
+class WorkerDoors:
+    """How the tasks of a worker submit others: in the namespace and for the owner of the run that does."""
+
+    def __init__(self, settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> None:
+        self._notifier = Notifier(database, enabled=settings.notify)
+        self._runs = Runs(database)
+        self._blobs = Blobs.open(settings.blobs)
+        self._intake = Intake(
+            database=database,
+            notifier=self._notifier,
+            shards=shards,
+            payload_limit_bytes=settings.payload_limit_bytes,
+            blobs=self._blobs,
+            now=clock.now_datetime,
+            most_waiting_per_owner=settings.most_waiting_per_owner or None,
+        )
+        self._running: asyncio.Task[None] | None = None
+
+    def of(self, claim: Claim) -> Door:
+        """The door of one run. A worker whose tasks submit nothing pays nothing."""
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
+
+        async def whose() -> Caller:
+            return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
+
+        return IntakeDoor(intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose)
+
+    async def close(self) -> None:
+        """Nothing more is submitted."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+
+def build_worker(
+    settings: Settings, database: Database, runners: Runners, *, clock: DatabaseClock, doors: WorkerDoors
+) -> Worker:
     """A worker on this database that can run these."""
     broker = PostgresBroker(
         database=database,
@@ -145,6 +203,8 @@ def build_worker(settings: Settings, database: Database, runners: Runners) -> Wo
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
         on_lease=runners.subprocesses.put_off,
+        clock=clock,
+        doors=doors.of,
     )
 
 
@@ -156,18 +216,26 @@ async def run_scheduler(settings: Settings) -> None:
 
 async def run_worker(settings: Settings, app: App | None) -> None:
     """Runs a worker until told to stop, then drains it; one that wants to be started anew is."""
-    async with open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker") as database:
-        runners = Runners(settings, app)
-        worker = build_worker(settings, database, runners)
+    app = app or App()
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker"))
+        transactions = TaskTransactions(database_url(settings), size=settings.transactions, pooled=database.pooled)
+        stack.push_async_callback(transactions.close)
+        runners = Runners(settings, app, transactions)
+        stack.push_async_callback(runners.close)
+        clock = DatabaseClock()
+        shards: int = await database.fetch_value("read_constants")
+        doors = WorkerDoors(settings, database, shards=shards, clock=clock)
+        stack.push_async_callback(doors.close)
+        worker = build_worker(settings, database, runners, clock=clock, doors=doors)
         health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
         if health:
             health.start()
+            stack.callback(health.stop)
         capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
+        await stack.enter_async_context(app.living())
         runners.processes.warm_up()
         told_to_stop = await until_stopped(worker.run(), on_stop=worker.drain)
-        if health:
-            health.stop()
-        await runners.close()
     if worker.restart_wanted and not told_to_stop:
         start_anew()
     if runners.functions.stuck or worker.has_strays:

@@ -25,6 +25,7 @@ _LEAST = {
     "ROTA_WORKER_PORT": 0,
     "ROTA_SLOTS": 1,
     "ROTA_THREADS": 1,
+    "ROTA_TRANSACTIONS": 1,
     "ROTA_PROCESSES": 1,
     "ROTA_PAYLOAD_LIMIT_BYTES": 1,
     "ROTA_LOG_LIMIT_BYTES": 1024,
@@ -52,6 +53,7 @@ class Settings:
     scheduler_lease_seconds: float = 3.0
     slots: int = 100
     threads: int = 32
+    transactions: int = 10
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     drain_seconds: float = 30.0
@@ -223,6 +225,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_SCHEDULER_LEASE_SECONDS": ("scheduler_lease_seconds", _seconds),
     "ROTA_SLOTS": ("slots", _whole),
     "ROTA_THREADS": ("threads", _whole),
+    "ROTA_TRANSACTIONS": ("transactions", _whole),
     "ROTA_POOLS": ("pools", _words),
     "ROTA_NAMESPACES": ("namespaces", _words),
     "ROTA_DRAIN_SECONDS": ("drain_seconds", _seconds),

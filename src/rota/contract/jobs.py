@@ -77,6 +77,7 @@ class JobIn(In, kw_only=True):
     name: Name
     schedule_type: ScheduleType
     schedule_time: Moment | None = None
+    delay_seconds: Positive | None = None
     cron_expression: str | None = None
     every_seconds: float | None = None
     timezone: str | None = None

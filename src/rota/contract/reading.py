@@ -1,8 +1,9 @@
-"""What does not fit the contract, in words for people."""
+"""Reading what comes in: what does not fit the contract, in words for people; whether two requests are the same."""
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import get_args
 
 import msgspec
@@ -61,3 +62,11 @@ def bad_json(error: msgspec.MsgspecError) -> BadInputError:
     if not path:
         return BadInputError(f"the body is not what is expected: {message}")
     return BadInputError(message, field=path)
+
+
+def hash_request(body: bytes) -> bytes:
+    """The same for the same JSON, however it is spaced and ordered."""
+    try:
+        return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadInputError("is not valid JSON", field="payload") from None

@@ -47,8 +47,9 @@ _FIELDS_OF = {
     "cron": ("cron_expression",),
     "interval": ("every_seconds",),
 }
-_TIMING = ("schedule_time", "cron_expression", "every_seconds")
-_NO_TIMES = (None, None, None)
+_TIMING = ("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
+_NO_TIMES = (None, None, None, None)
+_NOT_UNIQUE = (None, None, None)
 _NO_CALENDAR = (None, None, None, None, None, None)
 _NO_OPTIONS = (None, None, None, None)
 _RECURRING = ("cron", "interval")
@@ -65,6 +66,7 @@ _DEFAULT_TEXT = encode_options(_DEFAULT)
 _PRIORITIES = {level.name: int(level) for level in Priority}
 _CAMEL = {
     "schedule_time": "scheduleTime",
+    "delay_seconds": "delaySeconds",
     "cron_expression": "cronExpression",
     "every_seconds": "everySeconds",
     "start_time": "startTime",
@@ -198,11 +200,13 @@ class Preparer:
         planned = now
         run_at = None
         if wanted.schedule_type == "future":
-            run_at = _check_time(wanted.schedule_time, now)
+            delay = wanted.delay_seconds
+            moment = wanted.schedule_time if delay is None else now + timedelta(seconds=delay)
+            run_at = _check_time(moment, now)
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
         unique = (
-            _unique(wanted) if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NO_TIMES else None
+            _unique(wanted) if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NOT_UNIQUE else None
         )
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
         waits_as = "queued" if definition.policies is None else "blocked"
@@ -349,8 +353,11 @@ def _misfire(given: str | Misfire | None) -> str | None:
 
 def _check_timing_fields(wanted: JobIn) -> None:
     needed = _FIELDS_OF[wanted.schedule_type]
-    if not needed and (wanted.schedule_time, wanted.cron_expression, wanted.every_seconds) == _NO_TIMES:
+    given_times = (wanted.schedule_time, wanted.delay_seconds, wanted.cron_expression, wanted.every_seconds)
+    if not needed and given_times == _NO_TIMES:
         return
+    if wanted.delay_seconds is not None and wanted.schedule_type == "future":
+        needed = ("delay_seconds",)
     for field in _TIMING:
         given = getattr(wanted, field) is not None
         if field in needed and not given:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
@@ -18,7 +17,7 @@ from rota.blobs import Blobs
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import day_of, show_job, show_run
 from rota.domain.job import STORED_BYTES, Submission, SubmissionKey
-from rota.errors import BadInputError, KeyReusedError, RotaError
+from rota.errors import KeyReusedError, RotaError
 from rota.intake.definitions import Caller, Preparer
 from rota.intake.pressure import Pressure
 from rota.intake.submitting import GroupCommitter
@@ -129,14 +128,6 @@ class Intake:
         return {
             place: _answer(known[pair], asked[place].request_hash) for place, pair in pairs.items() if pair in known
         }
-
-
-def hash_request(body: bytes) -> bytes:
-    """The same for the same JSON, however it is spaced and ordered."""
-    try:
-        return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise BadInputError("is not valid JSON", field="payload") from None
 
 
 def _answer(fate: Any, request_hash: bytes) -> Answer:

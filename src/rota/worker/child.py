@@ -14,19 +14,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
 
 from rota.domain.job import decode_options
 from rota.domain.run import Claim
+from rota.worker.arguments import encode
+from rota.worker.asking import AskingDoor, Questions, SyncAskingDoor
 from rota.worker.context import Context, Final, Snooze
 from rota.worker.executing import describe
 from rota.worker.logs import capture_output, current
 from rota.worker.messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
+    Answered,
     Begun,
     Done,
     FromChild,
@@ -38,6 +41,7 @@ from rota.worker.messages import (
     to_child,
 )
 from rota.worker.runners.function import Call, TaskEscapedError
+from rota.worker.surroundings import surrounded
 
 PIECE_CHARACTERS = 64 * 1024
 LISTENER = "rota-listener"
@@ -55,8 +59,11 @@ class Child:
         self._context: Context | None = None
         self._task: asyncio.Task[Any] | None = None
         self._runner = asyncio.Runner()
-        self._calls: dict[tuple[str, str], Call] = {}
+        self._calls: dict[tuple[str, str], ChildCall] = {}
         self._stopped: int | None = None
+        self._questions = Questions(self.send)
+        self._lives = AsyncExitStack()
+        self._alive: list[Any] = []
 
     def serve(self) -> None:
         """Until the worker hangs up."""
@@ -91,6 +98,18 @@ class Child:
     def mask(self, text: str) -> str:
         """Done by the worker."""
         return text
+
+    def door(self, _claim: Claim) -> AskingDoor:
+        """The worker submits for it."""
+        return AskingDoor(self._questions)
+
+    def sync_door(self, _claim: Claim) -> SyncAskingDoor:
+        """The same for a function that can't await."""
+        return SyncAskingDoor(self._questions)
+
+    async def keep(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
+        """The worker keeps results."""
+        return None, None
 
     def open_log(self, _claim: Claim) -> Child:
         """Its lines go over the socket."""
@@ -133,6 +152,8 @@ class Child:
                 message = to_child.decode(body)
                 if isinstance(message, Run):
                     self._wanted.put(message)
+                elif isinstance(message, Answered):
+                    self._questions.answered(message)
                 elif isinstance(message, Stop):
                     self._stop(message.claim)
         finally:
@@ -160,7 +181,9 @@ class Child:
             call = self._call(wanted)
             payload = None if wanted.payload is None else msgspec.json.decode(wanted.payload)
             arguments = call.arguments(payload, context)
-            value = self._runner.run(self._awaited(call, arguments)) if call.is_async else call.function(**arguments)
+            if call.app is None and not call.is_async:
+                return _done(call.function(**arguments), noticed=context.noticed)
+            value = self._runner.run(self._awaited(call, arguments, context))
             return _done(value, noticed=context.noticed)
         except asyncio.CancelledError:
             return Done(stopped=True, noticed=True)
@@ -171,17 +194,32 @@ class Child:
             self._context = self._task = None
             self.changed(context)
 
-    async def _awaited(self, call: Call, arguments: dict[str, Any]) -> Any:
-        self._task = asyncio.current_task()
-        if self._context and self._stopped == self._context.claim.number:
-            raise asyncio.CancelledError
-        return await call.function(**arguments)
+    async def _awaited(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+        if call.app is not None and call.app not in self._alive:
+            await self._lives.enter_async_context(call.app.living())  # until this process ends
+            self._alive.append(call.app)
+        async with surrounded(call.app.middleware if call.app else (), context):
+            if not call.is_async:
+                return call.function(**arguments)
+            self._task = asyncio.current_task()
+            if self._stopped == context.claim.number:
+                raise asyncio.CancelledError
+            return await call.function(**arguments)
 
-    def _call(self, wanted: Run) -> Call:
+    def _call(self, wanted: Run) -> ChildCall:
         key = (wanted.module, wanted.name)
         if key not in self._calls:
-            self._calls[key] = Call(find_function(*key))
+            self._calls[key] = ChildCall(find_function(*key))
         return self._calls[key]
+
+
+class ChildCall(Call):
+    """A function, and the application around it if it is a task."""
+
+    def __init__(self, found: Any) -> None:
+        super().__init__(getattr(found, "function", found))
+        app = getattr(found, "app", None)
+        self.app = app if app is not None and (app.middleware or app.has_lifespan) else None
 
 
 class _ChildContext(Context):
@@ -213,7 +251,7 @@ def find_function(module: str, name: str) -> Callable[..., Any]:
 def _done(value: Any, *, noticed: bool) -> Done:
     if isinstance(value, Snooze):
         return Done(snooze=value.seconds, noticed=noticed)
-    result = None if value is None else msgspec.json.encode(value)
+    result = None if value is None else encode(value)
     if result and len(result) > LARGEST_FRAME - 1024:
         raise Final(f"the result is too large: {len(result)} bytes")
     return Done(result=result, noticed=noticed)

@@ -13,13 +13,16 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from rota.domain.ids import show_job, show_run
+from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
+from rota.doors import Door, SyncDoor
+from rota.errors import SetupError
 
 MESSAGE_LIMIT = 500
 CHECKPOINT_LIMIT_BYTES = 64 * 1024
 LONGEST_SNOOZE_SECONDS = 366 * 86400.0
-_NO_SECRETS: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _logger = logging.getLogger("rota.task")
 _opening = threading.Lock()
 
@@ -79,6 +82,15 @@ class Host(Protocol):
     def mask(self, text: str) -> str:
         """The text without secrets."""
 
+    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+        """A result as it is stored: in the run's row, or where in object storage it was put."""
+
+    def door(self, claim: Claim) -> Door | None:
+        """Through which the task submits others; None: it has to find its own."""
+
+    def sync_door(self, claim: Claim) -> SyncDoor | None:
+        """The same for a task that can't await."""
+
 
 class Context:
     """Handed to tasks that have a parameter annotated with it."""
@@ -88,6 +100,7 @@ class Context:
         "_changed",
         "_checkpoint",
         "_claim",
+        "_connection",
         "_deadline",
         "_message",
         "_progress",
@@ -106,10 +119,11 @@ class Context:
         self._message: str | None = None
         self._checkpoint: str | None = None
         self._changed = False
+        self._connection: Any = None
         self._writer: RunWriter | None = None
         self.stop_within = math.inf
         self.noticed = False
-        self.secrets: Mapping[str, str] = _NO_SECRETS
+        self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
 
     @property
@@ -141,6 +155,19 @@ class Context:
     def idempotency_key(self) -> str:
         """The same on every attempt, retry and redrive: hand it to services that know such keys."""
         return self._claim.idempotency_key.hex
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What middleware put along when the job was submitted."""
+        return decode_options(self._claim.options).headers or _NOTHING
+
+    @property
+    def connection(self) -> Any:
+        """For a task with `transactional=True`: a connection to Rota's database, in the transaction that also carries
+        the run's completion. asyncpg's for async functions, psycopg's for the others."""
+        if self._connection is None:
+            raise SetupError("Only a task with transactional=True has a connection.")
+        return self._connection
 
     @property
     def deadline(self) -> datetime | None:
@@ -243,6 +270,24 @@ class Context:
     def has_timeout(self) -> bool:
         """For runners: whether its time may be limited."""
         return self._claim.options != "{}"
+
+    @property
+    def door(self) -> Door | None:
+        """For the SDK: through which it submits."""
+        return self.host.door(self._claim) if self.host else None
+
+    @property
+    def sync_door(self) -> SyncDoor | None:
+        """For the SDK: through which it submits without awaiting."""
+        return self.host.sync_door(self._claim) if self.host else None
+
+    async def keep(self, value: Any) -> tuple[str | None, str | None]:
+        """For runners: a result as it is stored."""
+        return await self.host.keep(self._claim, value) if self.host else (None, None)
+
+    def lend(self, connection: Any) -> None:
+        """For runners: the connection of a transactional task; None takes it back."""
+        self._connection = connection
 
     @property
     def claim(self) -> Claim:

@@ -27,11 +27,14 @@ from rota.domain.ids import day_of, show_run
 from rota.domain.job import STORED_BYTES, decode_options
 from rota.domain.run import SUCCESS, Claim, Outcome
 from rota.domain.text import clean_text
+from rota.doors import Door, SyncDoor
 from rota.telemetry import get_logger
+from rota.worker.arguments import encode
 from rota.worker.context import Context, Final, PlainError, Said, Snooze
 from rota.worker.logs import LogWriter, RunLog, current
 from rota.worker.masking import Mask
 from rota.worker.runners import Runner
+from rota.worker.threads import ThreadDoor
 
 GRACE_SECONDS = 10.0
 # Killing takes a moment; only then is a run that is still there given up.
@@ -76,6 +79,7 @@ class Executor:
         grace_seconds: float = GRACE_SECONDS,
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
+        doors: Callable[[Claim], Door] | None = None,
     ) -> None:
         self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
@@ -92,6 +96,7 @@ class Executor:
         self._grace = grace_seconds
         self._log_limit = log_limit_bytes
         self._on_change = on_change
+        self._doors = doors
 
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
@@ -131,7 +136,7 @@ class Executor:
             if isinstance(value, Snooze):
                 outcome, snooze = Outcome.snoozed, value.seconds
             elif value is not None:
-                result, blob = await self._result(claim, value)
+                result, blob = await self.keep(claim, value)
         except GeneratorExit:
             raise
         except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
@@ -168,6 +173,14 @@ class Executor:
         """May be called from a thread."""
         if self._on_change:
             self._on_change(context)
+
+    def door(self, claim: Claim) -> Door | None:
+        """Through which the task of this claim submits others."""
+        return self._doors(claim) if self._doors else None
+
+    def sync_door(self, claim: Claim) -> SyncDoor | None:
+        """The same, for a task in a thread."""
+        return ThreadDoor(self._doors(claim), self._loop) if self._doors else None
 
     def open_log(self, claim: Claim) -> RunLog:
         """May be called from a thread."""
@@ -241,9 +254,9 @@ class Executor:
             raise LookupError("the run's payload is gone from the database")
         return None
 
-    async def _result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
-        encoded = msgspec.json.encode(value)
+        encoded = encode(value)
         if self._secrets:
             encoded = self._mask(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:

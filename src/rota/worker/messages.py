@@ -29,6 +29,22 @@ class Stop(msgspec.Struct, tag=True):
     claim: int
 
 
+class Answered(msgspec.Struct, tag=True):
+    """The answer to a question of the function: JSON, or why there is none."""
+
+    number: int
+    answer: bytes | None = None
+    error: str | None = None
+
+
+class Asked(msgspec.Struct, tag=True):
+    """The function submits, looks at a run or cancels one: `what` names it, `question` is JSON."""
+
+    number: int
+    what: str
+    question: bytes
+
+
 class Begun(msgspec.Struct, tag=True):
     """The function is about to be called."""
 
@@ -65,8 +81,8 @@ class Done(msgspec.Struct, tag=True):
     spent: bool = False
 
 
-ToChild = Run | Stop
-FromChild = Begun | Output | Told | Done
+ToChild = Run | Stop | Answered
+FromChild = Begun | Output | Told | Asked | Done
 _encoder = msgspec.msgpack.Encoder()
 to_child = msgspec.msgpack.Decoder(ToChild)
 from_child = msgspec.msgpack.Decoder(FromChild)

@@ -32,6 +32,7 @@ from rota.blobs import Blobs
 from rota.broker.protocol import Broker, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import EXPIRED, Claim, Outcome
+from rota.doors import Door
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 from rota.worker.context import Context
@@ -87,6 +88,7 @@ class Worker:
         blobs: Blobs | None = None,
         secrets: Mapping[str, str] | None = None,
         on_lease: Callable[[float], None] = lambda _until: None,
+        doors: Callable[[Claim], Door] | None = None,
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         leave_process: Callable[[int], Any] = os._exit,
@@ -108,6 +110,7 @@ class Worker:
             logs=self._logs,
             on_end=self._ended,
             on_change=self._has_changed,
+            doors=doors,
             blobs=blobs,
             secrets=secrets,
             grace_seconds=grace_seconds,

@@ -12,8 +12,9 @@ from rota.api.problems import problem_of
 from rota.api.services import Services
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
+from rota.contract.reading import hash_request
 from rota.errors import BadInputError, RotaError
-from rota.intake.intake import Answer, Asked, Repeated, hash_request
+from rota.intake.intake import Answer, Asked, Repeated
 
 MOST_PER_BATCH = 10_000
 BATCH_LIMIT_BYTES = 32 * 1024 * 1024

@@ -201,7 +201,7 @@ RETURN rota.make_day((to_timestamp(('x' || left(replace(run::text, '-', ''), 12)
 
 -- Records in the caller's transaction that a run has succeeded; false: the claim is not current any more, and the caller must
 -- roll back. From here on the transaction may not rest: a process paused before its commit must not hold the run for long.
-CREATE FUNCTION rota.complete_v1(of_namespace text, of_run uuid, of_claim bigint, began_at timestamptz, returned text)
+CREATE FUNCTION rota.complete_v1(of_namespace text, of_run uuid, of_claim bigint, began_at timestamptz, returned text, kept_at text)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -223,13 +223,13 @@ BEGIN
             INSERT INTO rota.finished_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload,
                         payload_id, options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
                         expires_at, checkpoint, snoozes, policies, status, started_at, finished_at, worker_id, claim, progress,
-                        progress_note, cancel_requested, result)
+                        progress_note, cancel_requested, result, result_blob)
             VALUES (taken.namespace, taken.id, taken.job_id, taken.job_version, taken.owner, taken.name, taken.task, taken.pool,
                     taken.priority, taken.tags, taken.payload, taken.payload_id, taken.options, taken.cause, taken.retry_of,
                     taken.root_id, taken.shard, taken.nominal_at, taken.run_at, taken.attempt + 1, taken.losses, taken.created_at,
                     taken.expires_at, taken.checkpoint, taken.snoozes, taken.policies, 'success', began_at, clock_timestamp(),
                     taken.worker_id, taken.claim, taken.progress, taken.progress_note, taken.cancel_requested_at IS NOT NULL,
-                    returned);
+                    returned, kept_at);
             EXIT;
         EXCEPTION WHEN check_violation THEN
             -- Its day has no partition yet.
@@ -248,7 +248,7 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION rota.submit_v1(text), rota.complete_v1(text, uuid, bigint, timestamptz, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rota.submit_v1(text), rota.complete_v1(text, uuid, bigint, timestamptz, text, text) FROM PUBLIC;
 
 -- Schedules declared in code. A worker says which application it runs, in which version; the schedules of the version in force are
 -- made jobs. Versions are numbered in the order in which they were first seen.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
+from rota.errors import SetupError
 from rota.worker.arguments import Arguments, ArgumentsError
-from rota.worker.context import Context, Final
+from rota.worker.context import Context, Final, Snooze
+from rota.worker.surroundings import Around, Transactions, surrounded
 
 Box = list[tuple[Any, BaseException | None]]
 
@@ -19,10 +22,27 @@ class TaskEscapedError(Exception):
     """A function raised what is not an error to others: SystemExit, StopIteration, CancelledError."""
 
 
+class _SnoozedError(Exception):
+    """Rolls back what a task wrote that asks to be run again later."""
+
+
 class FunctionRunner:
     """Calls a function with the payload's fields as keyword arguments."""
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]], *, threads: int) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        *,
+        threads: int,
+        around: Sequence[Around] = (),
+        transactional: Collection[str] = (),
+        transactions: Transactions | None = None,
+    ) -> None:
+        if transactional and transactions is None:
+            raise SetupError(f"{', '.join(sorted(transactional))}: this worker's broker has no transactions to share")
+        self._around = around
+        self._transactional = frozenset(transactional)
+        self._transactions = transactions
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
         self._calls = {name: Call(function) for name, function in functions.items()}
         # Calls that have not returned: a process that must leave can't wait for them.
@@ -37,10 +57,38 @@ class FunctionRunner:
         """One call; a synchronous function can be asked to stop but not made to."""
         call = self._calls[task]
         arguments = call.arguments(payload, context)
+        if not self._around and task not in self._transactional:
+            return await self._call(call, arguments, context)
+        async with surrounded(self._around, context):
+            if self._transactions and task in self._transactional:
+                return await self._in_transaction(self._transactions, call, arguments, context)
+            return await self._call(call, arguments, context)
+
+    async def _call(self, call: Call, arguments: dict[str, Any], context: Context) -> Any:
         if call.is_async:
             context.begin()
             return await call.function(**arguments)
         return await self._in_thread(call.function, arguments, context)
+
+    async def _in_transaction(
+        self, transactions: Transactions, call: Call, arguments: dict[str, Any], context: Context
+    ) -> Any:
+        """What the task writes and the run's success are committed together, or neither is."""
+        began = time.time()
+        value: Any = None
+        try:
+            async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
+                context.lend(transaction.connection)
+                value = await self._call(call, arguments, context)
+                if isinstance(value, Snooze):
+                    raise _SnoozedError  # noqa: TRY301 - nothing of an attempt stays that asks for another
+                result, blob = (None, None) if value is None else await context.keep(value)
+                await transaction.complete(began, result, blob)
+        except _SnoozedError:
+            return value
+        finally:
+            context.lend(None)
+        return value
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
         # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,7 +18,6 @@ import msgspec
 from msgspec import UNSET
 from yarl import URL
 
-import rota
 from rota.domain.http import HttpCall, check_url, parse_http_call
 from rota.domain.text import clean_text
 from rota.errors import BadInputError
@@ -157,7 +157,7 @@ _FOR_ANYBODY = frozenset({"User-Agent", "Rota-Run-Id", "Rota-Job-Id", "Rota-Atte
 
 def _headers(call: HttpCall, context: Context) -> dict[str, str]:
     headers = {
-        "User-Agent": f"rota/{rota.__version__}",
+        "User-Agent": f"rota/{version('rota')}",
         "Rota-Run-Id": context.run_id,
         "Rota-Job-Id": context.job_id,
         "Rota-Attempt": str(context.attempt),

@@ -18,11 +18,13 @@ import msgspec
 
 from rota.errors import SetupError
 from rota.telemetry import get_logger
+from rota.worker.asking import answer
 from rota.worker.context import Context, Final, PlainError, Said, Snooze
 from rota.worker.executing import RemoteError
 from rota.worker.messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
+    Asked,
     Begun,
     Done,
     FromChild,
@@ -159,6 +161,7 @@ class _Process:
         self._size: int | None = None
         self._context: Context | None = None
         self._last_words = b""
+        self._answering: set[asyncio.Task[None]] = set()
         self._guarded: Guarded
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
@@ -253,12 +256,22 @@ class _Process:
             if isinstance(message, Begun):
                 self._begun = True
                 context.begin()  # its time counts from here, not from when its process was started
+            elif isinstance(message, Asked):
+                self._answer(message, context)
             elif isinstance(message, Told):
                 context.take_in(Said(message.progress, message.message, message.checkpoint))
             elif message.whole:
                 context.write(message.stream, message.data.decode("utf-8", "replace"))
             else:
                 context.feed(message.stream, message.data)
+
+    def _answer(self, asked: Asked, context: Context) -> None:
+        async def answer_it() -> None:
+            self._writer.write(frame(await answer(asked, context.door)))
+
+        task = asyncio.get_running_loop().create_task(answer_it())
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
 
     async def _first_message(self) -> FromChild:
         try:

@@ -1,0 +1,70 @@
+"""The database as a door: how a task that runs submits others, and looks how they stand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from rota.blobs import Blobs
+from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.reading import hash_request
+from rota.domain.ids import parse_run
+from rota.doors import Outcome
+from rota.errors import RotaError
+from rota.intake.definitions import Caller
+from rota.intake.intake import Asked, Intake
+from rota.store.listening import GATE, WORKER
+from rota.store.notifying import Notifier
+from rota.store.runs import Runs
+
+FIRST_LOOK_SECONDS = 0.01
+LONGEST_LOOK_SECONDS = 0.2
+Whose = Callable[[], Awaitable[Caller]]
+
+
+class IntakeDoor:
+    """Submits on behalf of somebody."""
+
+    def __init__(self, *, intake: Intake, runs: Runs, blobs: Blobs, notifier: Notifier, whose: Whose) -> None:
+        self._intake = intake
+        self._runs = runs
+        self._blobs = blobs
+        self._notifier = notifier
+        self._whose = whose
+
+    async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
+        """Committed together with what others submit."""
+        asked = [Asked(job, job.idempotency_key, _hash(job)) for job in jobs]
+        return await self._intake.submit(asked, await self._whose())
+
+    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+        """Looks again and again, less and less often."""
+        namespace, run = (await self._whose()).namespace, parse_run(run_id)
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        pause = FIRST_LOOK_SECONDS
+        while True:
+            row = await self._runs.get(namespace, run)
+            left = deadline - asyncio.get_running_loop().time()
+            if row["place"] == "finished" or left <= 0:
+                return Outcome(row["status"], await self._result(row), row["error"], row["reason"], row["traceback"])
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
+
+    async def cancel(self, run_id: str) -> None:
+        """Its worker is told."""
+        _, workers = await self._runs.cancel((await self._whose()).namespace, parse_run(run_id))
+        for worker_id in workers:
+            self._notifier.hint(WORKER, str(worker_id))
+        self._notifier.hint(GATE)
+
+    async def _result(self, row: Any) -> Any:
+        if row["result_blob"] is not None:
+            return msgspec.json.decode(await self._blobs.get(row["result_blob"]))
+        return None if row["result"] is None else msgspec.json.decode(row["result"])
+
+
+def _hash(job: BatchJobIn) -> bytes:
+    return hash_request(msgspec.json.encode(job)) if job.idempotency_key else b""

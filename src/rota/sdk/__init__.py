@@ -1,0 +1,1 @@
+"""What an application imports: tasks, schedules, submitting them, middleware."""

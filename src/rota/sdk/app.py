@@ -1,0 +1,275 @@
+"""An application: its tasks and schedules, what surrounds their runs, and how they are submitted."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+import msgspec
+
+from rota.contract.fields import TaskName
+from rota.domain.durations import Duration
+from rota.domain.job import RESERVED_TASKS
+from rota.doors import Door, SyncDoor
+from rota.errors import SetupError
+from rota.intake.definitions import Caller
+from rota.sdk.calls import Call, recurring
+from rota.sdk.doors import Doors
+from rota.sdk.middleware import Middleware
+from rota.sdk.options import Calendar, Defaults
+from rota.sdk.schedules import Declaration, Declarations
+from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
+from rota.worker.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyTask = TypeVar("AnyTask", bound=Task[..., Any])
+Lifespan = Callable[[], AsyncIterator[None]]
+
+MEGABYTE = 1024 * 1024
+DEFAULT_NAMESPACE = "default"
+DEFAULT_OWNER = "admin"
+DEFAULT_NAME = "app"
+
+
+class Register(Protocol):
+    """What `@app.task(...)` makes a task with; a first parameter that is a context is not the submitter's business."""
+
+    # A coroutine function is also a function: the first that fits is meant.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> PlainTask[P, R]: ...
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as above
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+
+
+class App:
+    """A registry of tasks. `rota worker --app module:app` serves them.
+
+    `name` and `version` tell applications and their releases apart where schedules are declared in code; without a
+    version, what is declared is its own version. `url` and `token` say where to submit to, as ROTA_URL and ROTA_TOKEN
+    do.
+    """
+
+    def __init__(
+        self,
+        name: str = DEFAULT_NAME,
+        *,
+        version: str | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        owner: str = DEFAULT_OWNER,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        self.name = name
+        self.state = SimpleNamespace()
+        self.caller = Caller(namespace, owner)
+        self.middleware = list(middleware)
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._doors = Doors(url, token)
+        self._declarations = Declarations(name, version)
+        self._lifespan: Callable[[], Any] | None = None
+
+    @property
+    def tasks(self) -> dict[str, Task[..., Any]]:
+        """The registered tasks by name."""
+        return dict(self._tasks)
+
+    @property
+    def has_lifespan(self) -> bool:
+        """Whether something is opened before the first run."""
+        return self._lifespan is not None
+
+    @property
+    def declarations(self) -> Declarations:
+        """The schedules that are declared in code."""
+        return self._declarations
+
+    @overload
+    def task(  # type: ignore[overload-overlap]  # as above
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> PlainTask[P, R]: ...
+
+    @overload
+    def task(  # type: ignore[overload-overlap]  # as above
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        isolation: Isolation | None = None,
+        memory_mb: int | None = None,
+        transactional: bool = False,
+        **defaults: Unpack[Defaults],
+    ) -> Register: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        isolation: Isolation | None = None,
+        memory_mb: int | None = None,
+        transactional: bool = False,
+        **defaults: Unpack[Defaults],
+    ) -> Any:
+        """Makes a function, async or not, a task called `name` (else `module.function`). It can be called as before.
+
+        The other options are those of all its jobs, unless a submission says otherwise (`with_options`). With
+        `isolation="process"` it runs in a process of its own, which can be killed, may crash without harm to others,
+        and may be given a limit of memory. With `transactional=True` it gets `context.connection`, whose transaction also
+        carries the run's completion: its writes happen exactly once.
+        """
+        if isolation not in (None, "process"):
+            raise SetupError(f'isolation must be "process", or left out, not {isolation!r}')
+        if memory_mb is not None and (isolation is None or memory_mb < 1):
+            raise SetupError('memory_mb is a number of megabytes, for a task with isolation="process"')
+        if transactional and isolation:
+            raise SetupError(
+                "a task in a process of its own can't be transactional: the worker's database is not its own"
+            )
+
+        def register(function: Callable[..., Any]) -> Task[..., Any]:
+            kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+            made: Task[..., Any] = kind(
+                self,
+                name or _name_of(function),
+                function,
+                defaults=defaults,
+                isolation=isolation,
+                memory_bytes=(memory_mb or 0) * MEGABYTE,
+                transactional=transactional,
+            )
+            self._register(made)
+            return made
+
+        return register if function is None else register(function)
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        name: str | None = None,
+        arguments: dict[str, Any] | None = None,
+        **calendar: Unpack[Calendar],
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Declares a schedule of the task below it: 5 fields, or 6 with seconds first. A worker's start makes it a job.
+
+        `name` tells several schedules of a task apart; `arguments` are those of each run.
+        """
+        return self._declare(name, recurring(calendar, cron=expression), arguments)
+
+    def every(
+        self,
+        interval: Duration,
+        *,
+        name: str | None = None,
+        arguments: dict[str, Any] | None = None,
+        **calendar: Unpack[Calendar],
+    ) -> Callable[[AnyTask], AnyTask]:
+        """Declares that the task below it runs at an interval; as `cron`."""
+        return self._declare(name, recurring(calendar, every=interval), arguments)
+
+    def lifespan(self, function: Lifespan) -> Lifespan:
+        """Makes an async generator the life of each worker process: before its `yield` things are opened, and put into
+        `app.state`; after it they are closed."""
+        if not inspect.isasyncgenfunction(function):
+            raise SetupError("a lifespan is an async function with one `yield`")
+        self._lifespan = asynccontextmanager(function)
+        return function
+
+    def add_middleware(self, middleware: Middleware) -> None:
+        """Puts something around every submission and run; what was added first is outermost."""
+        self.middleware.append(middleware)
+
+    @asynccontextmanager
+    async def living(self) -> AsyncIterator[None]:
+        """For workers: what the lifespan opens is open."""
+        async with AsyncExitStack() as stack:
+            if self._lifespan:
+                await stack.enter_async_context(self._lifespan())
+            yield
+
+    @contextmanager
+    def submitting(self, calls: Sequence[Call[Any]]) -> Iterator[None]:
+        """For senders: the middleware around a submission."""
+        with ExitStack() as stack:
+            for middleware in self.middleware:
+                for call in calls:
+                    stack.enter_context(middleware.submitting(call))
+            yield
+
+    def async_door(self) -> Door:
+        """For senders: where submissions go."""
+        return self._doors.open()
+
+    def sync_door(self) -> SyncDoor:
+        """For senders: where submissions go, without awaiting."""
+        return self._doors.open_sync()
+
+    @contextmanager
+    def using(self, door: Door, sync_door: SyncDoor, now: Callable[[], datetime] | None = None) -> Iterator[None]:
+        """For tests: submissions go through these doors meanwhile, and now is what this says."""
+        before = self.now
+        with self._doors.replaced(door, sync_door):
+            self.now = now or self.now
+            try:
+                yield
+            finally:
+                self.now = before
+
+    async def close(self) -> None:
+        """Closes the connections to the API that submitting opened in this event loop."""
+        await self._doors.close()
+
+    def _register(self, task: Task[..., Any]) -> None:
+        try:
+            msgspec.convert(task.name, TaskName)
+        except msgspec.ValidationError:
+            raise SetupError(f"{task.name!r} can't be a task's name: letters, digits and _ . : - only.") from None
+        if task.name in RESERVED_TASKS or task.name.startswith("rota."):
+            raise SetupError(f"{task.name!r} is reserved; choose another name for the task.")
+        if task.name in self._tasks:
+            raise SetupError(f"Two tasks are called {task.name!r}; give one of them another name.")
+        self._tasks[task.name] = task
+
+    def _declare(self, name: str | None, when: Any, arguments: dict[str, Any] | None) -> Callable[[AnyTask], AnyTask]:
+        def declare(task: AnyTask) -> AnyTask:
+            if not isinstance(task, Task):
+                raise SetupError("a schedule is declared of a task: put @app.cron above @app.task")
+            self._declarations.add(Declaration(name or task.name, task, when, arguments or {}))
+            return task
+
+        return declare
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """Where it is defined; inside of which function does not matter."""
+    return f"{function.__module__}.{function.__qualname__.rpartition('<locals>.')[2]}"

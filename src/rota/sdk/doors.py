@@ -1,0 +1,77 @@
+"""Which door a submission takes: inside a run that of its worker, else the API's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from rota.doors import Door, SyncDoor
+from rota.worker.context import Context
+from rota.worker.logs import current
+
+if TYPE_CHECKING:
+    from rota.sdk.remote import ApiDoor
+    from rota.sdk.remote_sync import SyncApiDoor
+
+
+class Doors:
+    """The doors of one application. Connections belong to an event loop, or to a process; each gets its own."""
+
+    def __init__(self, url: str | None, token: str | None) -> None:
+        self._url = url
+        self._token = token
+        self._instead: tuple[Door, SyncDoor] | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ApiDoor] = WeakKeyDictionary()
+        self._by_process: dict[int, SyncApiDoor] = {}
+        self._opening = threading.Lock()
+
+    def open(self) -> Door:
+        """The door for the running event loop."""
+        if self._instead:
+            return self._instead[0]
+        context = current.get()
+        if isinstance(context, Context) and (door := context.door):
+            return door
+        loop = asyncio.get_running_loop()
+        if loop not in self._by_loop:
+            from rota.sdk.remote import ApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+
+            self._by_loop[loop] = ApiDoor(self._url, self._token)
+        return self._by_loop[loop]
+
+    def open_sync(self) -> SyncDoor:
+        """The door for code that can't await."""
+        if self._instead:
+            return self._instead[1]
+        context = current.get()
+        if isinstance(context, Context) and (door := context.sync_door):
+            return door
+        with self._opening:
+            process = os.getpid()
+            if process not in self._by_process:
+                from rota.sdk.remote_sync import SyncApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+
+                # A process that was forked must not speak on its parent's connections.
+                self._by_process = {process: SyncApiDoor(self._url, self._token)}
+            return self._by_process[process]
+
+    @contextmanager
+    def replaced(self, door: Door, sync_door: SyncDoor) -> Iterator[None]:
+        """All submissions go through these meanwhile."""
+        before, self._instead = self._instead, (door, sync_door)
+        try:
+            yield
+        finally:
+            self._instead = before
+
+    async def close(self) -> None:
+        """Closes what this event loop and this process opened."""
+        if door := self._by_loop.pop(asyncio.get_running_loop(), None):
+            await door.close()
+        if sync_door := self._by_process.pop(os.getpid(), None):
+            sync_door.close()

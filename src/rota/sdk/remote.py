@@ -1,0 +1,45 @@
+"""The API as a door.
+
+The sync face (remote_sync.py) is made of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.client import AnswerError, AsyncClient
+from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
+from rota.doors import Outcome
+from rota.errors import RotaError
+
+
+class ApiDoor:
+    """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
+
+    def __init__(self, url: str | None, token: str | None) -> None:
+        self._client = AsyncClient(url, token)
+
+    async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
+        """One request, or as many as so many jobs need."""
+        return [_answer(result) for result in await self._client.submit_many(jobs)]
+
+    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+        """The server waits."""
+        run = await self._client.run(run_id, wait_seconds=wait_seconds)
+        return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
+
+    async def cancel(self, run_id: str) -> None:
+        """As the API does."""
+        await self._client.cancel_run(run_id)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+
+def _answer(result: BatchResult) -> Submitted | RotaError:
+    if result.error is not None:
+        return AnswerError.of(result.error)
+    return Submitted(
+        job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
+    )

@@ -1,0 +1,48 @@
+"""What a run came to, as the caller's types."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from rota.domain.durations import Duration, seconds_of
+from rota.doors import Outcome
+from rota.sdk.errors import RunFailedError
+from rota.worker.arguments import ArgumentsError, convert
+
+if TYPE_CHECKING:
+    from rota.sdk.task import Task
+
+R = TypeVar("R")
+WAIT_SECONDS = 20.0  # a question is answered at the latest after this, and asked again
+
+
+class Deadline:
+    """Until when somebody waits; None: without end."""
+
+    def __init__(self, timeout: Duration | None) -> None:
+        self._seconds = None if timeout is None else seconds_of(timeout)
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+
+    def left(self, at_most: float) -> float:
+        """How long one question may wait for its answer."""
+        return at_most if self._until is None else max(0.0, min(at_most, self._until - time.monotonic()))
+
+    def check(self, run_id: str, status: str) -> None:
+        """Raises TimeoutError when it is over."""
+        if self._until is not None and time.monotonic() >= self._until:
+            raise TimeoutError(f"{run_id} has not ended within {self._seconds:g} s; it is {status}")
+
+
+def value_of(task: Task[..., R], run_id: str, outcome: Outcome) -> R:
+    """What the task returned; raises RunFailedError."""
+    if outcome.status != "success":
+        raise RunFailedError(run_id, outcome.status, outcome.error or outcome.reason, outcome.traceback)
+    returns: Any = task.parameters.returns
+    try:
+        value: R = convert(outcome.result, returns)
+    except msgspec.ValidationError as error:
+        raise ArgumentsError(f"the result of {run_id} is not what {task.name} returns now: {error}") from None
+    return value

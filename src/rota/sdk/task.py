@@ -1,0 +1,72 @@
+"""A task: a function that can be called as before, and submitted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+
+from rota.sdk.sending import Sender
+from rota.sdk.sending_sync import SyncSender
+from rota.worker.arguments import Arguments
+
+if TYPE_CHECKING:
+    from rota.sdk.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Isolation = Literal["process"]
+
+
+class Task(Sender[P, R]):
+    """A registered function. What is common to async and sync ones; `.sync` has the face for code that can't await."""
+
+    def __init__(
+        self,
+        app: App,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        defaults: Mapping[str, Any],
+        isolation: Isolation | None = None,
+        memory_bytes: int = 0,
+        transactional: bool = False,
+    ) -> None:
+        super().__init__(self)
+        self.app = app
+        self.name = name
+        self.function = function
+        self.defaults = defaults
+        self.isolation = isolation
+        self.memory_bytes = memory_bytes
+        self.transactional = transactional
+        self.parameters = Arguments(function)
+        for attribute in functools.WRAPPER_ASSIGNMENTS:
+            setattr(self, attribute, getattr(function, attribute, None))
+        self.__wrapped__ = function
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    @property
+    def sync(self) -> SyncSender[P, R]:
+        """The same, for code that can't await."""
+        return SyncSender(self)
+
+
+class AsyncTask(Task[P, R], Generic[P, R]):
+    """A task that is an async function."""
+
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Calls the function here and now."""
+        called: Coroutine[Any, Any, R] = self.function(*arguments, **keywords)
+        return called
+
+
+class PlainTask(Task[P, R], Generic[P, R]):
+    """A task that is a plain function."""
+
+    def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
+        """Calls the function here and now."""
+        returned: R = self.function(*arguments, **keywords)
+        return returned
