@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 import logging
-import re
 import shlex
 import shutil
 import sys
-import traceback
 from collections.abc import Coroutine
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import uvloop
@@ -26,14 +22,13 @@ from rota.api.server import run_api
 from rota.cli.tables import console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
-from rota.sdk.app import App
+from rota.loading import load_app
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate as apply_migrations
 from rota.supervisor import Supervisor, check_port
 from rota.telemetry import configure_logging
 
-_APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 GARBAGE_THRESHOLD = 50_000
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
@@ -42,7 +37,7 @@ def start_everything(settings: Settings, *, workers: int, app: str | None) -> No
     """Runs the supervisor until it is told to stop."""
     _configure_logging(settings, role="up")
     if app:
-        load_app(app)
+        _load_app(app)
     supervisor = Supervisor(settings, workers=workers, app=app, announce=lambda: _announce(settings, workers=workers))
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
@@ -66,7 +61,7 @@ def start_scheduler(settings: Settings) -> None:
 def start_worker(settings: Settings, app: str | None) -> None:
     """Runs a worker until told to stop."""
     _configure_logging(settings, role="worker")
-    _run(run_worker(settings, load_app(app) if app else None))
+    _run(run_worker(settings, _load_app(app) if app else None))
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:
@@ -80,44 +75,11 @@ def apply_all_migrations(settings: Settings) -> list[str]:
     return applied
 
 
-def load_app(where: str) -> App:
-    """The App at module:name; raises SetupError with what is wrong."""
-    if not _APP.fullmatch(where):
-        raise SetupError(f"--app wants MODULE:APP, such as tasks:app, not {where!r}")
-    module_name, _, attribute = where.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    module = _import(module_name, where)
+def _load_app(option: str) -> App:
     try:
-        found = getattr(module, attribute)
-    except AttributeError:
-        apps = [name for name, value in vars(module).items() if isinstance(value, App)]
-        hint = f"; it has {' and '.join(apps)}" if apps else "; it needs a line such as `app = rota.App()`"
-        raise SetupError(f"--app {where}: {module_name} has no {attribute!r}{hint}") from None
-    if not isinstance(found, App):
-        raise SetupError(f"--app {where}: {attribute!r} is a {type(found).__name__}, not a rota.App")
-    return found
-
-
-def _import(module_name: str, where: str) -> ModuleType:
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise SetupError(f"--app {where}: there is no module {error.name!r} in {Path.cwd()}") from error
-        raise SetupError(f"--app {where}: {module_name} needs {error.name!r}, which is not installed") from error
+        return load_app(option)
     except SetupError as error:
-        raise SetupError(f"--app {where}: {error}") from error
-    except Exception as error:
-        raise SetupError(f"--app {where} can't be imported: {_blame(error)}") from error
-
-
-def _blame(error: Exception) -> str:
-    """The error in one line, with the line of code it comes from."""
-    words = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) or not frames:
-        return words
-    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})"
+        raise SetupError(f"--app {error}") from error
 
 
 def _configure_logging(settings: Settings, *, role: str) -> None:
