@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 
 from rota import supervisor
 from rota.settings import Settings
@@ -23,6 +24,33 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
     await child.stop(5)
     await asyncio.wait_for(running, 5)
     assert child.process.returncode is not None
+
+
+async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(monkeypatch, tmp_path):
+    create = asyncio.create_subprocess_exec
+    ready = tmp_path / "ready"
+    ready.touch()
+
+    async def stubborn(*_arguments, **options):
+        return await create("sh", "-c", f"trap '' TERM; echo $$ >> {ready}; exec sleep 60", **options)
+
+    monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", stubborn)
+    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=1, app=None, announce=lambda: None)
+    async with asyncio.TaskGroup() as group:
+        watcher._renew_workers(group)
+        [old] = watcher._workers
+        await eventually(lambda: old.process and str(old.process.pid) in ready.read_text())
+        watcher._renew_workers(group)
+        [new] = watcher._workers
+        await eventually(lambda: new.process and str(new.process.pid) in ready.read_text())
+        assert old.process.returncode is None
+        old.process.kill()
+        monkeypatch.setattr(supervisor.Supervisor, "_patience", 0.1)
+        await watcher._stop()
+        assert new.process.returncode == -signal.SIGKILL
+        watcher._renew_workers(group)
+        assert watcher._workers == [new], "nothing is started once it stops"
+    assert len(ready.read_text().split()) == 2, "nor is what was told to stop"
 
 
 class FlakyPostgres:

@@ -1,5 +1,8 @@
 """The supervisor behind `rota up`: the embedded database, one server process, the workers; what dies is started again.
 
+Workers can be replaced while everything else stays up: the new ones start at once, the old ones drain beside them.
+`rota dev` does so whenever the code changes (reloading.py).
+
 Only one supervisor may hold a home: it keeps a lock on a file in it, which the system lets go of when the process
 dies. Children have the read end of a pipe as their standard input; when the supervisor dies, however it dies, the pipe
 closes and they stop by themselves.
@@ -18,6 +21,8 @@ from contextlib import contextmanager, suppress
 
 from rota.compose import SUPERVISED, open_database, until_stopped
 from rota.errors import SetupError
+from rota.reloading import ENVIRONMENT as RELOADING
+from rota.reloading import Reloader
 from rota.settings import Settings
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate
@@ -82,15 +87,26 @@ class Child:
 
 
 class Supervisor:
-    """Starts and stops everything of one home."""
+    """Starts and stops everything of one home. With a reloader, that says when there is code for workers to run."""
 
-    def __init__(self, settings: Settings, *, workers: int, app: str | None, announce: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        workers: int,
+        app: str | None,
+        announce: Callable[[], None],
+        reloader: Reloader | None = None,
+    ) -> None:
         self._settings = settings
         self._announce = announce
+        self._reloader = reloader
+        self._reloading: asyncio.Task[None] | None = None
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
         self._server = self._child("server", ["api", "--with-scheduler"])
-        more = ["--app", app] if app else []
-        self._workers = [self._child(f"worker {number + 1}", ["worker", *more]) for number in range(workers)]
+        self._worker_names = [f"worker {number + 1}" for number in range(workers)]
+        self._worker_arguments = ["worker", *(["--app", app] if app else [])]
+        self._workers: list[Child] = []
         self._stopping = False
 
     async def run(self) -> None:
@@ -110,14 +126,27 @@ class Supervisor:
 
     async def _watch(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for child in (self._server, *self._workers):
-                group.create_task(child.run(), name=child.name)
+            group.create_task(self._server.run(), name=self._server.name)
+            if not self._reloader:
+                self._renew_workers(group)
             if self._postgres:
                 group.create_task(self._watch_postgres(self._postgres), name="postgres")
             if await self._is_ready():
                 self._announce()
             elif not self._stopping:
                 _log.error("the server does not answer; start with --verbose to see why", seconds=READY_SECONDS)
+            if self._reloader and not self._stopping:
+                self._reloading = group.create_task(self._reloader.run(lambda: self._renew_workers(group)))
+
+    def _renew_workers(self, group: asyncio.TaskGroup) -> None:
+        """Starts new workers and drains those there are, however long these take; all of it is in the group."""
+        if self._stopping:
+            return
+        for old in self._workers:
+            group.create_task(old.stop(self._patience), name=f"old {old.name}")
+        self._workers = [self._child(name, self._worker_arguments) for name in self._worker_names]
+        for new in self._workers:
+            group.create_task(new.run(), name=new.name)
 
     async def _watch_postgres(self, postgres: EmbeddedPostgres) -> None:
         while not self._stopping:
@@ -145,13 +174,19 @@ class Supervisor:
 
     async def _stop(self) -> None:
         self._stopping = True
-        patience = self._settings.drain_seconds + KILL_AFTER_SECONDS
-        await asyncio.gather(*(child.stop(patience) for child in (self._server, *self._workers)))
+        if self._reloading:
+            self._reloading.cancel()
+        await asyncio.gather(*(child.stop(self._patience) for child in (self._server, *self._workers)))
+
+    @property
+    def _patience(self) -> float:
+        return self._settings.drain_seconds + KILL_AFTER_SECONDS
 
     def _child(self, name: str, arguments: list[str]) -> Child:
         settings = self._settings
         environment = {
             **os.environ,
+            **(RELOADING if self._reloader else {}),
             SUPERVISED: "1",
             "ROTA_HOME": str(settings.home),
             "ROTA_HOST": settings.host,

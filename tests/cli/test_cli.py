@@ -570,6 +570,12 @@ def test_an_app_that_can_not_be_loaded_is_refused(rota, tmp_path, where, words):
     assert done.err.count("\n") == 1
 
 
+def test_dev_wants_an_app_that_could_be_one(rota, tmp_path):
+    done = rota.in_process("dev", "tasks.py", "--home", str(tmp_path), "--port", str(free_port()))
+    assert done.code == 2
+    assert done.err == "error: rota dev wants MODULE:APP, such as tasks:app, not 'tasks.py'\n"
+
+
 def test_a_worker_without_its_database_says_what_to_start(rota, tmp_path):
     done = rota("worker", "--home", str(tmp_path))
     assert done.code == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from support import eventually
 
@@ -69,7 +70,7 @@ class Fleet:
         }
         self.client: httpx.AsyncClient = None  # type: ignore[assignment]
 
-    async def start(self, *arguments: str, **environment: str) -> Process:
+    async def start(self, *arguments: str, directory: Path = SCENARIOS, **environment: str) -> Process:
         """`rota <arguments>` in the background."""
         log = self.home / f"{len(self.processes)}-{arguments[0]}.log"
         with log.open("wb") as output:
@@ -82,7 +83,7 @@ class Fleet:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                cwd=SCENARIOS,
+                cwd=directory,
             )
         started = Process(arguments[0], process, log)
         self.processes.append(started)
@@ -170,6 +171,20 @@ class Fleet:
         return "\n".join(
             f"--- {process.name} (pid {process.pid})\n{process.log.read_text()[-6000:]}" for process in self.processes
         )
+
+
+def family(fleet: Fleet) -> list[psutil.Process]:
+    """Every process that belongs to this home: the supervisor's children, and the database with its children."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment, command = process.environ(), process.cmdline()
+        except psutil.Error:
+            continue
+        ours = environment.get("ROTA_HOME") == str(fleet.home) and "rota.cli.main" in command
+        if ours or str(fleet.home / "postgres" / "data") in command:
+            found.append(process)
+    return found
 
 
 def free_port() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncpg
 import psutil
 import pytest
-from fleet import Fleet
+from fleet import Fleet, family
 
 from support import eventually
 
@@ -38,20 +38,6 @@ async def start(fleet, *arguments):
 
     await eventually(both_workers)
     return supervisor
-
-
-def family(fleet):
-    """Every process that belongs to this home: the supervisor's children, and the database with its children."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            environment, command = process.environ(), process.cmdline()
-        except psutil.Error:
-            continue
-        ours = environment.get("ROTA_HOME") == str(fleet.home) and "rota.cli.main" in command
-        if ours or str(fleet.home / "postgres" / "data") in command:
-            found.append(process)
-    return found
 
 
 async def echo(fleet):

@@ -1,4 +1,4 @@
-"""Commands that run parts of Rota: up, api, scheduler, worker, migrate.
+"""Commands that run parts of Rota: up, dev, api, scheduler, worker, migrate.
 
 What they do is in starting.py, imported inside each of them: the other commands need none of it, and start faster
 without.
@@ -25,13 +25,14 @@ SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a t
 PoolsOption = typer.Option(
     None, "--pools", help="Pools to serve, with weights if you like: mail=3,reports=1 (ROTA_POOLS; else default)."
 )
+VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the processes log.")
 
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
 
 def add_to(app: typer.Typer) -> None:
     """Registers the commands of this file."""
-    for command in (up, api, scheduler, worker, migrate):
+    for command in (up, dev, api, scheduler, worker, migrate):
         app.command()(command)
 
 
@@ -43,17 +44,36 @@ def up(
     app: str | None = AppOption,
     slots: int | None = SlotsOption,
     pools: str | None = PoolsOption,
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Show what the processes log."),
+    verbose: bool = VerboseFlag,
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
     with errors_in_words():
         from rota.cli import starting  # noqa: PLC0415 - see the top
 
-        level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
         settings = Settings.from_environment(
-            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=level
+            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
         )
         starting.start_everything(settings, workers=workers, app=app)
+
+
+def dev(
+    app: str = typer.Argument(help="Your tasks, as module:app.", metavar="MODULE:APP"),
+    home: Path | None = HomeOption,
+    host: str | None = HostOption,
+    port: int | None = PortOption,
+    workers: int = typer.Option(1, "--workers", min=1, max=256, help="Worker processes."),
+    slots: int | None = SlotsOption,
+    pools: str | None = PoolsOption,
+    verbose: bool = VerboseFlag,
+) -> None:
+    """Start everything, and replace the workers when the code changes."""
+    with errors_in_words():
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        settings = Settings.from_environment(
+            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
+        )
+        starting.start_developing(settings, workers=workers, app=app)
 
 
 def api(
@@ -98,6 +118,10 @@ def migrate(home: Path | None = HomeOption) -> None:
 
         applied = starting.apply_all_migrations(Settings.from_environment(home=home))
         console().print(f"Applied: {', '.join(applied)}" if applied else "The schema is up to date.")
+
+
+def _level(verbose: bool) -> str:
+    return "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
 
 
 def _split(pools: str | None) -> tuple[str, ...] | None:

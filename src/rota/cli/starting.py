@@ -13,21 +13,25 @@ import shlex
 import shutil
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
 from rota.api.server import run_api
-from rota.cli.tables import console
+from rota.sdk.app import App
+from rota.cli.tables import clean, console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
-from rota.loading import load_app
+from rota.loading import check_form, load_app
+from rota.reloading import Reloader
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate as apply_migrations
 from rota.supervisor import Supervisor, check_port
 from rota.telemetry import configure_logging
+from rota.watching import Watcher, places_of
 
 GARBAGE_THRESHOLD = 50_000
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
@@ -38,11 +42,28 @@ def start_everything(settings: Settings, *, workers: int, app: str | None) -> No
     _configure_logging(settings, role="up")
     if app:
         _load_app(app)
-    supervisor = Supervisor(settings, workers=workers, app=app, announce=lambda: _announce(settings, workers=workers))
+    announce = partial(_announce, settings, workers=workers)
+    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce))
+
+
+def start_developing(settings: Settings, *, workers: int, app: str) -> None:
+    """The same, with workers that are replaced when the code changes."""
+    _configure_logging(settings, role="dev")
+    try:
+        check_form(app)
+    except SetupError as error:
+        raise SetupError(f"rota dev {error}") from error
+    watcher = Watcher(places_of(app), skip=[settings.home])
+    reloader = Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
+    announce = partial(_announce, settings, workers=workers)
+    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce, reloader=reloader))
+
+
+def _supervise(settings: Settings, supervisor: Supervisor) -> None:
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
     _run(supervisor.run())
-    console().print("Stopped. Everything is kept in", str(settings.home), soft_wrap=True, markup=False)
+    _say(f"Stopped. Everything is kept in {settings.home}")
 
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
@@ -117,7 +138,11 @@ def _announce(settings: Settings, *, workers: int) -> None:
         "Ctrl-C stops everything; the next start finds it where it was.",
     ]
     for line in lines:
-        console().print(line, soft_wrap=True, markup=False)
+        _say(line)
+
+
+def _say(line: str) -> None:
+    console().print(line, soft_wrap=True, markup=False)
 
 
 def _url(settings: Settings) -> str:
