@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 
 from rota.compose import SUPERVISED, open_database, until_stopped
 from rota.errors import SetupError
+from rota.lifeline import end_with_parent
 from rota.reloading import ENVIRONMENT as RELOADING
 from rota.reloading import Reloader
 from rota.settings import Settings
@@ -61,6 +62,8 @@ class Child:
                 stdin=asyncio.subprocess.PIPE,
                 env=self._environment,
                 start_new_session=True,
+                # It hears of our death by its pipe; while it is still importing an application, only by the system.
+                preexec_fn=end_with_parent(signal.SIGTERM),
             )
             if self._stopping:
                 self.process.terminate()  # asked to stop while it was being started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 
 import psutil
 import pytest
@@ -139,3 +140,12 @@ async def test_a_worker_that_is_killed_is_started_again_and_follows_the_code(dev
     await eventually(lambda: two_others_than(*before, *again))
     await dev.told("Changed: wording.py. Restarting 2 workers.")
     await dev.ever_since("second")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not end children with their parent")
+async def test_a_worker_that_hangs_in_its_import_ends_with_a_supervisor_that_is_killed(dev):
+    dev.wording.write_text("import sys, time\nWORD = 'worker' in sys.argv and time.sleep(600)\n")
+    await dev.start()
+    await eventually(lambda: any("worker" in process.cmdline() for process in family(dev.fleet)))
+    await dev.process.kill()
+    await eventually(lambda: family(dev.fleet) == [])
