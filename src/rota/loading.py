@@ -19,8 +19,8 @@ from types import ModuleType
 
 import msgspec
 
-from rota.sdk.app import App
 from rota.errors import SetupError
+from rota.sdk.app import App
 
 _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 

@@ -20,12 +20,12 @@ from typing import Any
 import uvloop
 
 from rota.api.server import run_api
-from rota.sdk.app import App
 from rota.cli.tables import clean, console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.loading import check_form, load_app
 from rota.reloading import Reloader
+from rota.sdk.app import App
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate as apply_migrations
