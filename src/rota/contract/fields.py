@@ -56,7 +56,7 @@ OnFailure = Literal["hold", "release"]
 OnDuplicate = Literal["reject", "replace", "keep"]
 
 
-class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What is taken: unknown fields are refused."""
 
 

@@ -71,7 +71,7 @@ class Misfire(In, kw_only=True):
     cap: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class JobIn(In, kw_only=True):
+class JobIn(In, kw_only=True, omit_defaults=True):
     """A job to submit."""
 
     name: Name

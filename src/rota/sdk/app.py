@@ -144,8 +144,8 @@ class App:
 
         The other options are those of all its jobs, unless a submission says otherwise (`with_options`). With
         `isolation="process"` it runs in a process of its own, which can be killed, may crash without harm to others,
-        and may be given a limit of memory. With `transactional=True` it gets `context.connection`, whose transaction also
-        carries the run's completion: its writes happen exactly once.
+        and may be given a limit of memory. With `transactional=True` it gets `context.connection`, whose transaction
+        also carries the run's completion: its writes happen exactly once.
         """
         if isolation not in (None, "process"):
             raise SetupError(f'isolation must be "process", or left out, not {isolation!r}')
