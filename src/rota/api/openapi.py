@@ -13,6 +13,12 @@ from rota.contract.problems import Problem
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_KINDS: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 500},
+    "waitSeconds": {"type": "number", "minimum": 0, "maximum": 60},
+    "follow": {"type": "boolean"},
+    "url": {"type": "boolean"},
+}
 _ERRORS = {
     400: "Bad input: the fields that are wrong are named",
     401: "No token, or not a valid one",
@@ -74,7 +80,7 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
     for place, parameters in (("query", operation.query), ("header", operation.headers)):
         for name, description in parameters.items():
-            kind = {"type": "integer", "minimum": 1, "maximum": 500} if name == "limit" else {"type": "string"}
+            kind = _KINDS.get(name, {"type": "string"})
             found.append({"name": name, "in": place, "required": False, "schema": kind, "description": description})
     return found
 

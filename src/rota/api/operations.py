@@ -45,6 +45,11 @@ class Call:
         """Parameters behind the question mark."""
         return dict(self.request.query_params)
 
+    async def until_gone(self) -> None:
+        """Returns when the client has hung up; for an answer that takes its time."""
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
 
 Handler = Callable[[Any, Call], Awaitable[Any]]
 

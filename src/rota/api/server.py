@@ -42,6 +42,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
         _log.info("serving", url=settings.url, token_file=str(settings.admin_token_file))
 
         async def stop() -> None:
+            server.config.app.state.services.let_go()  # type: ignore[union-attr]
             server.should_exit = True
 
         async def serve() -> None:

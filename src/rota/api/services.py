@@ -12,13 +12,16 @@ from uuid import UUID
 import msgspec
 
 from rota.api.budget import BodyBudget
+from rota.api.ending import RunEnds
 from rota.api.explaining import Explainer
 from rota.api.tailing import LogTail
+from rota.api.watching import EventTail
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.intake.intake import Intake
 from rota.store.database import Database
+from rota.store.events import Events
 from rota.store.jobs import Jobs
 from rota.store.listening import GATE, READY, SCHEDULE, WORKER
 from rota.store.logs import Logs
@@ -62,6 +65,9 @@ class Services:
         )
         self.jobs = Jobs(database)
         self.runs = Runs(database)
+        self.run_ends = RunEnds(self.runs)
+        self.events = Events(database)
+        self.event_tail = EventTail(self.events)
         self.workers = Workers(database)
         self.pools = Pools(database)
         self.waiting = Waiting(database)
@@ -107,6 +113,13 @@ class Services:
             group.create_task(self.intake.run(), name="intake")
             group.create_task(self._follow_clock(), name="clock")
             group.create_task(self.tail.run(), name="tail")
+            group.create_task(self.run_ends.run(), name="run-ends")
+            group.create_task(self.event_tail.run(), name="event-tail")
+
+    def let_go(self) -> None:
+        """Answers everybody who only waits for something: the server is about to stop."""
+        self.run_ends.close()
+        self.event_tail.close()
 
     async def set_clock(self) -> None:
         """One measurement of the database's clock."""

@@ -74,6 +74,12 @@ class Runs:
             raise NotFoundError("there is no such run")
         return row
 
+    async def ended(self, wanted: Sequence[tuple[str, UUID]]) -> set[tuple[str, UUID]]:
+        """Which of these runs, each with its namespace, have ended."""
+        namespaces, ids = [namespace for namespace, _ in wanted], [run_id for _, run_id in wanted]
+        rows = await self._database.fetch("ended_runs", namespaces, ids)
+        return {(row["namespace"], row["id"]) for row in rows}
+
     async def attempts(self, namespace: str, run_id: UUID) -> list[Any]:
         """Its attempts that did not succeed."""
         return await self._database.fetch("attempts_of_run", namespace, run_id)

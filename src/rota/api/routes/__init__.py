@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, fleet, jobs, logs, pools, runs, schedules, submissions
+from rota.api.routes import dead_letters, events, fleet, jobs, logs, pools, runs, schedules, submissions
 
 OPERATIONS: tuple[Operation, ...] = (
     *submissions.OPERATIONS,
@@ -13,5 +13,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *dead_letters.OPERATIONS,
     *schedules.OPERATIONS,
     *pools.OPERATIONS,
+    *events.OPERATIONS,
     *fleet.OPERATIONS,
 )

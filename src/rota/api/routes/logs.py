@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from rota.api.operations import Call, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
 from rota.api.services import Services
+from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.api.tailing import Chunk
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
@@ -28,10 +28,7 @@ CHUNKS_PER_SEARCH = 500
 SEARCH_SECONDS = 2.0
 LONGEST_SEARCH = 200
 URL_VALID = timedelta(minutes=15)
-BEAT_SECONDS = 10.0
 _PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
-_SWITCHES = {"true": True, "false": False}
-_encoder = msgspec.json.Encoder()
 
 
 async def get_logs_of_run(services: Services, call: Call) -> Response:
@@ -85,17 +82,14 @@ def _read_place(cursor: str | None, before: UUID) -> Place:
 
 
 async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
-    follow, url = (_read_switch(call, name) for name in ("follow", "url"))
+    follow, url = (read_switch(call, name) for name in ("follow", "url"))
     if follow and url:
         raise BadInputError("goes with url=false only", field="follow")
     if url:
         return await _signed(services, call.caller.namespace, run_id)
     if follow:
         services.tail.check_room()
-        after = _read_position(call.request.headers.get("last-event-id"))
-        events = _events(services, call.caller.namespace, run_id, after)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+        return event_stream(_events(services, call.caller.namespace, run_id, read_position(call) or 0))
     text = await _whole(services, call.caller.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
@@ -132,20 +126,15 @@ async def _events(services: Services, namespace: str, run_id: UUID, after: int) 
             try:
                 coming = await asyncio.wait_for(follower.coming.get(), BEAT_SECONDS)
             except TimeoutError:
-                yield b": still here\n\n"
+                yield BEAT
                 continue
             if isinstance(coming, str):
-                yield _event("end", {"status": coming})
+                yield event("end", {"status": coming})
                 return
             # The id comes with the last line: who is cut off in the middle gets the whole of it again.
             lines = _chunk_lines(run_id, coming)
             ids = [*[None] * (len(lines) - 1), coming.position]
-            yield b"".join(_event("line", line, number) for line, number in zip(lines, ids, strict=False))
-
-
-def _event(kind: str, data: Any, position: int | None = None) -> bytes:
-    number = f"id: {position}\n" if position is not None else ""
-    return f"event: {kind}\n{number}data: ".encode() + _encoder.encode(data) + b"\n\n"
+            yield b"".join(event("line", line, number) for line, number in zip(lines, ids, strict=False))
 
 
 def _chunk_lines(run_id: UUID, chunk: Chunk) -> list[LogLine]:
@@ -162,17 +151,6 @@ def _lines(row: Any) -> list[LogLine]:
         stream, _, text = rest.partition(" ")
         lines.append(LogLine(run_id=shown, attempt=row["attempt"], time=moment, stream=stream, text=text))
     return lines
-
-
-def _read_switch(call: Call, name: str) -> bool:
-    text = call.query.get(name, "false")
-    if text not in _SWITCHES:
-        raise BadInputError("must be true or false", field=name)
-    return _SWITCHES[text]
-
-
-def _read_position(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else 0  # noqa: PLR2004 - a bigint
 
 
 _LOG_PARAMETERS = {

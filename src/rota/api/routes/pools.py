@@ -1,17 +1,14 @@
-"""Pools and events: what is paused, how much may wait, what happened."""
+"""Pools: what is paused, how much may wait."""
 
 from __future__ import annotations
 
 import msgspec
 
 from rota.api.operations import Call, Operation, decode
-from rota.api.paging import PAGE_PARAMETERS, read_limit
 from rota.api.services import Services
 from rota.contract.fields import PoolName
-from rota.contract.fleet import EventList, EventOut, PoolIn, PoolList, PoolOut
+from rota.contract.fleet import PoolIn, PoolList, PoolOut
 from rota.errors import BadInputError, NotFoundError
-
-LATEST = (1 << 63) - 1
 
 
 async def list_pools(services: Services, call: Call) -> PoolList:
@@ -36,17 +33,6 @@ async def pause_pool(services: Services, call: Call) -> PoolOut:
 async def resume_pool(services: Services, call: Call) -> PoolOut:
     """Lets a paused pool go on."""
     return await _set_paused(services, call, paused=False)
-
-
-async def list_events(services: Services, call: Call) -> EventList:
-    """What happened to breakers and pools, latest first."""
-    limit = read_limit(call.query)
-    rows = await services.waiting.events(call.caller.namespace, _read_event_cursor(call), limit)
-    items = [
-        EventOut(event_id=row["id"], time=row["at"], event=row["kind"], subject=row["subject"], detail=row["detail"])
-        for row in rows
-    ]
-    return EventList(items=items, next_cursor=str(rows[-1]["id"]) if len(rows) == limit else None)
 
 
 async def _set_paused(services: Services, call: Call, *, paused: bool) -> PoolOut:
@@ -85,15 +71,6 @@ def _pool(call: Call) -> str:
         raise BadInputError("is not the name of a pool", field="pool") from None
 
 
-def _read_event_cursor(call: Call) -> int:
-    text = call.query.get("cursor")
-    if text is None:
-        return LATEST
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(LATEST)) - 1:
-        raise BadInputError("is not a cursor of this list", field="cursor")
-    return int(text)
-
-
 OPERATIONS = (
     Operation(method="GET", path="/v1/pools", handler=list_pools, summary="The pools", answer=PoolList),
     Operation(
@@ -117,13 +94,5 @@ OPERATIONS = (
         handler=resume_pool,
         summary="Resume a paused pool",
         answer=PoolOut,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/events",
-        handler=list_events,
-        summary="What happened to breakers and pools, latest first",
-        answer=EventList,
-        query=PAGE_PARAMETERS,
     ),
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from datetime import datetime
+from uuid import UUID
+
+from starlette.requests import ClientDisconnect
 
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import (
@@ -23,6 +28,8 @@ from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
 
 OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
 PAGE = 500
+LONGEST_WAIT_SECONDS = 60
+_SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 
 
 async def list_runs(services: Services, call: Call) -> RunList:
@@ -38,7 +45,11 @@ async def list_runs(services: Services, call: Call) -> RunList:
 async def get_run(services: Services, call: Call) -> RunOut:
     """A run with its attempts, and why it is not running if it waits."""
     run_id = parse_run(call.path["runId"])
+    seconds = _read_wait(call)
     row = await services.runs.get(call.caller.namespace, run_id)
+    if seconds and row["place"] != "finished":
+        await _until_ended(services, call, run_id, seconds)
+        row = await services.runs.get(call.caller.namespace, run_id)
     out = show_run_row(row, whole=True)
     if row["payload_blob"]:
         out.payload, out.storage_error = await services.fetch_stored(row["payload_blob"])
@@ -50,6 +61,27 @@ async def get_run(services: Services, call: Call) -> RunOut:
     if waiting_for := await services.explainer.explain(row):
         out.waiting_for = waiting_for
     return out
+
+
+async def _until_ended(services: Services, call: Call, run_id: UUID, seconds: float) -> None:
+    """Waits for the end of a run; nobody waits for a client that hung up."""
+    waiting = asyncio.create_task(services.run_ends.wait(call.caller.namespace, run_id, seconds))
+    gone = asyncio.create_task(call.until_gone())
+    try:
+        await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientDisconnect
+        await waiting
+    finally:
+        waiting.cancel()
+        gone.cancel()
+
+
+def _read_wait(call: Call) -> float:
+    text = call.query.get("waitSeconds", "0")
+    if not _SECONDS.fullmatch(text) or float(text) > LONGEST_WAIT_SECONDS:
+        raise BadInputError(f"must be a number from 0 to {LONGEST_WAIT_SECONDS}", field="waitSeconds")
+    return float(text)
 
 
 async def cancel_run(services: Services, call: Call) -> RunCancelled:
@@ -139,8 +171,9 @@ OPERATIONS = (
         method="GET",
         path="/v1/runs/{runId}",
         handler=get_run,
-        summary="Read a run",
+        summary="Read a run; with waitSeconds, answered once it has ended or the time is over",
         answer=RunOut,
+        query={"waitSeconds": f"wait so long for its end, 0 to {LONGEST_WAIT_SECONDS} (0 if not given)"},
         errors=(404,),
     ),
     Operation(

@@ -1,0 +1,93 @@
+"""Events: what happened to breakers and pools, as a list or as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from rota.api.operations import Call, Operation
+from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.api.services import Services
+from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
+from rota.contract.fleet import EventList, EventOut
+from rota.errors import BadInputError, DatabaseUnavailableError
+
+LATEST = (1 << 63) - 1
+PAGE = 500
+
+
+async def list_events(services: Services, call: Call) -> Any:
+    """What happened to breakers and pools: latest first, or followed in order."""
+    if read_switch(call, "follow"):
+        return _follow(services, call)
+    limit = read_limit(call.query)
+    rows = await services.waiting.events(call.caller.namespace, _read_cursor(call), limit)
+    next_cursor = str(rows[-1]["id"]) if len(rows) == limit else None
+    return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
+
+
+def _follow(services: Services, call: Call) -> Any:
+    for name in PAGE_PARAMETERS:
+        if name in call.query:
+            raise BadInputError("goes with follow=false only", field=name)
+    services.event_tail.check_room()
+    return event_stream(_events(services, call.caller.namespace, read_position(call)))
+
+
+async def _events(services: Services, namespace: str, after: int | None) -> AsyncIterator[bytes]:
+    """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
+    async with services.event_tail.follow(namespace) as follower:
+        yield b": following\n\n"
+        begin = await follower.begin
+        position = begin if after is None else after
+        yield f"id: {position}\n\n".encode()
+        try:
+            while rows := await services.events.between(namespace, position, begin, PAGE):
+                yield b"".join(_event(row) for row in rows)
+                position = rows[-1]["id"]
+        except DatabaseUnavailableError:
+            return  # the client comes back and goes on where it is
+        while True:
+            try:
+                row = await asyncio.wait_for(follower.coming.get(), BEAT_SECONDS)
+            except TimeoutError:
+                yield BEAT
+                continue
+            if row is None:
+                return
+            if row["id"] > position:
+                yield _event(row)
+
+
+def _event(row: Any) -> bytes:
+    return event("event", _show(row), row["id"])
+
+
+def _show(row: Any) -> EventOut:
+    return EventOut(event_id=row["id"], time=row["at"], event=row["kind"], subject=row["subject"], detail=row["detail"])
+
+
+def _read_cursor(call: Call) -> int:
+    text = call.query.get("cursor")
+    if text is None:
+        return LATEST
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(LATEST)) - 1:
+        raise BadInputError("is not a cursor of this list", field="cursor")
+    return int(text)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/events",
+        handler=list_events,
+        summary="What happened to breakers and pools, latest first; or as it comes (server-sent events)",
+        answer=EventList,
+        query={
+            "follow": "true: stream events as they come, in the order of their numbers, without an end",
+            **PAGE_PARAMETERS,
+        },
+        headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
+    ),
+)
