@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test check setup format bench bench-peers
+.PHONY: up test check setup format sync bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -24,6 +24,7 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/make_sync.py --check
 
 test: setup
 	$(BIN)/pytest -n 4 --dist worksteal -m "not alone"
@@ -41,6 +42,10 @@ $(PEERS)/.installed: pyproject.toml constraints.txt bench/peers/requirements.txt
 	@$(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/pip install --quiet --disable-pip-version-check --requirement bench/peers/requirements.txt --editable .
 	@touch $@
+
+# The synchronous clients are made from the asynchronous ones.
+sync: setup
+	$(BIN)/python tools/make_sync.py
 
 format: setup
 	$(BIN)/ruff check --fix

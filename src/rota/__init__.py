@@ -1,6 +1,8 @@
 """Rota: a distributed job scheduler on PostgreSQL."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
 from rota.errors import RotaError
@@ -12,10 +14,15 @@ from rota.sdk.sending import Job, Run
 from rota.sdk.task import Task
 from rota.worker.context import Context, Final, Snooze
 
+if TYPE_CHECKING:
+    from rota.client import AsyncClient, Client
+
 __all__ = [
     "App",
+    "AsyncClient",
     "Breaker",
     "Call",
+    "Client",
     "Context",
     "Final",
     "Job",
@@ -33,3 +40,11 @@ __all__ = [
 ]
 
 __version__ = version("rota")
+_CLIENTS = ("AsyncClient", "Client")
+
+
+def __getattr__(name: str) -> Any:
+    """Clients bring an HTTP library along, which workers and their children can do without."""
+    if name in _CLIENTS:
+        return getattr(import_module("rota.client"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -123,7 +123,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(preview, arguments, words):
 def test_the_client_gives_a_preview(url):
     with Client(url, TOKEN) as client:
         answer = client.preview("0 9 * * *", timezone="Europe/Berlin", after=NOW, count=1)
-        assert answer["fireTimes"] == ["2026-10-25T08:00:00Z"]
-        assert client.preview(every_seconds=60, start_time=NOW, end_time=NOW)["fireTimes"] == []
+        assert answer.fire_times == [datetime(2026, 10, 25, 8, tzinfo=UTC)]
+        assert client.preview(every=60, start_time=NOW, end_time=NOW).fire_times == []
         with pytest.raises(AnswerError, match="bad minute field"):
             client.preview("x * * * *")

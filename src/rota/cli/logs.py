@@ -78,8 +78,9 @@ def _follow(client: Client, path: str, *, as_json: bool) -> None:
     after: str | None = None
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
+        lost = ServerUnreachableError("the server ended the stream before the run has ended")
         try:
-            for event, number, data in client.events(path, query={"follow": "true"}, after=after):
+            for event, number, data in client.stream(path, query={"follow": "true"}, after=after):
                 deadline = time.monotonic() + PATIENCE_SECONDS
                 if event == "end":
                     if data["status"] != "success":
@@ -91,7 +92,6 @@ def _follow(client: Client, path: str, *, as_json: bool) -> None:
         except KeyboardInterrupt:
             say("Not following any longer; the run goes on.")
             raise typer.Exit(FAILED) from None
-            lost = ServerUnreachableError("the server ended the stream before the run has ended")
         except ServerUnreachableError as error:
             lost = error
         if time.monotonic() > deadline:

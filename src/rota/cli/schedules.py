@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
 import typer
 
 from rota.cli.inputs import check_id
@@ -58,7 +59,7 @@ def preview(
         zone = load_zone(timezone)
         answer = client.preview(
             cron,
-            every_seconds=seconds,
+            every=seconds,
             timezone=timezone,
             dst=dst,
             start_time=_moment(start, "--start"),
@@ -68,14 +69,14 @@ def preview(
             count=count,
         )
         if as_json:
-            print_json(answer)
+            print_json(msgspec.to_builtins(answer))
             return
         columns = (
             Column(heading=f"LOCAL ({timezone})", show=lambda item: show_local_time(item["time"], zone)),
             time("UTC", "time"),
         )
-        console().print(answer["description"], soft_wrap=True, markup=False)
-        times = [{"time": moment} for moment in answer["fireTimes"]]
+        console().print(answer.description, soft_wrap=True, markup=False)
+        times = [{"time": moment.isoformat()} for moment in answer.fire_times]
         print_table(times, columns, none="It does not fire any more.")
 
 

@@ -11,8 +11,7 @@ from rota.cli.output import FAILED, print_json, say
 from rota.cli.tables import print_fields
 from rota.client import AnswerError, Client, ServerUnreachableError
 
-LOOK_SECONDS = 0.1
-LONGEST_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0  # a server that is restarted comes back within this
 ENDED = ("success", "failed", "cancelled", "skipped")
 _UNAVAILABLE = 503
@@ -36,28 +35,26 @@ def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
 
 def _wait(client: Client, run_id: str) -> dict[str, Any]:
     told: Any = None
-    pause = LOOK_SECONDS
-    while (run := _look(client, run_id))["status"] not in ENDED:
+    while (run := _look(client, run_id, LOOK_SECONDS if told else 0))["status"] not in ENDED:
         now = (run["status"], run["progress"], run.get("waitingFor"))
         if now != told:
             say(": ".join(str(part) for part in now if part), "dim")
         told = now
-        time.sleep(pause)
-        pause = min(pause * 1.1, LONGEST_LOOK_SECONDS)
     return run
 
 
-def _look(client: Client, run_id: str) -> dict[str, Any]:
-    """The run as it is; a server that is away for a moment is waited for."""
+def _look(client: Client, run_id: str, seconds: float) -> dict[str, Any]:
+    """The run once it has ended, or as it is after so long; a server that is away for a moment is waited for."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
-            run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}")
+            run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}", query={"waitSeconds": seconds})
         except (ServerUnreachableError, AnswerError) as error:
             if isinstance(error, AnswerError) and error.status != _UNAVAILABLE:
                 raise
             if time.monotonic() > deadline:
                 raise
-            time.sleep(LONGEST_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
+            seconds = 0  # it may have too many who wait
         else:
             return run

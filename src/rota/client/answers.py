@@ -1,0 +1,55 @@
+"""Answers of the server as types of the contract, problems as errors."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from rota.client.errors import AnswerError, ServerUnreachableError
+
+T = TypeVar("T")
+
+
+def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
+    """The answer as this type; raises AnswerError for a problem, ServerUnreachableError when no Rota server said it."""
+    if not response.is_success:
+        raise _problem(url, response)
+    try:
+        return msgspec.json.decode(response.content, type=kind)
+    except msgspec.ValidationError as error:
+        if kind is dict:
+            raise _stranger(url, response) from None
+        raise ServerUnreachableError(
+            f"what {url} said to {response.url.path} can't be read ({error}); is the server of another version?"
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _stranger(url, response) from None
+
+
+def read_text(url: str, response: httpx.Response) -> str:
+    """An answer that is text; raises as `read_answer` does."""
+    if not response.is_success:
+        raise _problem(url, response)
+    return response.text
+
+
+def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError:
+    """Our error for a connection that could not be had, or was lost."""
+    if isinstance(error, httpx.TimeoutException):
+        return ServerUnreachableError(f"{url} did not answer in time ({error or type(error).__name__})")
+    return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
+
+
+def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreachableError:
+    try:
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _stranger(url, response)
+    return AnswerError(response.status_code, problem)
+
+
+def _stranger(url: str, response: httpx.Response) -> ServerUnreachableError:
+    said = f"{response.status_code} to {response.url.path}"
+    return ServerUnreachableError(f"what answers at {url} is not a Rota server (it said {said})")

@@ -1,0 +1,250 @@
+"""What a client sends: jobs and filters in Python's words, turned into the contract's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Required, TypedDict
+from uuid import uuid4
+
+import msgspec
+from msgspec import UNSET
+
+from rota.contract.fields import (
+    Dst,
+    JobStatusName,
+    MisfirePolicy,
+    OnDuplicate,
+    OnFailure,
+    PriorityName,
+    RunStatusName,
+)
+from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
+from rota.domain.policies import Overlap
+from rota.errors import BadInputError
+
+MOST_PER_BATCH = 10_000
+BATCH_BYTES = 8 * 1024 * 1024
+# Shorter words for the fields that say when.
+WORDS = {"at": "schedule_time", "cron": "cron_expression", "every": "every_seconds"}
+_encoder = msgspec.json.Encoder()
+
+
+class JobFields(TypedDict, total=False):
+    """The fields of a job beside what it runs and when; None is as good as not given."""
+
+    timezone: str | None
+    max_retries: int | None
+    retry: Retry | None
+    timeout_seconds: float | None
+    expires_seconds: float | None
+    priority: PriorityName | None
+    pool: str | None
+    tags: Sequence[str] | None
+    start_time: datetime | None
+    end_time: datetime | None
+    jitter_seconds: float | None
+    dst: Dst | None
+    misfire: MisfirePolicy | Misfire | None
+    overlap: Overlap | None
+    ordering_key: str | None
+    ordering_on_failure: OnFailure | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    rate_limit: RateLimit | None
+    breaker: Breaker | None
+    unique_key: str | None
+    unique_seconds: float | None
+    on_duplicate: OnDuplicate | None
+    headers: Mapping[str, str] | None
+
+
+class NewJob(JobFields, total=False):
+    """A job among many: what `submit` takes."""
+
+    name: Required[str]
+    task: str | None
+    payload: Any
+    at: datetime | None
+    cron: str | None
+    every: float | timedelta | None
+    idempotency_key: str | None
+
+
+class JobChanges(TypedDict, total=False):
+    """Fields of a job to change; None takes a field away, where that is possible."""
+
+    name: str
+    at: datetime
+    cron: str
+    every: float | timedelta
+    timezone: str
+    task: str
+    payload: Any
+    max_retries: int
+    retry: Retry
+    timeout_seconds: float | None
+    expires_seconds: float | None
+    priority: PriorityName
+    pool: str
+    tags: Sequence[str]
+    start_time: datetime | None
+    end_time: datetime | None
+    jitter_seconds: float | None
+    dst: Dst | None
+    misfire: MisfirePolicy | Misfire | None
+    overlap: Overlap | None
+    ordering_key: str | None
+    ordering_on_failure: OnFailure | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    rate_limit: RateLimit | None
+    breaker: Breaker | None
+    headers: Mapping[str, str] | None
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs to list: all that is given must match."""
+
+    owner: str | None
+    status: JobStatusName | Sequence[JobStatusName] | None
+    name: str | None
+    tag: str | None
+    task: str | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+
+class RunFilters(TypedDict, total=False):
+    """Which runs to list: all that is given must match."""
+
+    owner: str | None
+    status: RunStatusName | Sequence[RunStatusName] | None
+    name: str | None
+    tag: str | None
+    task: str | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+
+class RunChoice(TypedDict, total=False):
+    """Which runs to cancel: all that is given must match."""
+
+    owner: str | None
+    status: RunStatusName | None
+    name: str | None
+    tag: str | None
+    task: str | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+
+class DeadLetterFilters(TypedDict, total=False):
+    """Which dead letters: all that is given must match."""
+
+    task: str | None
+    job_id: str | None
+    name: str | None
+
+
+def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A submission; raises BadInputError for fields that don't exist or say twice when to run."""
+    given = {name: value for name, value in job.items() if value is not None}
+    times = [word for word in WORDS if word in given]
+    if len(times) > 1:
+        raise BadInputError(f"give one of at, cron and every, not {' and '.join(times)}", field=times[1])
+    kinds = {"at": "future", "cron": "cron", "every": "interval"}
+    return {"scheduleType": kinds[times[0]] if times else "immediate"} | _renamed(given, BatchJobIn)
+
+
+def changes_body(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A change; raises BadInputError for fields that can't be changed."""
+    return _renamed(changes, JobPatch)
+
+
+def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields in the contract's words, without those that are None."""
+    return {_camel(name): value for name, value in given.items() if value is not None}
+
+
+def query_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters behind the question mark, in the contract's words and notation."""
+    return {name: _query_value(value) for name, value in fields_of(given).items()}
+
+
+def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
+    """JSON arrays of as many jobs as go into one request; each has a key of its own, so that a repeat is safe."""
+    some: list[bytes] = []
+    size = 0
+    for job in jobs:
+        content = encode(_batch_item(job))
+        if some and (len(some) == MOST_PER_BATCH or size + len(content) > BATCH_BYTES):
+            yield _array(some)
+            some, size = [], 0
+        some.append(content)
+        size += len(content) + 1
+    if some:
+        yield _array(some)
+
+
+def new_key() -> str:
+    """An idempotency key that nobody else has."""
+    return uuid4().hex
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raises BadInputError for what can't travel in a header."""
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise BadInputError("may hold printable ASCII characters only", field=name)
+
+
+def encode(body: Any) -> bytes:
+    """JSON; raises BadInputError for what has no JSON."""
+    try:
+        try:
+            return _encoder.encode(body)
+        except OverflowError:  # a whole number of more than 64 bits is JSON as well
+            return json.dumps(msgspec.to_builtins(body)).encode()
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"can't be written as JSON: {error}") from None
+
+
+def _batch_item(job: NewJob | JobIn) -> dict[str, Any]:
+    body = _struct_body(job) if isinstance(job, JobIn) else job_body(job)
+    body.setdefault("idempotencyKey", new_key())
+    return body
+
+
+def _struct_body(job: JobIn) -> dict[str, Any]:
+    fields = ((field.encode_name, getattr(job, field.name)) for field in msgspec.structs.fields(job))
+    return {name: value for name, value in fields if value is not None and value is not UNSET}
+
+
+def _renamed(given: Mapping[str, Any], contract: type[msgspec.Struct]) -> dict[str, Any]:
+    known = {field.name: field.encode_name for field in msgspec.structs.fields(contract)}
+    renamed: dict[str, Any] = {}
+    for name, value in given.items():
+        wire = known.get(WORDS.get(name, name))
+        if wire is None:
+            raise BadInputError("unknown field", field=name)
+        renamed[wire] = value.total_seconds() if isinstance(value, timedelta) else value
+    return renamed
+
+
+def _query_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str | int | float) else ",".join(value)
+
+
+def _array(items: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(items) + b"]"
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)

@@ -1,0 +1,53 @@
+"""Where the server is, and with which token it is asked."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import httpx
+
+from rota.errors import SetupError
+from rota.settings import Settings
+
+CONNECT_SECONDS = 5.0
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PORTS = range(1, 65536)
+
+
+def find_server(url: str | None, token: str | None) -> tuple[str, str | None]:
+    """Address and token: as given, else as the environment says; raises SetupError when they can't be right.
+
+    The admin token of this machine's home goes to the server of that home only, never to another address.
+    """
+    if url is None or token is None:
+        settings = Settings.from_environment()
+        at_home = url is None or url.rstrip("/") == settings.url.rstrip("/")
+        url = settings.url if url is None else url
+        if token is None:
+            token = settings.token if at_home else settings.given_token
+    if token and not (token.isascii() and token.isprintable()):
+        raise SetupError("The token holds characters that no token has; look at ROTA_TOKEN or admin.token.")
+    return check_url(url), token
+
+
+def check_url(url: str) -> str:
+    """The server's address; raises SetupError when it can't be one."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 80) in _PORTS
+        httpx.URL(url)
+    except (ValueError, httpx.InvalidURL):
+        fits = False
+    if not fits:
+        raise SetupError(f"{url!r} is not the address of a server, such as http://127.0.0.1:7682 (ROTA_URL, ROTA_PORT)")
+    return url.rstrip("/")
+
+
+def needs_proxy(url: str) -> bool:
+    """A proxy for the outside world is of no use on the way to this very machine."""
+    return urlsplit(url).hostname not in _LOOPBACK
+
+
+def time_limits(seconds: float) -> httpx.Timeout:
+    """How long a try may take; finding nobody at the address is noticed sooner."""
+    return httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
