@@ -1,0 +1,34 @@
+"""The API of a test on a port of this machine, for clients that need a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+from rota.api.app import build_app
+from rota.api.auth import Authenticator
+from rota.api.server import _Server, http_config
+from support import eventually
+
+TOKEN = "test-token"  # noqa: S105 - known to the tests alone
+
+
+@asynccontextmanager
+async def listening(services, port=0):
+    """The API on a port of this machine: its server, whose `url` says where."""
+    app = build_app(services, Authenticator(TOKEN), "test")
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        config = http_config(app, "127.0.0.1", port)
+        config.timeout_graceful_shutdown = 0
+        server = _Server(config)
+        server.port = listener.getsockname()[1]
+        server.url = f"http://127.0.0.1:{server.port}"
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await eventually(lambda: server.started)
+        try:
+            yield server
+        finally:
+            server.should_exit = True
+            server.force_exit = True
+            await serving
