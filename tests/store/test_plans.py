@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
 import rota.store.queries
+from rota.domain.ids import new_id
 from rota.store.queries import load
 
 WAITING = 100_000
@@ -193,6 +194,20 @@ def _left_sides(condition: str) -> str:
     inside = re.findall(r"\(policies ->> '(\w+)'::text\) = ", condition)
     together = re.findall(r"ROW\(namespace, (\w+)\) > ", condition)
     return " ".join(plain + inside + together)
+
+
+async def test_a_look_for_runs_that_ended_reads_one_day_for_each(database, sql):
+    for day in ("2031-01-01", "2031-01-02", "2031-01-03"):
+        await sql.execute(f"SELECT rota.make_day('{day}')")
+    ids = [new_id(datetime(2031, 1, 2, 12, tzinfo=UTC).timestamp()) for _ in range(20)]
+    plan = await explain(database, "ended_runs", ["default"] * len(ids), ids)
+    looked = [
+        node
+        for node in nodes(plan)
+        if node.get("Relation Name", "").startswith("finished_runs") and node["Actual Loops"]
+    ]
+    assert [node["Actual Loops"] for node in looked] == [len(ids)], "other days are pruned, each id by itself"
+    assert all(node["Index Name"].endswith("_pkey") for node in looked)
 
 
 async def test_a_list_stops_at_its_limit(crowded):
