@@ -131,6 +131,13 @@ async def test_who_begins_later_begins_where_the_others_are(tail, sql):
             assert told(second) == ["b"]
 
 
+async def test_one_who_hangs_up_at_the_beginning_harms_nobody(tail):
+    async with tail.follow("default") as leaving, tail.follow("default") as staying:
+        leaving.begin.cancel()
+        await tail.tick()
+        assert await staying.begin == 0
+
+
 async def test_who_does_not_read_is_let_go(tail, sql, monkeypatch):
     monkeypatch.setattr(watching, "MOST_WAITING", 2)
     async with tail.follow("default") as slow:

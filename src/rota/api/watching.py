@@ -126,7 +126,8 @@ class EventTail:
             pass
         self._begun = True
         for follower in self._followers:
-            follower.begin.set_result(self._settled)
+            if not follower.begin.done():  # one that hung up meanwhile may still be among them
+                follower.begin.set_result(self._settled)
 
     async def _next(self) -> Sequence[Any]:
         """Events that are settled now."""

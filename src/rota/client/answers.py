@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 import httpx
@@ -19,13 +20,24 @@ def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(response.content, type=kind)
     except msgspec.ValidationError as error:
-        if kind is dict:
-            raise _stranger(url, response) from None
         raise ServerUnreachableError(
             f"what {url} said to {response.url.path} can't be read ({error}); is the server of another version?"
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _stranger(url, response) from None
+
+
+def read_object(url: str, response: httpx.Response) -> Any:
+    """The answer as it came, whole numbers of any size included; raises as `read_answer` does."""
+    if not response.is_success:
+        raise _problem(url, response)
+    try:
+        content = json.loads(response.content)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise _stranger(url, response)
+    return content
 
 
 def read_text(url: str, response: httpx.Response) -> str:

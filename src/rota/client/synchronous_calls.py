@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import httpx
 import msgspec
 
-from rota.client.answers import read_answer, read_text, unreachable
+from rota.client.answers import read_answer, read_object, read_text, unreachable
 from rota.client.bodies import check_headers, encode, query_of
 from rota.client.connecting import find_server, needs_proxy, time_limits
 from rota.client.errors import AnswerError, ServerUnreachableError
@@ -89,7 +89,10 @@ class Calls:
 
         Raises AnswerError, ServerUnreachableError, or BadInputError for what can't be sent.
         """
-        return self._ask(dict, method, path, body=body, query=query, headers=headers, repeatable=method == "GET")
+        content = None if body is None else encode(body)
+        safe = method == "GET"
+        response = self._send(method, path, content=content, query=query, headers=headers, repeatable=safe)
+        return read_object(self.url, response)
 
     def read_text(self, path: str) -> str:
         """An answer that is text; raises as `call` does."""
