@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,7 +22,7 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-    renamed: dict[str, str] = {}
+    renamed: Mapping[str, str] = MappingProxyType({})
 
 
 _SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "ApiDoor")}

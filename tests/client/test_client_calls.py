@@ -79,7 +79,7 @@ async def test_numbers_of_any_size_arrive(client):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"at": SOON, "every": 5}, "give one of at, cron and every"),
+        ({"at": SOON, "every": 5}, "give one of at, after, cron and every"),
         ({"colour": "red"}, "unknown field"),
         ({"payload": {"x": object()}}, "can't be written as JSON"),
         ({"idempotency_key": "ü"}, "printable ASCII"),
@@ -281,7 +281,7 @@ def names_of(struct):
 
 
 def test_the_fields_of_a_job_are_those_of_the_contract():
-    parameters = {"name", "task", "payload", "at", "cron", "every"}
+    parameters = {"name", "task", "payload", "at", "after", "cron", "every"}
     assert JobFields.__annotations__.keys() == names_of(JobIn) - parameters - {"schedule_type"}
     assert NewJob.__annotations__.keys() == names_of(BatchJobIn) - {"schedule_type"}
     assert JobChanges.__annotations__.keys() == names_of(JobPatch)

@@ -27,14 +27,14 @@ def test_what_is_made_is_up_to_date(make_sync):
 
 
 def test_what_is_made_says_so_and_has_nothing_asynchronous_left(make_sync):
-    for source, target in make_sync.PAIRS:
+    for source, target, _ in make_sync.PAIRS:
         first, rest = (ROOT / target).read_text().split("\n", 1)
         assert source in first
         assert not re.search(r"\basync|\bawait\b|Async[A-Z]", rest)
 
 
 def test_a_file_that_was_changed_by_hand_is_found(make_sync, monkeypatch):
-    _, target = make_sync.PAIRS[0]
+    _, target, _ = make_sync.PAIRS[0]
     monkeypatch.setattr(make_sync, "_read", lambda _target: (ROOT / target).read_text() + "# mine\n")
     assert target in make_sync.outdated()
 

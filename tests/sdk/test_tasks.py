@@ -222,7 +222,7 @@ async def test_many_go_together_and_those_that_are_not_accepted_are_named(app, s
     runs = await work.submit_many(work.call(number) for number in range(100))
     assert len({run.id for run in runs}) == 100
     only = work.with_options(unique_key="one")
-    with pytest.raises(rota.NotAcceptedError, match="1 of 3 were not accepted; the first: job_.* has this") as caught:
+    with pytest.raises(rota.NotAcceptedError, match=r"1 of 3 were not accepted; the first: job_.* has this") as caught:
         await work.submit_many([work.call(1), only.call(2), only.call(3)])
     assert [isinstance(result, rota.Run) for result in caught.value.results] == [True, True, False]
     assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 102
@@ -258,7 +258,7 @@ async def test_a_task_submits_others_from_wherever_it_runs(app, engine, serving)
     async with await serving():
         assert await (await asynchronous.submit()).result(timeout=30) == 2
         assert await (await threaded.submit()).result(timeout=30) == 3
-        with pytest.raises(rota.RunFailedError, match="leave out `.sync`"):
+        with pytest.raises(rota.RunFailedError, match=r"leave out `\.sync`"):
             await (await wrong.submit()).result(timeout=30)
 
 

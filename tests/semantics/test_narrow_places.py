@@ -18,7 +18,7 @@ import pytest
 
 import rota.store.database as databases
 from engine import report
-from rota.api import submitting
+from rota.intake import submitting
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError

@@ -72,17 +72,19 @@ class AsyncClient(AsyncCalls):
         task: str | None = None,
         payload: Any = None,
         at: datetime | None = None,
+        after: float | timedelta | None = None,
         cron: str | None = None,
         every: float | timedelta | None = None,
         idempotency_key: str | None = None,
         **fields: Unpack[JobFields],
     ) -> Submitted:
-        """Submits a job: for now, `at` a time, on a `cron` expression, or `every` so many seconds.
+        """Submits a job: for now, `at` a time, `after` so many seconds, on a `cron` expression, or `every` so many.
 
         Repeated under an idempotency key, its own if none is given: there is never a second job. With a key of the
         caller's a later call with the same fields gets the first answer, for 24 hours.
         """
-        given = {"name": name, "task": task, "payload": payload, "at": at, "cron": cron, "every": every}
+        times = {"at": at, "after": after, "cron": cron, "every": every}
+        given = {"name": name, "task": task, "payload": payload, **times}
         headers = {"Idempotency-Key": idempotency_key or new_key()}
         body = job_body({**given, **fields})
         return await self._ask(Submitted, "POST", "/v1/jobs", body=body, headers=headers, repeatable=True)

@@ -27,7 +27,7 @@ from rota.errors import BadInputError
 MOST_PER_BATCH = 10_000
 BATCH_BYTES = 8 * 1024 * 1024
 # Shorter words for the fields that say when.
-WORDS = {"at": "schedule_time", "cron": "cron_expression", "every": "every_seconds"}
+WORDS = {"at": "schedule_time", "after": "delay_seconds", "cron": "cron_expression", "every": "every_seconds"}
 _encoder = msgspec.json.Encoder()
 
 
@@ -67,6 +67,7 @@ class NewJob(JobFields, total=False):
     task: str | None
     payload: Any
     at: datetime | None
+    after: float | timedelta | None
     cron: str | None
     every: float | timedelta | None
     idempotency_key: str | None
@@ -153,8 +154,8 @@ def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in job.items() if value is not None}
     times = [word for word in WORDS if word in given]
     if len(times) > 1:
-        raise BadInputError(f"give one of at, cron and every, not {' and '.join(times)}", field=times[1])
-    kinds = {"at": "future", "cron": "cron", "every": "interval"}
+        raise BadInputError(f"give one of at, after, cron and every, not {' and '.join(times)}", field=times[1])
+    kinds = {"at": "future", "after": "future", "cron": "cron", "every": "interval"}
     return {"scheduleType": kinds[times[0]] if times else "immediate"} | _renamed(given, BatchJobIn)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from rota.client import AnswerError, AsyncClient
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
@@ -25,7 +27,10 @@ class ApiDoor:
 
     async def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """The server waits."""
-        run = await self._client.run(run_id, wait_seconds=wait_seconds)
+        try:
+            run = await self._client.wait(run_id, wait_seconds)
+        except TimeoutError:
+            run = await self._client.run(run_id)
         return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
 
     async def cancel(self, run_id: str) -> None:
@@ -34,12 +39,12 @@ class ApiDoor:
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._client.close()
+        await self._client.aclose()
 
 
 def _answer(result: BatchResult) -> Submitted | RotaError:
     if result.error is not None:
-        return AnswerError.of(result.error)
+        return AnswerError(result.error.status, msgspec.to_builtins(result.error))
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )

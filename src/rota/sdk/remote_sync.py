@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from rota.client import AnswerError, Client
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
@@ -26,7 +28,10 @@ class SyncApiDoor:
 
     def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """The server waits."""
-        run = self._client.run(run_id, wait_seconds=wait_seconds)
+        try:
+            run = self._client.wait(run_id, wait_seconds)
+        except TimeoutError:
+            run = self._client.run(run_id)
         return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
 
     def cancel(self, run_id: str) -> None:
@@ -40,7 +45,7 @@ class SyncApiDoor:
 
 def _answer(result: BatchResult) -> Submitted | RotaError:
     if result.error is not None:
-        return AnswerError.of(result.error)
+        return AnswerError(result.error.status, msgspec.to_builtins(result.error))
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )
