@@ -106,9 +106,19 @@ class Engine:
 
         return await eventually(there, within=within)
 
-    async def join(self, broker: Any, *tasks: str, slots: int = 10, pools: tuple[str, ...] = ("default",)) -> UUID:
+    async def join(
+        self,
+        broker: Any,
+        *tasks: str,
+        slots: int = 10,
+        pools: tuple[str, ...] = ("default",),
+        application: Any = None,
+    ) -> UUID:
         """Registers a worker that exists only as its broker: claims and reports are made by hand."""
-        return await broker.join(Profile("test", os.getpid(), ("default",), pools, tasks or ("rota.echo",), slots))
+        known = tasks or ("rota.echo",)
+        return await broker.join(
+            Profile("test", os.getpid(), ("default",), pools, known, slots, application=application)
+        )
 
 
 def plain(identifier: str) -> UUID:

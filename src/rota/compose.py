@@ -8,18 +8,23 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
+from rota.domain.declared import Application, Declared
+from rota.domain.job import STORED_BYTES
 from rota.domain.run import Claim
 from rota.doors import Door
-from rota.errors import DatabaseUnavailableError, SetupError
-from rota.intake.definitions import Caller
+from rota.errors import BadInputError, DatabaseUnavailableError, SetupError
+from rota.intake.definitions import Caller, Preparer
 from rota.intake.door import IntakeDoor
 from rota.intake.intake import Intake
 from rota.scheduler.scheduler import Scheduler
@@ -96,6 +101,7 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
+        app_patience=timedelta(seconds=settings.app_patience_seconds),
     )
 
 
@@ -174,7 +180,13 @@ class WorkerDoors:
 
 
 def build_worker(
-    settings: Settings, database: Database, runners: Runners, *, clock: DatabaseClock, doors: WorkerDoors
+    settings: Settings,
+    database: Database,
+    runners: Runners,
+    *,
+    clock: DatabaseClock,
+    doors: WorkerDoors,
+    application: Application | None = None,
 ) -> Worker:
     """A worker on this database that can run these."""
     broker = PostgresBroker(
@@ -191,6 +203,7 @@ def build_worker(
         tuple(runners.by_task),
         settings.slots,
         settings.pool_weights,
+        application,
     )
     return Worker(
         broker=broker,
@@ -206,6 +219,19 @@ def build_worker(
         clock=clock,
         doors=doors.of,
     )
+
+
+def describe_app(app: App, namespaces: Sequence[str]) -> Application:
+    """What a worker says of its application; raises SetupError for a schedule that can't be."""
+    caller = app.caller if app.caller.namespace in namespaces else replace(app.caller, namespace=namespaces[0])
+    preparer = Preparer(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
+    schedules: list[Declared] = []
+    for job in app.declarations.jobs():
+        try:
+            schedules.append(preparer.declared(job, caller, app.name))
+        except BadInputError as error:
+            raise SetupError(f"The schedule {job.name!r} can't be: {error}") from error
+    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules))
 
 
 async def run_scheduler(settings: Settings) -> None:
@@ -227,7 +253,8 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         shards: int = await database.fetch_value("read_constants")
         doors = WorkerDoors(settings, database, shards=shards, clock=clock)
         stack.push_async_callback(doors.close)
-        worker = build_worker(settings, database, runners, clock=clock, doors=doors)
+        application = describe_app(app, settings.namespaces) if app.tasks else None
+        worker = build_worker(settings, database, runners, clock=clock, doors=doors, application=application)
         health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
         if health:
             health.start()

@@ -54,6 +54,7 @@ class Settings:
     slots: int = 100
     threads: int = 32
     transactions: int = 10
+    app_patience_seconds: float = 600.0
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     drain_seconds: float = 30.0
@@ -226,6 +227,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_SLOTS": ("slots", _whole),
     "ROTA_THREADS": ("threads", _whole),
     "ROTA_TRANSACTIONS": ("transactions", _whole),
+    "ROTA_APP_PATIENCE_SECONDS": ("app_patience_seconds", _seconds),
     "ROTA_POOLS": ("pools", _words),
     "ROTA_NAMESPACES": ("namespaces", _words),
     "ROTA_DRAIN_SECONDS": ("drain_seconds", _seconds),

@@ -18,10 +18,10 @@ import pytest
 
 import rota.store.database as databases
 from engine import report
-from rota.intake import submitting
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
+from rota.intake import submitting
 from rota.store.positions import WholeLooks
 from rota.store.queries import load
 from rota.store.submissions import LOOKAHEAD

@@ -154,7 +154,7 @@ async def test_statements_use_the_indexes_they_name(crowded):
 
 # Each look at a table that may be large must be led by one of these; a namespace alone leads to everything in it.
 LEADERS = re.compile(
-    r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit)\b"
+    r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit|app)\b"
 )
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting"}

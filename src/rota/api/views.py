@@ -28,6 +28,9 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
     out.version = row["version"]
     out.timezone = row["timezone"]
     out.updated_time = row["updated_at"]
+    if row["app"] is not None:
+        out.declared_by = f"{row['app']} {row['app_version']}"
+    out.note = row["note"]
     if row["cron_expression"] is not None:
         out.cron_expression = row["cron_expression"]
     else:

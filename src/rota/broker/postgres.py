@@ -74,8 +74,11 @@ class PostgresBroker:
                 profile.tasks,
                 profile.slots,
                 timedelta(seconds=self.lease_seconds),
+                profile.application,
             )
         )
+        if profile.application:
+            self._notifier.hint(SCHEDULE)
         _, self._paused = await self._workers.signals(self._id)
         return self._id
 

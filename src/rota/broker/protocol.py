@@ -15,6 +15,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.declared import Application
 from rota.domain.run import Claim, Outcome
 
 
@@ -28,6 +29,7 @@ class Profile(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     slots: int
     weights: tuple[int, ...] = ()  # of its pools, in their order; none: all alike
+    application: Application | None = None
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -56,6 +56,12 @@ def fire_id(job_id: UUID, nominal: datetime) -> UUID:
     return _compose(moment, int.from_bytes(digest[:10], "big"))
 
 
+def declared_id(namespace: str, app: str, name: str) -> UUID:
+    """The id of a job that an application declares: a function of its name, so that no name can have two jobs."""
+    digest = sha256(b"\0".join(part.encode() for part in ("declared", namespace, app, name))).digest()
+    return _compose(0.0, int.from_bytes(digest[:10], "big"))
+
+
 def floor_id(moment: datetime) -> UUID:
     """The smallest id of this moment: time filters become ranges of ids."""
     return UUID(int=_milliseconds(moment.timestamp()) << 80)

@@ -13,8 +13,9 @@ from msgspec import UNSET
 
 from rota.contract.fields import MisfirePolicy
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
+from rota.domain.declared import ANCHOR, Declared
 from rota.domain.http import parse_http_call
-from rota.domain.ids import new_id, shard_of, show_job, show_one_shot
+from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
     RESERVED_TASKS,
@@ -214,25 +215,18 @@ class Preparer:
         shown_job, shown_run = show_one_shot(run_id)
         return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
 
+    def declared(self, wanted: JobIn, caller: Caller, app: str) -> Declared:
+        """A schedule that an application declares; raises BadInputError naming the field."""
+        if wanted.unique_key is not None:
+            raise BadInputError("a declared schedule is known by its name; it can't have one", field="uniqueKey")
+        _check_timing_fields(wanted)
+        job_id = declared_id(caller.namespace, app, wanted.name)
+        return Declared(self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now()))
+
     def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
         job_id = new_id(now.timestamp())
         definition = self.definition(wanted, caller, job_id)
-        timetable = _timetable(
-            Timetable(
-                wanted.schedule_type,
-                wanted.cron_expression,
-                wanted.every_seconds,
-                "UTC" if wanted.timezone is None else wanted.timezone,
-                now,
-                wanted.start_time,
-                wanted.end_time,
-                wanted.jitter_seconds or 0.0,
-                wanted.dst,
-                _misfire(wanted.misfire),
-            ),
-            job_id,
-            now,
-        )
+        timetable = self._timetable(wanted, job_id, now, now)
         first = first_fire(timetable, job_id, now)
         unique = _unique(wanted)
         if unique and unique.on_duplicate == "replace":
@@ -243,6 +237,24 @@ class Preparer:
             caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first, None, unique
         )
         return item, Submitted(job_id=show_job(job_id), status="scheduled")
+
+    def _timetable(self, wanted: JobIn, job_id: UUID, anchor: datetime, now: datetime) -> Timetable:
+        return _timetable(
+            Timetable(
+                wanted.schedule_type,
+                wanted.cron_expression,
+                wanted.every_seconds,
+                "UTC" if wanted.timezone is None else wanted.timezone,
+                anchor,
+                wanted.start_time,
+                wanted.end_time,
+                wanted.jitter_seconds or 0.0,
+                wanted.dst,
+                _misfire(wanted.misfire),
+            ),
+            job_id,
+            now,
+        )
 
 
 def check_task(task: str | None, payload: str | None) -> str:
@@ -261,23 +273,6 @@ def check_task(task: str | None, payload: str | None) -> str:
     else:
         check_command(fields.get("command"))
     return task
-
-
-def definition_of(row: Any) -> Definition:
-    """The definition in a row of jobs or runs; a large payload must have been fetched along."""
-    payload = row["payload"] if row["payload"] is not None else row.get("large_payload")
-    return Definition(
-        row["owner"],
-        row["name"],
-        row["task"],
-        row["pool"],
-        row["priority"],
-        tuple(row["tags"]),
-        payload,
-        row["options"],
-        row["policies"],
-        row.get("payload_blob"),
-    )
 
 
 def _options(wanted: JobIn) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from typing import TypedDict
 from uuid import uuid4
 
@@ -19,10 +20,12 @@ from rota.scheduler.misfiring import MisfireJudge
 from rota.scheduler.promotion import Promoter
 from rota.scheduler.reaping import Reaper
 from rota.scheduler.recalling import Recaller
+from rota.scheduler.reconciling import Reconciler
 from rota.scheduler.rezoning import Rezoner
 from rota.scheduler.service import Service
 from rota.scheduler.sweeping import Sweeper
 from rota.store.database import Database
+from rota.store.declaring import Declaring
 from rota.store.gates import Gates
 from rota.store.listening import GATE, SCHEDULE, Listener
 from rota.store.logs import Logs
@@ -32,6 +35,7 @@ from rota.store.shards import Shards
 from rota.store.workers import Workers
 
 LEAVE_SECONDS = 3.0
+APP_PATIENCE = timedelta(minutes=10)
 
 
 class _Shared(TypedDict):
@@ -51,6 +55,7 @@ class Scheduler:
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
+        app_patience: timedelta = APP_PATIENCE,
     ) -> None:
         self.id = uuid4()
         clock = DatabaseClock()
@@ -67,6 +72,7 @@ class Scheduler:
         self.expirer = Expirer(**shared)
         self.sweeper = Sweeper(**shared)
         self.rezoner = Rezoner(schedules=schedules)
+        self.reconciler = Reconciler(declaring=Declaring(database, patience=app_patience), notifier=notifier)
         self.log_keeper = LogKeeper(logs=Logs(database), blobs=blobs, **shared) if blobs else None
         self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
         self._listen_url = listen_url
@@ -85,6 +91,7 @@ class Scheduler:
             self.expirer,
             self.sweeper,
             self.rezoner,
+            self.reconciler,
             *((self.log_keeper,) if self.log_keeper else ()),
         )
 
@@ -106,3 +113,4 @@ class Scheduler:
         else:
             self.firer.wake()
             self.recaller.wake()
+            self.reconciler.wake()

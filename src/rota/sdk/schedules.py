@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
-from rota.errors import SetupError
+from rota.errors import RotaError, SetupError
 from rota.sdk.calls import Call, When
 
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ class Declaration(NamedTuple):
     arguments: Mapping[str, Any]
 
     def job(self) -> BatchJobIn:
-        """The job it asks for; raises BadInputError or ArgumentsError when it can't be one."""
-        call = Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments))
-        return call.finished()
+        """The job it asks for; raises SetupError when it can't be one."""
+        try:
+            return Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments)).finished()
+        except RotaError as error:
+            raise SetupError(f"The schedule {self.name!r} can't be: {error}") from error
 
 
 class Declarations:

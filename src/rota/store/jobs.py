@@ -91,12 +91,12 @@ class Jobs:
         """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
 
         async def change_job(statements: Statements) -> Changed:
-            row = await _lock(statements, namespace, job_id)
+            row = await lock_job(statements, namespace, job_id)
             if row is None:
                 raise NotFoundError("there is no such job")
             if expected_version is not None and row["version"] != expected_version:
                 raise VersionMismatchError(f"the job's version is {row['version']}, not {expected_version}")
-            return await _apply(statements, row, decide(row))
+            return await apply_change(statements, row, decide(row))
 
         return await self._database.transact(change_job)
 
@@ -104,7 +104,7 @@ class Jobs:
         """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
 
         async def cancel_job(statements: Statements) -> Changed:
-            row = await _lock(statements, namespace, job_id)
+            row = await lock_job(statements, namespace, job_id)
             changed = Changed()
             if row is not None:
                 changed.version = await _write(statements, row, decide(row), row["fired_through"])
@@ -192,14 +192,14 @@ class Jobs:
         raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
 
 
-async def _lock(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
+async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
     """The job's row, ours until the transaction ends, and the time at which it became ours."""
     row = await statements.fetch_row("lock_job", namespace, job_id)
     # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
     return None if row is None else {**row, "database_time": await statements.fetch_value("database_time")}
 
 
-async def _apply(statements: Statements, row: Any, change: JobChange) -> Changed:
+async def apply_change(statements: Statements, row: Any, change: JobChange) -> Changed:
     """Writes the job and binds its unclaimed runs to what it says now."""
     namespace, job_id = row["namespace"], row["id"]
     changed = Changed()
@@ -284,4 +284,21 @@ def _definition_arguments(definition: Definition, payload_id: UUID | None) -> tu
         None if large else payload,
         payload_id if large or payload is None else None,
         payload if large else None,
+    )
+
+
+def definition_of(row: Any) -> Definition:
+    """The definition in a row of jobs or runs; a large payload must have been fetched along."""
+    payload = row["payload"] if row["payload"] is not None else row.get("large_payload")
+    return Definition(
+        row["owner"],
+        row["name"],
+        row["task"],
+        row["pool"],
+        row["priority"],
+        tuple(row["tags"]),
+        payload,
+        row["options"],
+        row["policies"],
+        row.get("payload_blob"),
     )

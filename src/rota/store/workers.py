@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.declared import Application, encode_schedules
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError
 from rota.store.batches import or_nothing, with_days, write_each
@@ -33,6 +34,7 @@ class Registration(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     slots: int
     lease: timedelta
+    application: Application | None = None
 
 
 class Success(NamedTuple):
@@ -138,7 +140,10 @@ class Workers:
     async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool)."""
         lanes: dict[PoolKey, list[int]] = {}
-        for row in await self._database.fetch("register_worker", *msgspec.structs.astuple(registration)):
+        *columns, _ = msgspec.structs.astuple(registration)
+        app = registration.application
+        known = (app.namespace, app.name, app.version, encode_schedules(app.schedules)) if app else (None,) * 4
+        for row in await self._database.fetch("register_worker", *columns, *known):
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
         return lanes
 

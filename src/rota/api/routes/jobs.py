@@ -32,8 +32,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
-from rota.intake.definitions import definition_of
-from rota.store.jobs import JobChange
+from rota.store.jobs import JobChange, definition_of
 from rota.store.schedules import timetable_of
 
 CHANGE_TRIES = 10

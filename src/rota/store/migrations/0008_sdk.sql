@@ -253,8 +253,9 @@ REVOKE ALL ON FUNCTION rota.submit_v1(text), rota.complete_v1(text, uuid, bigint
 -- Schedules declared in code. A worker says which application it runs, in which version; the schedules of the version in force are
 -- made jobs. Versions are numbered in the order in which they were first seen.
 ALTER TABLE rota.workers
-    ADD COLUMN app         text,
-    ADD COLUMN app_version text;
+    ADD COLUMN app_namespace text COLLATE "C",
+    ADD COLUMN app           text COLLATE "C",
+    ADD COLUMN app_version   text COLLATE "C";
 
 CREATE TABLE rota.app_versions (
     namespace text COLLATE "C" NOT NULL,

@@ -1,0 +1,47 @@
+"""Schedules declared in code, as a worker brings them along and the database keeps them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from rota.domain.job import Definition, Timetable
+
+# An interval that is declared is counted from here, so that it does not begin anew with each deployment.
+ANCHOR = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """A schedule: what to run and when."""
+
+    definition: Definition
+    timetable: Timetable
+
+    @property
+    def name(self) -> str:
+        """Its name, by which it is known from one version to the next."""
+        return self.definition.name
+
+
+class Application(msgspec.Struct, frozen=True):
+    """What a worker says of the application it runs: where its schedules belong, its name and version, and what it
+    declares."""
+
+    namespace: str
+    name: str
+    version: str
+    schedules: tuple[Declared, ...] = ()
+
+
+_decoder = msgspec.json.Decoder(tuple[Declared, ...])
+
+
+def encode_schedules(schedules: tuple[Declared, ...]) -> str:
+    """Schedules for their column; the same ones give the same text."""
+    return msgspec.json.encode(sorted(schedules, key=lambda one: one.name)).decode()
+
+
+def decode_schedules(text: str) -> tuple[Declared, ...]:
+    """Schedules from their column."""
+    return _decoder.decode(text)

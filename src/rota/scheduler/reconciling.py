@@ -1,0 +1,45 @@
+"""Reconciling: the schedules that are declared in code become jobs."""
+
+from __future__ import annotations
+
+from rota.scheduler.service import Service
+from rota.store.declaring import Declaring
+from rota.store.listening import READY, SCHEDULE, WORKER
+from rota.store.notifying import Notifier
+from rota.telemetry import get_logger
+
+_log = get_logger("reconciling")
+
+
+class Reconciler(Service):
+    """Looks which version of each application is in force."""
+
+    interval_seconds = 2.0
+
+    def __init__(self, *, declaring: Declaring, notifier: Notifier) -> None:
+        super().__init__()
+        self._declaring = declaring
+        self._notifier = notifier
+
+    async def tick(self) -> int:
+        """Returns how many applications have another version in force now."""
+        count = 0
+        for namespace, app in await self._declaring.pending():
+            done = await self._declaring.reconcile(namespace, app)
+            if done is None:
+                continue
+            count += 1
+            _log.info(
+                "schedules reconciled",
+                app=app,
+                version=done.version,
+                made=done.made,
+                changed=done.changed,
+                paused=done.paused,
+            )
+            self._notifier.hint(SCHEDULE)
+            for worker_id in done.told.workers:
+                self._notifier.hint(WORKER, str(worker_id))
+            for pool in done.told.pools:
+                self._notifier.hint(READY, pool)
+        return count

@@ -1,0 +1,29 @@
+-- Which version of each application is in force: the newest that has a worker, or had one that was lost within $1; null when none
+-- has had any for that long. Only those that are not applied yet, or all of $2, $3 (namespace and name; null: any).
+-- Reads small tables.
+WITH present AS (
+    SELECT w.app_namespace AS namespace, w.app, w.app_version AS version,
+           bool_or(w.gone_at IS NULL OR w.gone_why <> 'stopped' AND w.gone_at > now() - $1::interval) AS rules,
+           bool_or(w.gone_at IS NULL OR w.gone_at > now() - $1::interval) AS recent
+      FROM rota.workers AS w
+     WHERE w.app IS NOT NULL
+     GROUP BY 1, 2, 3
+), known AS (
+    SELECT DISTINCT v.namespace, v.app FROM rota.app_versions AS v
+     WHERE ($2::text IS NULL OR v.namespace = $2) AND ($3::text IS NULL OR v.app = $3)
+), ruling AS (
+    SELECT k.namespace, k.app, v.version, v.schedules,
+           EXISTS (SELECT FROM present AS p WHERE p.namespace = k.namespace AND p.app = k.app AND p.recent) AS recent
+      FROM known AS k
+      LEFT JOIN LATERAL (
+           SELECT v.version, v.schedules
+             FROM rota.app_versions AS v
+             JOIN present AS p ON p.namespace = v.namespace AND p.app = v.app AND p.version = v.version AND p.rules
+            WHERE v.namespace = k.namespace AND v.app = k.app
+            ORDER BY v.number DESC LIMIT 1) AS v ON true
+)
+SELECT r.namespace, r.app, r.version, r.schedules
+  FROM ruling AS r
+  LEFT JOIN rota.apps AS a ON a.namespace = r.namespace AND a.app = r.app
+ WHERE (r.version IS NOT NULL OR NOT r.recent)
+   AND (a.version IS DISTINCT FROM r.version OR a.schedules IS DISTINCT FROM r.schedules)
