@@ -52,7 +52,7 @@ class Fleet:
 
     async def lose_all_workers(self, sql, ago):
         await sql.execute(
-            "UPDATE rota.workers SET gone_at = now() - $1::text::interval, gone_why = 'no heartbeat' WHERE gone_at IS NULL",
+            "UPDATE rota.workers SET gone_at = now() - $1::text::interval, gone_why = 'lost' WHERE gone_at IS NULL",
             ago,
         )
 
@@ -229,5 +229,5 @@ def test_a_schedule_that_can_not_be_is_refused_when_the_worker_starts():
         describe_app(app, ("default",))
     with pytest.raises(SetupError, match="Two schedules"):
         app.cron("@weekly")(tidy)
-    with pytest.raises(SetupError, match="above @app.task"):
+    with pytest.raises(SetupError, match=r"above @app\.task"):
         app.cron("@weekly")(lambda: None)

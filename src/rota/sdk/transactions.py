@@ -128,7 +128,10 @@ def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
 
 def _refuse_autocommit(connection: Any) -> None:
     options = connection.get_execution_options() if hasattr(connection, "get_execution_options") else {}
-    if options.get("isolation_level") == "AUTOCOMMIT":
+    engine = connection.get_bind() if hasattr(connection, "get_bind") else connection.engine
+    # What an engine was made with is told nowhere else.
+    everywhere = getattr(getattr(engine, "dialect", None), "_on_connect_isolation_level", None)
+    if "AUTOCOMMIT" in (options.get("isolation_level"), everywhere and str(everywhere).upper()):
         raise SetupError(
             "The connection commits each statement by itself (AUTOCOMMIT): there is no transaction to be part of."
         )

@@ -1,0 +1,303 @@
+"""Submitting in the caller's own transaction, with each library for real."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+import sqlalchemy.ext.asyncio
+import sqlalchemy.orm
+from psycopg.rows import dict_row
+
+import rota
+from rota.errors import BadInputError, DuplicateError, KeyReusedError, SetupError
+
+COUNT = "SELECT count(*) FROM rota.runs"
+
+
+class UndoneError(Exception):
+    """Rolls back."""
+
+
+def to_sqlalchemy(url, driver):
+    host = url.partition("host=")[2]
+    return f"postgresql+{driver}://rota@/{url.partition('?')[0].rpartition('/')[2]}?host={host}"
+
+
+@asynccontextmanager
+async def asyncpg_transaction(url):
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def asyncpg_pool_transaction(url):
+    async with asyncpg.create_pool(url, min_size=1) as pool, pool.acquire() as connection, connection.transaction():
+        yield connection
+
+
+@asynccontextmanager
+async def psycopg_transaction(url):
+    async with await psycopg.AsyncConnection.connect(url) as connection, connection.transaction():
+        yield connection
+
+
+@asynccontextmanager
+async def psycopg_dict_rows(url):
+    connection = await psycopg.AsyncConnection.connect(url, row_factory=dict_row)
+    async with connection, connection.transaction():
+        yield connection
+
+
+def sqlalchemy_session(driver):
+    @asynccontextmanager
+    async def transaction(url):
+        engine = sqlalchemy.ext.asyncio.create_async_engine(to_sqlalchemy(url, driver))
+        try:
+            async with sqlalchemy.ext.asyncio.AsyncSession(engine) as session, session.begin():
+                yield session
+        finally:
+            await engine.dispose()
+
+    return transaction
+
+
+@asynccontextmanager
+async def sqlalchemy_connection(url):
+    engine = sqlalchemy.ext.asyncio.create_async_engine(to_sqlalchemy(url, "asyncpg"))
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+ASYNC = {
+    "asyncpg": asyncpg_transaction,
+    "asyncpg pool": asyncpg_pool_transaction,
+    "psycopg": psycopg_transaction,
+    "psycopg with rows as dicts": psycopg_dict_rows,
+    "SQLAlchemy session on asyncpg": sqlalchemy_session("asyncpg"),
+    "SQLAlchemy session on psycopg": sqlalchemy_session("psycopg"),
+    "SQLAlchemy connection": sqlalchemy_connection,
+}
+
+
+def in_psycopg(url, work, **options):
+    with psycopg.connect(url, **options) as connection, connection.transaction():
+        work(connection)
+
+
+def in_psycopg_with_dict_rows(url, work):
+    in_psycopg(url, work, row_factory=dict_row)
+
+
+def in_sqlalchemy_session(url, work):
+    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
+    try:
+        with sqlalchemy.orm.Session(engine) as session, session.begin():
+            work(session)
+    finally:
+        engine.dispose()
+
+
+def in_sqlalchemy_connection(url, work):
+    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
+    try:
+        with engine.begin() as connection:
+            work(connection)
+    finally:
+        engine.dispose()
+
+
+SYNC = {
+    "psycopg": in_psycopg,
+    "psycopg with rows as dicts": in_psycopg_with_dict_rows,
+    "SQLAlchemy session": in_sqlalchemy_session,
+    "SQLAlchemy connection": in_sqlalchemy_connection,
+}
+
+
+@pytest.fixture
+def send(app):
+    @app.task(name="send", retries=2, pool="mail")
+    async def send(to: str) -> str:
+        return to
+
+    return send
+
+
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+async def test_commit_shows_the_job_and_rollback_leaves_nothing(transaction, send, engine, sql, database_url):
+    async with transaction(database_url) as connection:
+        run = await send.within(connection).submit(to="Ada")
+        await send.within(connection).after("1h").submit(to="Grace")
+        await send.cron("@daily").submit(to="everybody")
+        assert await sql.fetchval(COUNT) == 0
+    shown = await engine.run(run.id)
+    assert (shown["status"], shown["payload"], shown["pool"], shown["maxRetries"]) == (
+        "queued",
+        {"to": "Ada"},
+        "mail",
+        2,
+    )
+    assert await sql.fetchval(COUNT) == 2
+
+    async def give_up():
+        async with transaction(database_url) as connection:
+            await send.within(connection).submit(to="nobody")
+            raise UndoneError
+
+    with pytest.raises(UndoneError):
+        await give_up()
+    assert await sql.fetchval(COUNT) == 2
+
+
+@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
+async def test_the_same_for_code_that_can_not_await(transaction, send, engine, sql, database_url):
+    runs = []
+
+    def submit(connection):
+        runs.append(send.sync.within(connection).submit(to="Ada"))
+        runs.extend(send.sync.within(connection).submit_many([send.call("Grace"), send.call("Alan")]))
+
+    def give_up(connection):
+        submit(connection)
+        raise UndoneError
+
+    await asyncio.to_thread(transaction, database_url, submit)
+    assert [(await engine.run(run.id))["payload"]["to"] for run in runs] == ["Ada", "Grace", "Alan"]
+    with pytest.raises(UndoneError):
+        await asyncio.to_thread(transaction, database_url, give_up)
+    assert await sql.fetchval(COUNT) == 3
+
+
+async def test_what_was_committed_is_run(send, engine, database_url):
+    async with engine.running(engine.worker({"send": send.function}, pools=("mail",)), engine.scheduler()):
+        async with asyncpg_transaction(database_url) as connection:
+            run = await send.within(connection).submit(to="Ada")
+            late = await send.within(connection).with_options(ordering_key="k").after(1.5).submit(to="Grace")
+        assert await run.result(timeout=30) == "Ada"
+        assert await late.result(timeout=30) == "Grace"
+
+
+async def test_a_transaction_that_stays_open_past_the_time_of_its_run_only_makes_it_late(send, engine, database_url):
+    async with engine.running(engine.worker({"send": send.function}, pools=("mail",)), engine.scheduler()):
+        async with asyncpg_transaction(database_url) as connection:
+            run = await send.within(connection).after(1.2).submit(to="Ada")
+            others = [await send.submit(to="other") for _ in range(20)]
+            for other in others:
+                await other.result(timeout=30)
+            await connection.execute("SELECT pg_sleep(2)")
+        assert await run.result(timeout=30) == "Ada"
+
+
+async def test_keys_hold_within_transactions_as_outside(send, sql, database_url):
+    keyed = send.with_options(idempotency_key="once")
+    only = send.with_options(unique_key="one")
+    first = await keyed.submit(to="Ada")
+    holder = await only.at(datetime.now(UTC) + timedelta(days=30)).submit(to="Ada")
+    async with asyncpg_transaction(database_url) as connection:
+        again = await keyed.within(connection).submit(to="Ada")
+        assert again.id == first.id
+        with pytest.raises(KeyReusedError):
+            await keyed.within(connection).submit(to="Grace")
+        with pytest.raises(DuplicateError, match=holder.job_id):
+            await only.within(connection).submit(to="Grace")
+        kept = await only.within(connection).with_options(on_duplicate="keep").submit(to="Grace")
+        assert (kept.id, kept.is_duplicate) == (holder.id, True)
+        await only.within(connection).with_options(on_duplicate="replace").submit(to="Grace")
+    assert await holder.status() == "cancelled"
+    statuses = await sql.fetch("SELECT payload, status FROM rota.runs ORDER BY id")
+    assert [tuple(row) for row in statuses] == [
+        ('{"to":"Ada"}', "queued"),
+        ('{"to":"Grace"}', "queued"),
+        ('{"to":"Ada"}', "cancelled"),
+    ]
+
+
+async def test_two_transactions_with_one_key_make_one_job(send, sql, database_url):
+    keyed = send.with_options(idempotency_key="once")
+
+    async def submit():
+        async with asyncpg_transaction(database_url) as connection:
+            run = await keyed.within(connection).submit(to="Ada")
+            await connection.execute("SELECT pg_sleep(0.1)")
+            return run.id
+
+    assert len(set(await asyncio.gather(*(submit() for _ in range(5))))) == 1
+    assert await sql.fetchval(COUNT) == 1
+
+
+async def test_what_is_refused_does_not_spoil_the_transaction(send, app, sql, database_url):
+    @app.task
+    async def store(text: str) -> None: ...
+
+    async with asyncpg_transaction(database_url) as connection:
+        with pytest.raises(BadInputError, match="at most 1048576"):
+            await store.within(connection).submit("x" * 1024 * 1024)
+        with pytest.raises(BadInputError, match="in the past"):
+            await send.within(connection).at(datetime(2001, 1, 1, tzinfo=UTC)).submit(to="Ada")
+        await store.within(connection).submit("x" * 500_000)
+    assert await sql.fetchval("SELECT octet_length(body) FROM rota.payloads") > 500_000
+
+
+async def test_without_a_transaction_nothing_is_submitted(send, sql, database_url):
+    connection = await asyncpg.connect(database_url)
+    with pytest.raises(SetupError, match="has no transaction open"):
+        await send.within(connection).submit(to="Ada")
+    with pytest.raises(SetupError, match="leave out `.sync`"):  # noqa: RUF043 - any character will do
+        await asyncio.to_thread(send.sync.within(connection).submit, to="Ada")
+    await connection.close()
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        with pytest.raises(SetupError, match="autocommit"):
+            await send.within(connection).submit(to="Ada")
+    engine = sqlalchemy.ext.asyncio.create_async_engine(
+        to_sqlalchemy(database_url, "asyncpg"), isolation_level="AUTOCOMMIT"
+    )
+    async with engine.connect() as connection:
+        with pytest.raises(SetupError, match="AUTOCOMMIT"):
+            await send.within(connection).submit(to="Ada")
+    await engine.dispose()
+    with pytest.raises(SetupError, match="is no connection that is known here"):
+        await send.within("postgresql://").submit(to="Ada")
+    assert await sql.fetchval(COUNT) == 0
+
+
+async def test_a_role_needs_nothing_but_the_right_to_call_the_function(send, sql, database_url, postgres):
+    await sql.execute("DROP ROLE IF EXISTS shop")
+    await sql.execute("CREATE ROLE shop LOGIN")
+    try:
+        async with asyncpg_transaction(database_url) as connection:
+            await connection.execute("SET LOCAL ROLE shop")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                async with connection.transaction():
+                    await send.within(connection).submit(to="Ada")
+        await sql.execute("GRANT USAGE ON SCHEMA rota TO shop; GRANT EXECUTE ON FUNCTION rota.submit_v1 TO shop")
+        async with asyncpg_transaction(database_url) as connection:
+            await connection.execute("SET LOCAL ROLE shop")
+            await send.within(connection).submit(to="Ada")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.fetch("SELECT * FROM rota.live_runs")
+    except asyncpg.InsufficientPrivilegeError:
+        pass  # what was asked last leaves its transaction in ruins
+    finally:
+        await sql.execute("DROP OWNED BY shop; DROP ROLE shop")
+
+
+async def test_a_submission_from_within_reaches_schedules_as_well(send, engine, database_url):
+    async with asyncpg_transaction(database_url) as connection:
+        job = await send.within(connection).cron("0 9 * * MON", timezone="Europe/Berlin", jitter=5).submit(to="Ada")
+    shown = (await engine.api.get(f"/v1/jobs/{job.id}")).json()
+    assert (shown["cronExpression"], shown["timezone"], shown["jitterSeconds"]) == ("0 9 * * MON", "Europe/Berlin", 5.0)
+    assert (shown["payload"], shown["status"], len(shown["nextFireTimes"])) == ({"to": "Ada"}, "scheduled", 5)
+    assert isinstance(job, rota.Job)
