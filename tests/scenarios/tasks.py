@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 
 import rota
@@ -42,6 +43,27 @@ async def flaky(context: rota.Context, fails: int = 1) -> int:
     if context.attempt <= fails:
         raise ValueError(f"attempt {context.attempt} fails")
     return context.attempt
+
+
+@app.task(name="charge", transactional=True, retries=100, retry=rota.Retry(strategy="fixed", base_seconds=0.1))
+async def charge(context: rota.Context, account: int, cents: int) -> int:
+    """Charges an account in the transaction that carries the run's completion; now and then it fails after that."""
+    charge = "INSERT INTO ledger (run, account, cents) VALUES ($1, $2, $3)"
+    await context.connection.execute(charge, context.run_id, account, cents)
+    await asyncio.sleep(0.02)
+    if random.random() < 0.1:
+        raise ValueError("after the charge, before the end")
+    return cents
+
+
+@app.task(name="charge_sync", transactional=True, retries=100, retry=rota.Retry(strategy="fixed", base_seconds=0.1))
+def charge_sync(context: rota.Context, account: int, cents: int) -> int:
+    """The same in a thread, on psycopg's connection."""
+    context.connection.execute(
+        "INSERT INTO ledger (run, account, cents) VALUES (%s, %s, %s)", (context.run_id, account, cents)
+    )
+    time.sleep(0.02)
+    return cents
 
 
 def _write(file: str, line: str) -> None:

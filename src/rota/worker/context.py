@@ -107,6 +107,7 @@ class Context:
         "_writer",
         "host",
         "noticed",
+        "recorded",
         "secrets",
         "stop_within",
     )
@@ -123,6 +124,7 @@ class Context:
         self._writer: RunWriter | None = None
         self.stop_within = math.inf
         self.noticed = False
+        self.recorded = False  # its success is in the database already, with what it wrote
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
 

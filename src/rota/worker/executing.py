@@ -135,7 +135,7 @@ class Executor:
                 raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped, or comes too late
             if isinstance(value, Snooze):
                 outcome, snooze = Outcome.snoozed, value.seconds
-            elif value is not None:
+            elif value is not None and not context.recorded:
                 result, blob = await self.keep(claim, value)
         except GeneratorExit:
             raise

@@ -88,6 +88,7 @@ class FunctionRunner:
             return value
         finally:
             context.lend(None)
+        context.recorded = True
         return value
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
