@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 from rota.sdk.sending import Sender
 from rota.sdk.sending_sync import SyncSender
 from rota.worker.arguments import Arguments
+from rota.worker.context import Context
+from rota.worker.logs import current
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -48,6 +50,16 @@ class Task(Sender[P, R]):
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
+    def _called(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A task that wants a context and is called like a function gets that of the run it is called in, or one of
+        its own that belongs to no run; unless it is handed one."""
+        name = self.parameters.context_name
+        if name is None or name in keywords or any(isinstance(given, Context) for given in arguments):
+            return self.function(*arguments, **keywords)
+        context = current.get()
+        mine = context if isinstance(context, Context) else Context.outside(self.name)
+        return self.function(**{**self.parameters.bind(arguments, keywords), name: mine})
+
     @property
     def sync(self) -> SyncSender[P, R]:
         """The same, for code that can't await."""
@@ -59,7 +71,7 @@ class AsyncTask(Task[P, R], Generic[P, R]):
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> Coroutine[Any, Any, R]:
         """Calls the function here and now."""
-        called: Coroutine[Any, Any, R] = self.function(*arguments, **keywords)
+        called: Coroutine[Any, Any, R] = self._called(arguments, keywords)
         return called
 
 
@@ -68,5 +80,5 @@ class PlainTask(Task[P, R], Generic[P, R]):
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
         """Calls the function here and now."""
-        returned: R = self.function(*arguments, **keywords)
+        returned: R = self._called(arguments, keywords)
         return returned

@@ -56,15 +56,19 @@ class Arguments:
 
     def encode(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
         """The payload for a call like this; raises TypeError when it does not fit the parameters."""
+        payload = encode(self.bind(arguments, keywords))
+        self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
+        return payload
+
+    def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by name, without the context; raises ArgumentsError."""
         try:
             bound = self._signature.bind(*arguments, **keywords).arguments
         except TypeError as error:
             raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
         if self._rest:
             bound |= bound.pop(self._rest, {})
-        payload = encode(bound)
-        self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
-        return payload
+        return bound
 
     def decode(self, payload: Mapping[str, Any] | None) -> dict[str, Any]:
         """The keyword arguments behind a payload, without the context; raises ArgumentsError."""

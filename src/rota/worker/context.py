@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+from uuid import UUID
 
 import msgspec
 
@@ -127,6 +129,12 @@ class Context:
         self.recorded = False  # its success is in the database already, with what it wrote
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
+
+    @classmethod
+    def outside(cls, task: str) -> Context:
+        """One that belongs to no run: for a task that is called like a function."""
+        nobody, now = UUID(int=0), time.time()
+        return cls(Claim("", nobody, nobody, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
 
     @property
     def run_id(self) -> str:
