@@ -44,7 +44,7 @@ class Call(Generic[R]):
         self.task = task
         payload = task.parameters.encode(arguments, keywords)
         fields = {"name": task.name, **fields_of({**task.defaults, **options}, arguments, keywords), **when}
-        self.headers = dict(fields.pop("headers", {}))
+        self.headers: dict[str, str] = dict(fields.pop("headers", {}))
         self.arguments: Any = msgspec.json.decode(payload)
         self.job = read_job({**fields, "task": task.name}, payload)
 
