@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Iterator
@@ -57,7 +58,9 @@ class Doors:
                 from rota.sdk.remote_sync import SyncApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
 
                 # A process that was forked must not speak on its parent's connections.
-                self._by_process = {process: SyncApiDoor(self._url, self._token)}
+                door = SyncApiDoor(self._url, self._token)
+                self._by_process = {process: door}
+                atexit.register(door.close)
             return self._by_process[process]
 
     @contextmanager
