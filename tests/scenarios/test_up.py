@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fleet import Fleet, family
 from support import eventually
 
 pytestmark = pytest.mark.scenario
+FIRST_STEPS = Path(__file__).parents[2] / "examples" / "first_steps"
 
 
 @pytest.fixture
@@ -61,6 +63,22 @@ async def test_it_says_what_to_do_next_stops_cleanly_and_finds_everything_again(
     await start(up)
     assert (up.home / "admin.token").read_text() == token
     assert await up.run(run["runId"]) == run
+
+
+async def test_the_first_steps_lead_somewhere(up):
+    await up.start("up", "--workers", "2", "--app", "tasks:app", directory=FIRST_STEPS)
+    await up.connect()
+    environment = up._environment | {"PYTHONPATH": ""}
+    script = await asyncio.create_subprocess_exec(
+        sys.executable, "submit.py", env=environment, cwd=FIRST_STEPS, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asyncio.wait_for(script.communicate(), 90)
+    assert said.decode().splitlines() == [
+        "Hello, Ada! Hello, Ada!",
+        "['Hello, Grace!', 'Hello, Alan!']",
+        "later: scheduled",
+        "3",
+    ]
 
 
 async def test_it_runs_on_a_server_of_ones_own_and_brings_its_schema_up_to_date(up, postgres):
