@@ -19,6 +19,7 @@ from bench.growth import Size
 from bench.http import Http
 from bench.idle import Idle
 from bench.punctuality import Punctuality
+from bench.sdk import Sdk
 from bench.throughput import WINDOW_SECONDS, Throughput
 from rota.bench.load import Spread
 
@@ -35,6 +36,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     http: Http | None = None
     growth: list[Size] | None = None
     gates: Gates | None = None
+    sdk: Sdk | None = None
     bloat: Bloat | None = None
     idle: Idle | None = None
 
@@ -71,6 +73,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _http_rows(results.http) if results.http else []
     rows += [_growth_row(size) for size in results.growth or []]
     rows += _gates_rows(results.gates) if results.gates else []
+    rows += _sdk_rows(results.sdk) if results.sdk else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
@@ -190,6 +193,25 @@ def _gates_rows(it: Gates) -> list[Row]:
             f"plain runs beside {it.keys:,} keys that wait",
             f"{it.plain_beside_keys_per_second:,.0f} jobs/s",
             f"{it.share:.0%} of {it.plain_per_second:,.0f} with none",
+        ),
+    ]
+
+
+def _sdk_rows(it: Sdk) -> list[Row]:
+    trip = it.round_trip
+    one_by_one = f"in a transaction of the caller's own; one by one {it.within_one_by_one_per_second:,.0f}/s"
+    return [
+        (
+            "task.submit() and run.result()",
+            f"p50 {trip.p50:.1f} ms",
+            f"{trip.count:,} one after the other: p99 {trip.p99:.1f} ms",
+        ),
+        ("task.submit_many()", f"{it.submitted_per_second:,.0f} jobs/s", "over HTTP, workers running"),
+        ("task.within().submit_many()", f"{it.within_per_second:,.0f} jobs/s", one_by_one),
+        (
+            "runs of a transactional task",
+            f"{it.transactional_per_second:,.0f} runs/s",
+            f"end to end, two workers; plain ones {it.plain_per_second:,.0f}/s",
         ),
     ]
 

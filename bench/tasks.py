@@ -64,6 +64,12 @@ async def noop() -> None:
     _done[0] += 1
 
 
+async def touch(context: rota.Context) -> None:
+    """Nothing but a transaction that also carries the run's completion."""
+    await context.connection.execute("SELECT 1")
+
+
+app.task(name="touch", transactional=True)(touch)
 app.task(name="noop")(noop)
 for number in range(MANY_TASKS):
     app.task(name=f"noop.{number}")(noop)

@@ -77,6 +77,13 @@ async def test_gates_lead_through_admission_and_past_it():
     assert found.next_of_key.negative == 0
 
 
+async def test_the_sdk_is_measured_over_http_and_in_transactions():
+    found = await short("sdk")
+    assert found.round_trip.count == 10
+    assert min(found.submitted_per_second, found.within_per_second, found.within_one_by_one_per_second) > 0
+    assert min(found.plain_per_second, found.transactional_per_second) > 0
+
+
 async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
     results = await run(["bloat", "idle"], length="short", output=tmp_path)
     assert results.bloat.dead_rows > 0
