@@ -1,8 +1,12 @@
-"""Waiting for runs to end: one look for everybody who waits, and none when nobody does."""
+"""Waiting for runs to end: one look for everybody who waits, and none when nobody does.
+
+Most runs that somebody waits for are short: for a moment after a waiter came the looks follow each other closely.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from uuid import UUID
 
@@ -11,6 +15,9 @@ from rota.store.runs import Runs
 from rota.telemetry import get_logger
 
 LOOK_SECONDS = 0.03
+SOON_SECONDS = 0.004
+SOON_FOR_SECONDS = 0.1
+SHARE = 0.2  # of the time may be spent looking, however many come
 MOST_WAITERS = 1000
 _log = get_logger("ending")
 Key = tuple[str, UUID]
@@ -24,6 +31,7 @@ class RunEnds:
         self._waiters: dict[Key, set[asyncio.Future[None]]] = {}
         self._some = asyncio.Event()
         self._closed = False
+        self._came_at = 0.0
         self.waiting = 0
 
     async def wait(self, namespace: str, run_id: UUID, seconds: float) -> None:
@@ -36,6 +44,7 @@ class RunEnds:
         key = (namespace, run_id)
         self._waiters.setdefault(key, set()).add(ended)
         self.waiting += 1
+        self._came_at = time.monotonic()
         self._some.set()
         try:
             with suppress(TimeoutError):
@@ -56,11 +65,14 @@ class RunEnds:
             if not self._waiters:
                 self._some.clear()
                 await self._some.wait()
+            began = time.monotonic()
             try:
                 await self.tick()
             except DatabaseUnavailableError as error:
                 _log.info("could not look for runs that ended", error=str(error))
-            await asyncio.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            pause = SOON_SECONDS if now - self._came_at < SOON_FOR_SECONDS else LOOK_SECONDS
+            await asyncio.sleep(max(pause, (now - began) / SHARE))
 
     async def tick(self) -> int:
         """One look; returns how many runs have ended."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Required, TypedDict
 from uuid import uuid4
 
 import msgspec
-from msgspec import UNSET
 
 from rota.contract.fields import (
     Dst,
@@ -212,19 +212,21 @@ def encode(body: Any) -> bytes:
         raise BadInputError(f"can't be written as JSON: {error}") from None
 
 
-def _batch_item(job: NewJob | JobIn) -> dict[str, Any]:
-    body = _struct_body(job) if isinstance(job, JobIn) else job_body(job)
-    body.setdefault("idempotencyKey", new_key())
-    return body
+def _batch_item(job: NewJob | JobIn) -> Any:
+    if isinstance(job, BatchJobIn):
+        return job if job.idempotency_key else msgspec.structs.replace(job, idempotency_key=new_key())
+    if isinstance(job, JobIn):
+        return BatchJobIn(**msgspec.structs.asdict(job), idempotency_key=new_key())
+    return {"idempotencyKey": new_key(), **job_body(job)}
 
 
-def _struct_body(job: JobIn) -> dict[str, Any]:
-    fields = ((field.encode_name, getattr(job, field.name)) for field in msgspec.structs.fields(job))
-    return {name: value for name, value in fields if value is not None and value is not UNSET}
+@cache
+def _wire_names(contract: type[msgspec.Struct]) -> dict[str, str]:
+    return dict(zip(contract.__struct_fields__, contract.__struct_encode_fields__, strict=True))
 
 
 def _renamed(given: Mapping[str, Any], contract: type[msgspec.Struct]) -> dict[str, Any]:
-    known = {field.name: field.encode_name for field in msgspec.structs.fields(contract)}
+    known = _wire_names(contract)
     renamed: dict[str, Any] = {}
     for name, value in given.items():
         wire = known.get(WORDS.get(name, name))
