@@ -32,7 +32,7 @@ PAIRS = (
     Pair(
         "src/rota/sdk/sending.py",
         "src/rota/sdk/sending_sync.py",
-        {**_SDK, "submit_within": "submit_within_sync", "async_door": "sync_door"},
+        {**_SDK, "submit_within": "submit_within_sync", "async_door": "sync_door", "running_door": "running_sync_door"},
     ),
     Pair("src/rota/sdk/remote.py", "src/rota/sdk/remote_sync.py", _SDK),
 )

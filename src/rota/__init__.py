@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
-from rota.errors import RotaError
+from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
 from rota.sdk.app import App
 from rota.sdk.calls import Call
 from rota.sdk.errors import NotAcceptedError, RunFailedError
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 __all__ = [
     "App",
     "AsyncClient",
+    "BadInputError",
     "Breaker",
     "Call",
     "Client",
+    "ConflictError",
     "Context",
+    "DuplicateError",
     "Final",
     "Job",
+    "KeyReusedError",
     "Middleware",
     "Misfire",
     "NotAcceptedError",

@@ -13,8 +13,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from msgspec.structs import replace
-
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
@@ -223,10 +221,17 @@ def build_worker(
 
 def describe_app(app: App, namespaces: Sequence[str]) -> Application:
     """What a worker says of its application; raises SetupError for a schedule that can't be."""
-    caller = app.caller if app.caller.namespace in namespaces else replace(app.caller, namespace=namespaces[0])
+    caller, declared = app.caller, app.declarations.jobs()
+    if declared and not app.has_name:
+        raise SetupError('An application that declares schedules needs a name of its own: rota.App("shop").')
+    if declared and caller.namespace not in namespaces:
+        raise SetupError(
+            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve: "
+            "ROTA_NAMESPACES, or rota.App(namespace=…)."
+        )
     preparer = Preparer(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
     schedules: list[Declared] = []
-    for job in app.declarations.jobs():
+    for job in declared:
         try:
             schedules.append(preparer.declared(job, caller, app.name))
         except BadInputError as error:

@@ -43,6 +43,10 @@ class Door(Protocol):
         """Asks a run to stop, or ends it where it has not started."""
         ...
 
+    async def caller(self) -> tuple[str, str] | None:
+        """The namespace and owner that submissions are made for, where it is known on this side of the door."""
+        ...
+
 
 class SyncDoor(Protocol):
     """The same for code that can't await."""
@@ -57,4 +61,8 @@ class SyncDoor(Protocol):
 
     def cancel(self, run_id: str) -> None:
         """Asks a run to stop, or ends it where it has not started."""
+        ...
+
+    def caller(self) -> tuple[str, str] | None:
+        """The namespace and owner that submissions are made for, where it is known on this side of the door."""
         ...

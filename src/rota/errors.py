@@ -55,5 +55,19 @@ class DataRejectedError(RotaError):
     """PostgreSQL refused one item for its data; the items beside it were not affected."""
 
 
+class KeyHeldError(DataRejectedError, OverloadedError):
+    """A transaction somewhere holds the same key for too long; come back later."""
+
+    def __init__(self, message: str) -> None:
+        OverloadedError.__init__(self, message)
+
+
+class EndedByTaskError(RotaError):
+    """A transactional task committed or rolled back by itself: its writes and its completion can't be one."""
+
+    def __init__(self) -> None:
+        super().__init__("the task must neither commit nor roll back: its transaction is the worker's to end")
+
+
 class SetupError(RotaError):
     """Rota can't start as it was asked to; the message says what to change."""

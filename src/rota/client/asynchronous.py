@@ -167,7 +167,7 @@ class AsyncClient(AsyncCalls):
             # A server that refused may have too many who wait: it is asked for a look first.
             seconds = 0.0 if patience.lost else deadline.within(LOOK_SECONDS)
             try:
-                run = await self._look(run_id, seconds)
+                run = await self.look(run_id, seconds)
             except (ServerUnreachableError, AnswerError) as error:
                 await asyncio.sleep(deadline.within(patience.pause_after(error)))
             else:
@@ -176,6 +176,13 @@ class AsyncClient(AsyncCalls):
                 patience.begin_anew()
             if deadline.is_over:
                 raise TimeoutError(f"{run_id} has not ended after {timeout:g} seconds")
+
+    async def look(self, run_id: str, seconds: float, *, within: float | None = None) -> RunOut:
+        """The run when it has ended, or as it is after so many seconds. Asked once; `within` bounds the whole of it."""
+        query = {"waitSeconds": f"{seconds:.3f}"}
+        longer = seconds if within is None else within - self._timeout
+        response = await self._send("GET", _run(run_id), query=query, retries=0, longer=longer)
+        return read_answer(self.url, response, RunOut)
 
     async def cancel_run(self, run_id: str) -> RunCancelled:
         """Ends a run that waits; asks the worker of one that runs to stop it.
@@ -338,12 +345,6 @@ class AsyncClient(AsyncCalls):
         except (ServerUnreachableError, AnswerError):
             return False
         return True
-
-    async def _look(self, run_id: str, seconds: float) -> RunOut:
-        """The run when it has ended, or as it is after so many seconds."""
-        query = {"waitSeconds": f"{seconds:.3f}"}
-        response = await self._send("GET", _run(run_id), query=query, retries=0, longer=seconds)
-        return read_answer(self.url, response, RunOut)
 
 
 def _job(job_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import msgspec
@@ -32,6 +33,15 @@ class Application(msgspec.Struct, frozen=True):
     name: str
     version: str
     schedules: tuple[Declared, ...] = ()
+
+
+_RELEASE = re.compile(r"v?(\d{1,15}(?:\.\d{1,15}){0,9})", re.ASCII)
+
+
+def release_of(version: str) -> list[int] | None:
+    """The numbers of a version such as 1.10 or v2026.11.3, which say which of two is newer; None when it is none."""
+    match = _RELEASE.fullmatch(version)
+    return [int(part) for part in match[1].split(".")] if match else None
 
 
 _decoder = msgspec.json.Decoder(tuple[Declared, ...])

@@ -71,11 +71,17 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 _options_decoder = msgspec.json.Decoder(Options)
 _options_encoder = msgspec.json.Encoder()
 _DEFAULT_OPTIONS = Options()
+_UNREADABLE_OPTIONS = Options(max_retries=0)
 
 
 def decode_options(text: str) -> Options:
-    """Options from their column."""
-    return _DEFAULT_OPTIONS if text == "{}" else _options_decoder.decode(text)
+    """Options from their column. What can't be read must not stop whoever comes by: it is not tried again."""
+    if text == "{}":
+        return _DEFAULT_OPTIONS
+    try:
+        return _options_decoder.decode(text)
+    except msgspec.MsgspecError:
+        return _UNREADABLE_OPTIONS
 
 
 def encode_options(options: Options) -> str:

@@ -39,8 +39,13 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode_policies(text: str | None) -> Policies:
-    """Policies from their column."""
-    return _PLAIN if text is None else _decoder.decode(text)
+    """Policies from their column. What can't be read must not stop whoever comes by: it is a plain run."""
+    if text is None:
+        return _PLAIN
+    try:
+        return _decoder.decode(text)
+    except msgspec.MsgspecError:
+        return _PLAIN
 
 
 def encode_policies(policies: Policies) -> str | None:

@@ -180,6 +180,7 @@ class Preparer:
         if patch.misfire is not UNSET:
             changes["misfire"] = _misfire(patch.misfire)
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        _check_end(after, now)
         if after != before:
             first_fire(after, job_id, now)
         return after
@@ -227,6 +228,7 @@ class Preparer:
         job_id = new_id(now.timestamp())
         definition = self.definition(wanted, caller, job_id)
         timetable = self._timetable(wanted, job_id, now, now)
+        _check_end(timetable, now)
         first = first_fire(timetable, job_id, now)
         unique = _unique(wanted)
         if unique and unique.on_duplicate == "replace":
@@ -311,9 +313,12 @@ def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
         parse_every(wanted.every_seconds, wanted.anchor_at)
         if wanted.dst is not None:
             raise BadInputError("is for cron schedules; an interval is elapsed time", field="dst")
-    if wanted.end_at is not None and wanted.end_at <= now:
-        raise BadInputError("is in the past", field="endTime")
     return wanted
+
+
+def _check_end(timetable: Timetable, now: datetime) -> None:
+    if timetable.end_at is not None and timetable.end_at <= now:
+        raise BadInputError("is in the past", field="endTime")
 
 
 def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:

@@ -60,6 +60,11 @@ class IntakeDoor:
             self._notifier.hint(WORKER, str(worker_id))
         self._notifier.hint(GATE)
 
+    async def caller(self) -> tuple[str, str]:
+        """Whose run it is that submits."""
+        whose = await self._whose()
+        return whose.namespace, whose.owner
+
     async def _result(self, row: Any) -> Any:
         if row["result_blob"] is not None:
             return msgspec.json.decode(await self._blobs.get(row["result_blob"]))

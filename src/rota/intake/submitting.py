@@ -45,6 +45,19 @@ class _Chunk:
         self.future: asyncio.Future[dict[UUID, Fate]] = asyncio.get_running_loop().create_future()
 
 
+class _Lane:
+    """What waits for the same writers."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Chunk] = deque()
+        self.some = asyncio.Event()
+
+    def add(self, chunks: Sequence[_Chunk]) -> None:
+        if chunks:
+            self.waiting.extend(chunks)
+            self.some.set()
+
+
 class GroupCommitter:
     """Gathers submissions and commits them in batches."""
 
@@ -55,10 +68,10 @@ class GroupCommitter:
         self._submissions = submissions
         self._notifier = notifier
         self._now = now
-        self._waiting: deque[_Chunk] = deque()
+        # Those with keys may have to wait for whoever holds one: the others must not wait for them.
+        self._lanes = (_Lane(), _Lane())
         self._count = 0
         self._keys: set[tuple[str, ...]] = set()
-        self._some = asyncio.Event()
 
     async def submit(self, items: Sequence[Submission]) -> list[Fate]:
         """Returns each item's fate once it is committed; raises OverloadedError when too much waits already."""
@@ -66,10 +79,12 @@ class GroupCommitter:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
         refused = self._pressure.refuse(items)
         firsts, repeats = _firsts([item for item in items if item.id not in refused] if refused else items)
-        chunks = [_Chunk(firsts[n : n + MOST_PER_BATCH]) for n in range(0, len(firsts), MOST_PER_BATCH)]
-        self._waiting.extend(chunks)
+        chunks: list[_Chunk] = []
+        for lane, some in zip(self._lanes, _by_lane(firsts), strict=True):
+            new = [_Chunk(some[n : n + MOST_PER_BATCH]) for n in range(0, len(some), MOST_PER_BATCH)]
+            lane.add(new)
+            chunks += new
         self._count += len(firsts)
-        self._some.set()
         fates: dict[UUID, Fate] = dict(refused)
         for chunk in chunks:
             fates |= await chunk.future
@@ -82,33 +97,34 @@ class GroupCommitter:
         """Writes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(WRITERS):
-                group.create_task(self._write_loop(), name=f"submitting-{number}")
+                for lane in self._lanes:
+                    group.create_task(self._write_loop(lane), name=f"submitting-{number}")
 
-    async def _write_loop(self) -> None:
+    async def _write_loop(self, lane: _Lane) -> None:
         while True:
-            await self._some.wait()
-            batch = self._next_batch()
+            await lane.some.wait()
+            batch = self._next_batch(lane)
             if batch:
                 await self._write(batch)
 
-    def _next_batch(self) -> list[_Chunk]:
+    def _next_batch(self, lane: _Lane) -> list[_Chunk]:
         """About MOST_PER_BATCH items; what has a key, idempotency or ordering, that is being written waits for that, so
         that who came first is first."""
         batch: list[_Chunk] = []
         repeats: list[_Chunk] = []
         size = 0
-        while self._waiting and size < MOST_PER_BATCH:
-            chunk = self._waiting.popleft()
+        while lane.waiting and size < MOST_PER_BATCH:
+            chunk = lane.waiting.popleft()
             if not chunk.keys.isdisjoint(self._keys):
                 repeats.append(chunk)
                 continue
             self._keys |= chunk.keys
             batch.append(chunk)
             size += len(chunk.items)
-        self._waiting.extendleft(reversed(repeats))
+        lane.waiting.extendleft(reversed(repeats))
         self._count -= size
-        if len(self._waiting) == len(repeats):
-            self._some.clear()
+        if len(lane.waiting) == len(repeats):
+            lane.some.clear()
         return batch
 
     async def _write(self, batch: list[_Chunk]) -> None:
@@ -125,8 +141,9 @@ class GroupCommitter:
             if not chunk.future.done():
                 chunk.future.set_result(fates)
             self._keys -= chunk.keys
-        if self._waiting:
-            self._some.set()
+        for lane in self._lanes:
+            if lane.waiting:
+                lane.some.set()
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Fate]:
         done = await self._submissions.submit(items)
@@ -171,6 +188,14 @@ def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
         yield (item.namespace, item.key.key)
     if item.definition.policies is not None and (order := decode_policies(item.definition.policies).order):
         yield (item.namespace, "order", order)
+
+
+def _by_lane(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
+    """Those without a key that somebody may hold, and those with one."""
+    keyed = [item for item in items if item.key or item.unique]
+    if not keyed:
+        return items, ()
+    return [item for item in items if not (item.key or item.unique)], keyed
 
 
 def _firsts(items: Sequence[Submission]) -> tuple[list[Submission], list[tuple[Submission, Any]]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rota.errors import DatabaseUnavailableError
 from rota.scheduler.service import Service
-from rota.store.declaring import Declaring
+from rota.store.declaring import Declaring, Reconciled
 from rota.store.listening import READY, SCHEDULE, WORKER
 from rota.store.notifying import Notifier
 from rota.telemetry import get_logger
@@ -25,7 +26,7 @@ class Reconciler(Service):
         """Returns how many applications have another version in force now."""
         count = 0
         for namespace, app in await self._declaring.pending():
-            done = await self._declaring.reconcile(namespace, app)
+            done = await self._reconcile(namespace, app)
             if done is None:
                 continue
             count += 1
@@ -33,9 +34,9 @@ class Reconciler(Service):
                 "schedules reconciled",
                 app=app,
                 version=done.version,
-                made=done.made,
-                changed=done.changed,
-                paused=done.paused,
+                made=list(done.made.values()),
+                changed=list(done.changed.values()),
+                paused=list(done.paused.values()),
             )
             self._notifier.hint(SCHEDULE)
             for worker_id in done.told.workers:
@@ -43,3 +44,13 @@ class Reconciler(Service):
             for pool in done.told.pools:
                 self._notifier.hint(READY, pool)
         return count
+
+    async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:
+        """One application; what is wrong with it is nobody else's trouble."""
+        try:
+            return await self._declaring.reconcile(namespace, app)
+        except DatabaseUnavailableError:
+            raise
+        except Exception:  # noqa: BLE001 - logged whole, and tried again
+            _log.exception("the schedules of an application could not be reconciled", app=app, namespace=namespace)
+            return None

@@ -67,7 +67,7 @@ class App:
 
     def __init__(
         self,
-        name: str = DEFAULT_NAME,
+        name: str | None = None,
         *,
         version: str | None = None,
         url: str | None = None,
@@ -76,14 +76,15 @@ class App:
         owner: str = DEFAULT_OWNER,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self.name = name
+        self.name = name or DEFAULT_NAME
+        self.has_name = name is not None
         self.state = SimpleNamespace()
         self.caller = Caller(namespace, owner)
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
         self._doors = Doors(url, token)
-        self._declarations = Declarations(name, version)
+        self._declarations = Declarations(self.name, version)
         self._lifespan: Callable[[], Any] | None = None
 
     @property
@@ -157,6 +158,8 @@ class App:
             )
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
+            if not hasattr(function, "__qualname__"):
+                raise SetupError(f"{function!r} can't be a task: it has no name; wrap it in a function.")
             kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
             made: Task[..., Any] = kind(
                 self,
@@ -233,6 +236,14 @@ class App:
     def sync_door(self) -> SyncDoor:
         """For senders: where submissions go, without awaiting."""
         return self._doors.open_sync()
+
+    def running_door(self) -> Door | None:
+        """For senders: the door of the run this is called in, if it is."""
+        return self._doors.inside()
+
+    def running_sync_door(self) -> SyncDoor | None:
+        """The same, without awaiting."""
+        return self._doors.inside_sync()
 
     @contextmanager
     def using(self, door: Door, sync_door: SyncDoor, now: Callable[[], datetime] | None = None) -> Iterator[None]:

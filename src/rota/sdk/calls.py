@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from rota.contract.fields import Headers
 from rota.contract.jobs import BatchJobIn
 from rota.contract.reading import bad_json
 from rota.domain.durations import Duration
@@ -43,14 +44,20 @@ class Call(Generic[R]):
     ) -> None:
         self.task = task
         payload = task.parameters.encode(arguments, keywords)
-        fields = {"name": task.name, **fields_of({**task.defaults, **options}, arguments, keywords), **when}
+        named = task.parameters.bind(arguments, keywords, whole=True)
+        fields = {"name": task.name, **fields_of({**task.defaults, **options}, named), **when}
         self.headers: dict[str, str] = dict(fields.pop("headers", {}))
         self.arguments: Any = msgspec.json.decode(payload)
         self.job = read_job({**fields, "task": task.name}, payload)
 
     def finished(self) -> BatchJobIn:
-        """The job as it goes out, with the headers that middleware gave it."""
-        return msgspec.structs.replace(self.job, headers=self.headers or None)
+        """The job as it goes out, with the headers that middleware gave it; raises BadInputError for a bad one."""
+        if not self.headers:
+            return self.job
+        try:
+            return msgspec.structs.replace(self.job, headers=msgspec.convert(self.headers, Headers))
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"headers: {error}", field="headers") from None
 
 
 def at_time(moment: datetime) -> When:
@@ -71,7 +78,7 @@ def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | 
         "schedule_type": "interval" if cron is None else "cron",
         "cron_expression": cron,
         "every_seconds": None if every is None else read_duration(every, "every"),
-        **fields_of(calendar, (), {}),
+        **fields_of(calendar, {}),
     }
 
 

@@ -35,8 +35,7 @@ class Doors:
         """The door for the running event loop."""
         if self._instead:
             return self._instead[0]
-        context = current.get()
-        if isinstance(context, Context) and (door := context.door):
+        if door := self.inside():
             return door
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
@@ -49,8 +48,7 @@ class Doors:
         """The door for code that can't await."""
         if self._instead:
             return self._instead[1]
-        context = current.get()
-        if isinstance(context, Context) and (door := context.sync_door):
+        if door := self.inside_sync():
             return door
         with self._opening:
             process = os.getpid()
@@ -62,6 +60,16 @@ class Doors:
                 self._by_process = {process: door}
                 atexit.register(door.close)
             return self._by_process[process]
+
+    def inside(self) -> Door | None:
+        """The door of the run that the code at hand belongs to."""
+        context = current.get()
+        return context.door if isinstance(context, Context) else None
+
+    def inside_sync(self) -> SyncDoor | None:
+        """The same, for code that can't await."""
+        context = current.get()
+        return context.sync_door if isinstance(context, Context) else None
 
     @contextmanager
     def replaced(self, door: Door, sync_door: SyncDoor) -> Iterator[None]:

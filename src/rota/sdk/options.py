@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
@@ -71,8 +72,8 @@ _DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter"})
 _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
 
 
-def fields_of(options: Mapping[str, Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the contract behind options; keys that depend on the arguments are made of them."""
+def fields_of(options: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the contract behind options; keys that depend on the arguments are made of them, by name."""
     fields: dict[str, Any] = {}
     for name, value in options.items():
         if value is None:
@@ -81,11 +82,19 @@ def fields_of(options: Mapping[str, Any], arguments: tuple[Any, ...], keywords: 
         if name in _DURATIONS:
             given = read_duration(value, name)
         elif name in _KEYS and callable(value):
-            given = value(*arguments, **keywords)
+            given = _made_of(value, arguments)
         elif name == "rate_limit" and isinstance(value, str):
             given = _read_rate(value)
         fields[_NAMES.get(name, name)] = given
     return fields
+
+
+def _made_of(key: Callable[..., str], arguments: Mapping[str, Any]) -> str:
+    """The key for these arguments; the function gets those it asks for."""
+    wanted = inspect.signature(key).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in wanted):
+        return key(**arguments)
+    return key(**{parameter.name: arguments[parameter.name] for parameter in wanted if parameter.name in arguments})
 
 
 def read_duration(duration: Duration, field: str) -> float:

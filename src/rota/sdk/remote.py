@@ -5,14 +5,14 @@ The sync face (remote_sync.py) is made of this file.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
-import msgspec
-
-from rota.client import AnswerError, AsyncClient
+from rota.client import AnswerError, AsyncClient, ServerUnreachableError
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
 from rota.errors import RotaError
+from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal
 
 
 class ApiDoor:
@@ -20,22 +20,30 @@ class ApiDoor:
 
     def __init__(self, url: str | None, token: str | None) -> None:
         self._client = AsyncClient(url, token)
+        self._away = Away()
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
         """One request, or as many as so many jobs need."""
         return [_answer(result) for result in await self._client.submit_many(jobs)]
 
     async def look(self, run_id: str, wait_seconds: float) -> Outcome:
-        """The server waits."""
+        """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
         try:
-            run = await self._client.wait(run_id, wait_seconds)
-        except TimeoutError:
-            run = await self._client.run(run_id)
+            run = await self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
+        except (ServerUnreachableError, AnswerError) as error:
+            if wait_seconds <= 0 or not self._away.bears(error):
+                raise
+            await asyncio.sleep(min(wait_seconds, PAUSE_SECONDS))
+            return Outcome("unknown", error=str(error))
+        self._away.ended()
         return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
 
     async def cancel(self, run_id: str) -> None:
         """As the API does."""
         await self._client.cancel_run(run_id)
+
+    async def caller(self) -> None:
+        """Known to the server, by the token."""
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -44,7 +52,7 @@ class ApiDoor:
 
 def _answer(result: BatchResult) -> Submitted | RotaError:
     if result.error is not None:
-        return AnswerError(result.error.status, msgspec.to_builtins(result.error))
+        return refusal(result.error)
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )

@@ -6,14 +6,14 @@ The sync face (remote_sync.py) is made of this file.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
-import msgspec
-
-from rota.client import AnswerError, Client
+from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
 from rota.errors import RotaError
+from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal
 
 
 class SyncApiDoor:
@@ -21,22 +21,30 @@ class SyncApiDoor:
 
     def __init__(self, url: str | None, token: str | None) -> None:
         self._client = Client(url, token)
+        self._away = Away()
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
         """One request, or as many as so many jobs need."""
         return [_answer(result) for result in self._client.submit_many(jobs)]
 
     def look(self, run_id: str, wait_seconds: float) -> Outcome:
-        """The server waits."""
+        """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
         try:
-            run = self._client.wait(run_id, wait_seconds)
-        except TimeoutError:
-            run = self._client.run(run_id)
+            run = self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
+        except (ServerUnreachableError, AnswerError) as error:
+            if wait_seconds <= 0 or not self._away.bears(error):
+                raise
+            time.sleep(min(wait_seconds, PAUSE_SECONDS))
+            return Outcome("unknown", error=str(error))
+        self._away.ended()
         return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
 
     def cancel(self, run_id: str) -> None:
         """As the API does."""
         self._client.cancel_run(run_id)
+
+    def caller(self) -> None:
+        """Known to the server, by the token."""
 
     def close(self) -> None:
         """Closes the connections."""
@@ -45,7 +53,7 @@ class SyncApiDoor:
 
 def _answer(result: BatchResult) -> Submitted | RotaError:
     if result.error is not None:
-        return AnswerError(result.error.status, msgspec.to_builtins(result.error))
+        return refusal(result.error)
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )

@@ -13,6 +13,7 @@ from rota.contract.jobs import Submitted
 from rota.domain.durations import Duration
 from rota.doors import Outcome
 from rota.errors import RotaError
+from rota.intake.definitions import Caller
 from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, recurring
 from rota.sdk.errors import NotAcceptedError
 from rota.sdk.options import Calendar, Options
@@ -20,6 +21,7 @@ from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
 from rota.sdk.transactions import submit_within
 
 if TYPE_CHECKING:
+    from rota.sdk.app import App
     from rota.sdk.task import Task
 
 P = ParamSpec("P")
@@ -165,8 +167,15 @@ async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: An
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return await submit_within(connection, jobs, task.app.caller, task.app.now())
+            return await submit_within(connection, jobs, await _caller(task.app), task.app.now())
         return await task.app.async_door().submit(jobs)
+
+
+async def _caller(app: App) -> Caller:
+    """Inside a run whose it is; else the application's own."""
+    door = app.running_door()
+    known = await door.caller() if door else None
+    return Caller(*known) if known else app.caller
 
 
 def _accepted(answer: Submitted | RotaError) -> Submitted:

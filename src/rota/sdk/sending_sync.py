@@ -14,6 +14,7 @@ from rota.contract.jobs import Submitted
 from rota.domain.durations import Duration
 from rota.doors import Outcome
 from rota.errors import RotaError
+from rota.intake.definitions import Caller
 from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, recurring
 from rota.sdk.errors import NotAcceptedError
 from rota.sdk.options import Calendar, Options
@@ -21,6 +22,7 @@ from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
 from rota.sdk.transactions import submit_within_sync
 
 if TYPE_CHECKING:
+    from rota.sdk.app import App
     from rota.sdk.task import Task
 
 P = ParamSpec("P")
@@ -166,8 +168,15 @@ def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any) -> 
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return submit_within_sync(connection, jobs, task.app.caller, task.app.now())
+            return submit_within_sync(connection, jobs, _caller(task.app), task.app.now())
         return task.app.sync_door().submit(jobs)
+
+
+def _caller(app: App) -> Caller:
+    """Inside a run whose it is; else the application's own."""
+    door = app.running_sync_door()
+    known = door.caller() if door else None
+    return Caller(*known) if known else app.caller
 
 
 def _accepted(answer: Submitted | RotaError) -> Submitted:

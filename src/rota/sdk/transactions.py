@@ -8,6 +8,7 @@ class: no library is imported, and wrappers work like what they wrap.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -46,6 +47,7 @@ class Prepared(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     options: str
     policies: str | None = None
     run_at: datetime | None = None
+    delay_seconds: float | None = None
     timetable: Any = None
     next_fire_at: datetime | None = None
     key: str | None = None
@@ -87,14 +89,16 @@ async def _ask(connection: Any, text: str) -> str:
         answered: str = await connection.fetchval(f"SELECT {_FUNCTION}($1)", text)
         return answered
     if _is_sqlalchemy(connection):
-        _refuse_autocommit(connection)
-        result = await connection.execute(*_sqlalchemy_statement(text))
+        used = connection if _is_core(connection) else await connection.connection()
+        _refuse_autocommit(used.sync_connection)
+        result = await used.execute(*_sqlalchemy_statement(text))
         return str(result.scalar_one())
     if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
         _check_psycopg(connection)
         cursor = connection.cursor(row_factory=_first_value)
         await cursor.execute(f"SELECT {_FUNCTION}(%s::text)", (text,))
-        return str(await cursor.fetchone())
+        row = await cursor.fetchone()
+        return row.decode() if isinstance(row, bytes) else str(row)
     raise _unknown(connection)
 
 
@@ -102,18 +106,22 @@ def _ask_sync(connection: Any, text: str) -> str:
     if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise SetupError("This connection wants to be awaited: leave out `.sync`, and await the submission.")
     if _is_sqlalchemy(connection):
-        _refuse_autocommit(connection)
-        return str(connection.execute(*_sqlalchemy_statement(text)).scalar_one())
+        used = connection if _is_core(connection) else connection.connection()
+        _refuse_autocommit(used)
+        return str(used.execute(*_sqlalchemy_statement(text)).scalar_one())
     if not hasattr(connection, "cursor"):
         raise _unknown(connection)
     _check_psycopg(connection)
-    cursor = connection.cursor()
+    known = type(connection).__module__.startswith("psycopg.") or hasattr(connection, "prepare_threshold")
+    cursor = connection.cursor(row_factory=_first_value) if known else connection.cursor()
     try:
         cursor.execute(f"SELECT {_FUNCTION}(%s) AS answers", (text,))
         row = cursor.fetchone()
     finally:
         cursor.close()
-    return str(row["answers"] if isinstance(row, dict) else row[0])
+    if not known:
+        row = row["answers"] if isinstance(row, dict) else row[0]
+    return row.decode() if isinstance(row, bytes) else str(row)
 
 
 def _is_sqlalchemy(connection: Any) -> bool:
@@ -126,12 +134,19 @@ def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
     return statement(f"SELECT {_FUNCTION}(CAST(:jobs AS text))"), {"jobs": text}
 
 
+def _is_core(connection: Any) -> bool:
+    """A connection, not a session, which has one."""
+    return hasattr(connection, "engine")
+
+
 def _refuse_autocommit(connection: Any) -> None:
-    options = connection.get_execution_options() if hasattr(connection, "get_execution_options") else {}
-    engine = connection.get_bind() if hasattr(connection, "get_bind") else connection.engine
-    # What an engine was made with is told nowhere else.
-    everywhere = getattr(getattr(engine, "dialect", None), "_on_connect_isolation_level", None)
-    if "AUTOCOMMIT" in (options.get("isolation_level"), everywhere and str(everywhere).upper()):
+    levels = (
+        connection.get_execution_options().get("isolation_level"),
+        connection.engine.get_execution_options().get("isolation_level"),
+        # What an engine was made with is told nowhere else.
+        getattr(connection.dialect, "_on_connect_isolation_level", None),
+    )
+    if "AUTOCOMMIT" in [str(level).upper() for level in levels]:
         raise SetupError(
             "The connection commits each statement by itself (AUTOCOMMIT): there is no transaction to be part of."
         )
@@ -176,7 +191,7 @@ class _Batch:
             self._answers.append(answer)
             self._places.append(place)
             prepared.append(_prepared(item, job, answer))
-        self.text = msgspec.json.encode(prepared).decode() if prepared else ""
+        self.text = _ascii(msgspec.json.encode(prepared).decode()) if prepared else ""
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
         """What became of each, in order."""
@@ -185,6 +200,11 @@ class _Batch:
             assert isinstance(answer, Submitted)  # noqa: S101 - the others were not asked about
             self._answers[place] = _answer(said, answer, self._jobs[place].on_duplicate)
         return self._answers
+
+
+def _ascii(text: str) -> str:
+    """The same JSON in characters that every connection can carry, whatever its encoding."""
+    return text if text.isascii() else json.dumps(json.loads(text))
 
 
 def _prepared(item: Submission, job: BatchJobIn, answer: Submitted) -> Prepared:
@@ -206,6 +226,8 @@ def _prepared(item: Submission, job: BatchJobIn, answer: Submitted) -> Prepared:
     )
     if isinstance(item, Recurring):
         made.timetable, made.next_fire_at = msgspec.structs.asdict(item.timetable), item.next_fire_at
+    elif job.delay_seconds is not None:
+        made.delay_seconds = job.delay_seconds
     else:
         made.run_at = item.run_at
     if job.idempotency_key:

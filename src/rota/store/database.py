@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from rota.errors import DatabaseUnavailableError, DataRejectedError, SetupError
+from rota.errors import DatabaseUnavailableError, DataRejectedError, KeyHeldError, SetupError
 from rota.store.queries import load, load_all
 from rota.telemetry import get_logger
 
@@ -228,6 +228,8 @@ class _translated:  # noqa: N801 - reads as a word in a with statement
     def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
         if isinstance(error, asyncpg.CheckViolationError) and "no partition of relation" in str(error):
             raise MissingDayError(str(error)) from error
+        if isinstance(error, asyncpg.LockNotAvailableError):
+            raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
         if isinstance(error, _DATA) or (isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)):
             raise DataRejectedError(f"{self._doing}: {error}") from error
         if isinstance(error, _UNAVAILABLE):

@@ -1,10 +1,10 @@
 """Reconciling the schedules that are declared in code.
 
-Who rules. Workers say which application they run, in which version. Versions are numbered in the order in which they
-were first seen; the newest that has a worker is in force. So during a rolling deployment the new version rules from
-its first worker on, and an old worker that starts late changes nothing; when a deployment is rolled back the old
-version rules again as soon as the last worker of the new one has left. A version whose workers were lost, not stopped,
-stays in force for a while: a crash is not a decision.
+Who rules. Workers say which application they run, in which version. Versions that are numbers are ordered as such,
+others by when they were first seen; the newest that has a worker is in force. So during a rolling deployment the new
+version rules from its first worker on, and an old worker that starts late changes nothing; when a deployment is
+rolled back the old version rules again as soon as the last worker of the new one has left. A version whose workers
+were lost, not stopped, stays in force for a while: a crash is not a decision.
 
 What is done. One transaction, under the lock of the application's row, makes the jobs what the version in force
 declares. Jobs are known by application and name: their ids are made of these. What the code said last is kept with
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -35,9 +35,9 @@ class Reconciled(msgspec.Struct):
 
     app: str
     version: str | None
-    made: list[str] = msgspec.field(default_factory=list)
-    changed: list[str] = msgspec.field(default_factory=list)
-    paused: list[str] = msgspec.field(default_factory=list)
+    made: dict[UUID, str] = msgspec.field(default_factory=dict)
+    changed: dict[UUID, str] = msgspec.field(default_factory=dict)
+    paused: dict[UUID, str] = msgspec.field(default_factory=dict)
     told: Changed = msgspec.field(default_factory=Changed)
 
 
@@ -93,7 +93,7 @@ class _Work:
                 await self._pause(row["id"])
         await self._record()
 
-    async def _make(self, job_id: Any, declared: Declared) -> None:
+    async def _make(self, job_id: UUID, declared: Declared) -> None:
         definition, timetable = declared.definition, declared.timetable
         moment = await self._statements.fetch_value("database_time")
         shards: int = await self._statements.fetch_value("read_constants")
@@ -125,9 +125,9 @@ class _Work:
             self._done.app,
         )
         await self._note(job_id, declared, None)
-        self._done.made.append(declared.name)
+        self._done.made[job_id] = declared.name
 
-    async def _change(self, job_id: Any, declared: Declared) -> None:
+    async def _change(self, job_id: UUID, declared: Declared) -> None:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None:
             return
@@ -147,18 +147,20 @@ class _Work:
         change = JobChange(definition, payload_id, timetable, state, reschedule)
         self._tell(await apply_change(self._statements, row, change))
         await self._note(job_id, declared, None)
-        self._done.changed.append(declared.name)
+        self._done.changed[job_id] = declared.name
 
-    async def _pause(self, job_id: Any) -> None:
+    async def _pause(self, job_id: UUID) -> None:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None or row["state"] != "scheduled":
             return
         change = JobChange(definition_of(row), row["payload_id"], timetable_of(row), "paused", reschedule=False)
         self._tell(await apply_change(self._statements, row, change))
         await self._note(job_id, None, GONE.format(version=row["app_version"], app=self._done.app), row["app_version"])
-        self._done.paused.append(row["name"])
+        self._done.paused[job_id] = row["name"]
 
-    async def _note(self, job_id: Any, declared: Declared | None, note: str | None, version: str | None = None) -> None:
+    async def _note(
+        self, job_id: UUID, declared: Declared | None, note: str | None, version: str | None = None
+    ) -> None:
         text = None if declared is None else _encoder.encode(declared).decode()
         await self._statements.fetch(
             "note_declared", self._namespace, job_id, text, version or self._done.version, note
@@ -167,14 +169,13 @@ class _Work:
     async def _record(self) -> None:
         """What happened, for people."""
         done = self._done
-        events = [("schedule.declared", name) for name in done.made]
-        events += [("schedule.changed", name) for name in done.changed]
-        events += [("schedule.undeclared", name) for name in done.paused]
+        what = {"declared": done.made, "changed": done.changed, "undeclared": done.paused}
+        events = [(kind, job_id, name) for kind, jobs in what.items() for job_id, name in jobs.items()]
         if not events:
             return
-        subjects = [show_job(declared_id(self._namespace, done.app, name)) for _, name in events]
-        details = [f"{name} of {done.app}, version {done.version}" for _, name in events]
-        kinds = [kind for kind, _ in events]
+        kinds = [f"schedule.{kind}" for kind, _, _ in events]
+        subjects = [show_job(job_id) for _, job_id, _ in events]
+        details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
         await self._statements.fetch("add_events", [self._namespace] * len(events), kinds, subjects, details)
 
     def _tell(self, changed: Changed) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,8 @@ from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
 LOOKAHEAD = timedelta(seconds=1)
+# How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
+LONGEST_WAIT, SHORT_WAIT = "2s", "100ms"
 
 
 class KnownKey(msgspec.Struct, frozen=True):
@@ -60,14 +62,32 @@ class Submissions:
             fates.rejected[item.id] = error
 
         unique = [item for item in items if item.unique]
-        for some in _each_key_once(unique):
-            fates.repeated.update(await write_each(some, lambda part: self._submit_unique(part, fates), reject))
+        for each in _each_key_once(unique):
+            fates.repeated.update(await write_each(each, lambda part: self._submit_unique(part, fates), reject))
         ordered = sorted(items if not unique else [item for item in items if not item.unique], key=_by_key)
         one_shots = [item for item in ordered if isinstance(item, OneShot)]
         recurring = [item for item in ordered if isinstance(item, Recurring)]
-        fates.repeated.update(await write_each(one_shots, lambda some: self._submit_runs(self._database, some), reject))
-        fates.repeated.update(await write_each(recurring, lambda some: self._submit_jobs(self._database, some), reject))
+        fates.repeated.update(await write_each(one_shots, self._writer(self._submit_runs, len(one_shots)), reject))
+        fates.repeated.update(await write_each(recurring, self._writer(self._submit_jobs, len(recurring)), reject))
         return fates
+
+    def _writer(
+        self, submit: Callable[[Statements | Database, Sequence[Any]], Awaitable[list[UUID]]], whole: int
+    ) -> Callable[[Sequence[Submission]], Awaitable[list[UUID]]]:
+        """Writes in one statement; items with keys may have to wait for a transaction that holds one, but not for long,
+        and when they have waited together, hardly again by themselves."""
+
+        async def write(items: Sequence[Submission]) -> list[UUID]:
+            if not any(item.key for item in items):
+                return await submit(self._database, items)
+
+            async def submit_keyed(statements: Statements) -> list[UUID]:
+                await statements.fetch("limit_waiting", LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                return await submit(statements, items)
+
+            return await self._database.transact(submit_keyed)
+
+        return write
 
     async def _submit_unique(self, items: Sequence[Submission], fates: Submitted) -> list[UUID]:
         """One transaction: who has the keys, what becomes of each item, and the writing of those that go in."""
@@ -76,6 +96,7 @@ class Submissions:
 
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
+            await statements.fetch("limit_waiting", LONGEST_WAIT)
             holders = await _holders(statements, items)
             # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
             repeated = await _repeated(statements, items)

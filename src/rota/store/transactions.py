@@ -5,27 +5,31 @@ commit. It is the last statement, so that the run is held for no longer than a c
 commit be lost, nobody knows what became of it; the worker then reports a failure, which changes nothing where the
 completion was recorded.
 
-Connections are of a pool of their own. The settings that Rota pins for its own statements are not for somebody else's.
+Connections are not those of Rota's own pool: what it pins for its own statements is not for somebody else's. Async
+functions get one of asyncpg from a pool that resets what a session can remember. Functions in threads get a new one
+of psycopg each: nothing of what a task does to it can reach another.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 
 from rota.domain.run import Claim
-from rota.errors import DatabaseUnavailableError, RotaError, SetupError
+from rota.errors import DatabaseUnavailableError, EndedByTaskError, RotaError, SetupError
 from rota.store.database import CONNECT_SECONDS
 
 NAME = "rota-task"
 _COMPLETE = "SELECT rota.complete_v1({}, {}, {}, {}, {}, {})"
 _FOR_ASYNCPG = _COMPLETE.format(*(f"${number}" for number in range(1, 7)))
 _FOR_PSYCOPG = _COMPLETE.format(*["%s"] * 6)
+T = TypeVar("T")
 
 
 class ClaimLostError(RotaError):
@@ -36,7 +40,7 @@ class ClaimLostError(RotaError):
 
 
 class TaskTransactions:
-    """Opens transactions for tasks; at most `size` at a time, whoever comes later waits."""
+    """Opens transactions for tasks; at most `size` of each kind at a time, whoever comes later waits."""
 
     def __init__(self, url: str, *, size: int, pooled: bool = False) -> None:
         self._url = url
@@ -44,29 +48,35 @@ class TaskTransactions:
         # Behind a pooler a prepared statement may meet a server that never saw it.
         self._options = {"statement_cache_size": 0} if pooled else {"server_settings": {"application_name": NAME}}
         self._permits = asyncio.Semaphore(size)
+        self._threads = ThreadPoolExecutor(max_workers=size, thread_name_prefix="rota-transaction")
         self._pool: Any = None
         self._opening = asyncio.Lock()
-        self._plain: list[Any] = []
 
     @asynccontextmanager
     async def begin(self, claim: Claim, *, plain: bool) -> AsyncIterator[Any]:
         """An asyncpg connection in a transaction; `plain`: a psycopg one, for a function in a thread."""
         if plain:
-            async with self._permits, self._plain_connection() as connection:
-                yield PlainTransaction(connection, claim)
-                await asyncio.to_thread(connection.commit)
+            async with self._permits, self._plain(claim) as transaction:
+                yield transaction
             return
         pool = await self._opened()
-        async with pool.acquire() as connection, connection.transaction():
-            yield AsyncTransaction(connection, claim)
+        async with pool.acquire() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                yield AsyncTransaction(connection, claim)
+            except BaseException:
+                # A task may have ended it by itself, or broken the connection: there is nothing to roll back then.
+                with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                    await transaction.rollback()
+                raise
+            await transaction.commit()
 
     async def close(self) -> None:
         """Closes what is open; a transaction that is still under way is rolled back."""
         if self._pool is not None:
             self._pool.terminate()
-        for connection in self._plain:
-            connection.close()
-        self._plain.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _opened(self) -> Any:
         async with self._opening:
@@ -77,6 +87,7 @@ class TaskTransactions:
                         min_size=0,
                         max_size=self._size,
                         timeout=CONNECT_SECONDS,
+                        reset=_reset,
                         **self._options,
                     )
                 except (OSError, asyncpg.PostgresError) as error:
@@ -84,17 +95,19 @@ class TaskTransactions:
             return self._pool
 
     @asynccontextmanager
-    async def _plain_connection(self) -> AsyncIterator[Any]:
-        connection: Any = self._plain.pop() if self._plain else None
-        if connection is None or connection.broken:
-            connection = await asyncio.to_thread(_connect, self._url)
+    async def _plain(self, claim: Claim) -> AsyncIterator[PlainTransaction]:
         try:
-            yield connection
-        except BaseException:
-            # It may be in any state, and in use by a thread that can't be ended: closing it rolls back.
-            connection.close()
-            raise
-        self._plain.append(connection)
+            connection = await self._in_thread(lambda: _open_plain(self._url))
+        except OSError as error:
+            raise DatabaseUnavailableError(f"no connection for a transactional task: {error}") from error
+        try:
+            yield PlainTransaction(connection, claim, self._in_thread)
+            await self._in_thread(connection.commit_for_rota)
+        finally:
+            connection.close()  # what was not committed is rolled back by it
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
 class AsyncTransaction:
@@ -106,33 +119,48 @@ class AsyncTransaction:
 
     async def complete(self, began: float, result: str | None, blob: str | None) -> None:
         """Records the run's success; raises ClaimLostError."""
+        if not self.connection.is_in_transaction():
+            raise EndedByTaskError
         if not await self.connection.fetchval(_FOR_ASYNCPG, *_arguments(self._claim, began, result, blob)):
             raise ClaimLostError
+
+    def abandon(self) -> None:
+        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        self.connection.terminate()
 
 
 class PlainTransaction:
     """One for a function in a thread."""
 
-    def __init__(self, connection: Any, claim: Claim) -> None:
+    def __init__(self, connection: Any, claim: Claim, in_thread: Callable[[Callable[[], Any]], Any]) -> None:
         self.connection = connection
         self._claim = claim
+        self._in_thread = in_thread
 
     async def complete(self, began: float, result: str | None, blob: str | None) -> None:
         """Records the run's success; raises ClaimLostError."""
         arguments = _arguments(self._claim, began, result, blob)
-        row = await asyncio.to_thread(lambda: self.connection.execute(_FOR_PSYCOPG, arguments).fetchone())
-        if not next(iter(row.values() if isinstance(row, dict) else row)):
+        if not await self._in_thread(lambda: self.connection.complete_for_rota(_FOR_PSYCOPG, arguments)):
             raise ClaimLostError
+
+    def abandon(self) -> None:
+        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        self.connection.cut_for_rota()
+
+
+async def _reset(connection: Any) -> None:
+    """What a task may have left in the session is gone for the next one."""
+    await connection.execute(f"{connection.get_reset_query()}\nDISCARD TEMP;")
 
 
 def _arguments(claim: Claim, began: float, result: str | None, blob: str | None) -> tuple[Any, ...]:
     return (claim.namespace, claim.run_id, claim.number, datetime.fromtimestamp(began, UTC), result, blob)
 
 
-def _connect(url: str) -> Any:
-    import psycopg  # noqa: PLC0415 - only for functions that are transactional and not async
+def _open_plain(url: str) -> Any:
+    from rota.store.plain_connection import TaskConnection  # noqa: PLC0415 - psycopg need not be there for all else
 
-    return psycopg.connect(url, application_name=NAME, connect_timeout=int(CONNECT_SECONDS))
+    return TaskConnection.open_for_rota(url, NAME, int(CONNECT_SECONDS))
 
 
 def check_psycopg(task: str) -> None:

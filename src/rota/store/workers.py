@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.declared import Application, encode_schedules
+from rota.domain.declared import Application, encode_schedules, release_of
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError
 from rota.store.batches import or_nothing, with_days, write_each
@@ -142,7 +142,10 @@ class Workers:
         lanes: dict[PoolKey, list[int]] = {}
         *columns, _ = msgspec.structs.astuple(registration)
         app = registration.application
-        known = (app.namespace, app.name, app.version, encode_schedules(app.schedules)) if app else (None,) * 4
+        known: tuple[Any, ...] = (None,) * 5
+        if app:
+            schedules = encode_schedules(app.schedules)
+            known = (app.namespace, app.name, app.version, schedules, release_of(app.version))
         for row in await self._database.fetch("register_worker", *columns, *known):
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
         return lanes

@@ -60,12 +60,15 @@ class Arguments:
         self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
         return payload
 
-    def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by name, without the context; raises ArgumentsError."""
+    def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
+        """Arguments by name, without the context; `whole` with defaults. Raises ArgumentsError."""
         try:
-            bound = self._signature.bind(*arguments, **keywords).arguments
+            found = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
             raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
+        if whole:
+            found.apply_defaults()
+        bound = found.arguments
         if self._rest:
             bound |= bound.pop(self._rest, {})
         return bound
@@ -75,7 +78,7 @@ class Arguments:
         given = payload or {}
         try:
             known: dict[str, Any] = convert(given, self._type)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, TypeError) as error:
             raise ArgumentsError(_in_words(str(error))) from None
         if len(known) < len(given):
             known |= self._others({name: value for name, value in given.items() if name not in known})
@@ -84,7 +87,11 @@ class Arguments:
     def _others(self, others: dict[str, Any]) -> dict[str, Any]:
         if not self._rest:
             raise ArgumentsError(f"there is no parameter {' or '.join(map(repr, others))}")
-        return others
+        try:
+            checked: dict[str, Any] = convert(others, dict[str, self._hints.get(self._rest, Any)])  # type: ignore[misc]
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ArgumentsError(_in_words(str(error))) from None
+        return checked
 
     @cached_property
     def _signature(self) -> inspect.Signature:
@@ -101,9 +108,17 @@ class Arguments:
         try:
             return typing.get_type_hints(self._function, include_extras=True)
         except (NameError, TypeError):
-            # A name that exists for type checkers only: nothing can be known of any of them.
             given = dict(getattr(self._function, "__annotations__", {}))
-            return {name: hint if hint in _CONTEXT else Any for name, hint in given.items()}
+            return {name: hint if hint in _CONTEXT else self._hint(hint) for name, hint in given.items()}
+
+    def _hint(self, written: Any) -> Any:
+        """One annotation by itself; of a name that exists for type checkers only nothing is known."""
+        holder = type("holder", (), {"__annotations__": {"it": written}})
+        try:
+            names = getattr(self._function, "__globals__", {})
+            return typing.get_type_hints(holder, globalns=names, include_extras=True)["it"]
+        except (NameError, TypeError, AttributeError):
+            return Any
 
     @cached_property
     def _type(self) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,14 +16,15 @@ import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.doors import Door, Outcome
-from rota.errors import RotaError
+from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
 from rota.worker.messages import Answered, Asked
 
 
 class Refused(msgspec.Struct):
-    """A submission that was not accepted."""
+    """A submission that was not accepted: the name of the error, and its words."""
 
     refused: str
+    kind: str = ""
 
 
 class Look(msgspec.Struct):
@@ -33,10 +34,15 @@ class Look(msgspec.Struct):
     wait_seconds: float = 0.0
 
 
+PORTION_BYTES = 4 * 1024 * 1024
+_KINDS: dict[Any, type[RotaError]] = {
+    kind.__name__: kind for kind in (BadInputError, ConflictError, DuplicateError, KeyReusedError)
+}
 _jobs = msgspec.json.Decoder(list[BatchJobIn])
 _answers = msgspec.json.Decoder(list[Any])
 _look = msgspec.json.Decoder(Look)
 _outcome = msgspec.json.Decoder(Outcome)
+_caller: msgspec.json.Decoder[tuple[str, str] | None] = msgspec.json.Decoder(tuple[str, str] | None)
 
 
 class Questions:
@@ -77,8 +83,11 @@ class AskingDoor:
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
         """The worker submits."""
-        answers = await asyncio.wrap_future(self._questions.ask("submit", list(jobs)))
-        return _read_answers(answers)
+        answers: list[Submitted | RotaError] = []
+        for some in _portions(jobs):
+            answered = await asyncio.wrap_future(self._questions.ask("submit", some))
+            answers += _read_answers(answered)
+        return answers
 
     async def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """The worker looks."""
@@ -89,6 +98,11 @@ class AskingDoor:
         """The worker cancels."""
         await asyncio.wrap_future(self._questions.ask("cancel", Look(run_id)))
 
+    async def caller(self) -> tuple[str, str] | None:
+        """The worker knows."""
+        answered = await asyncio.wrap_future(self._questions.ask("caller", None))
+        return _caller.decode(answered)
+
 
 class SyncAskingDoor:
     """The same for a function that can't await."""
@@ -98,7 +112,9 @@ class SyncAskingDoor:
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
         """The worker submits."""
-        return _read_answers(self._questions.ask("submit", list(jobs)).result())
+        return [
+            answer for some in _portions(jobs) for answer in _read_answers(self._questions.ask("submit", some).result())
+        ]
 
     def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """The worker looks."""
@@ -108,6 +124,10 @@ class SyncAskingDoor:
         """The worker cancels."""
         self._questions.ask("cancel", Look(run_id)).result()
 
+    def caller(self) -> tuple[str, str] | None:
+        """The worker knows."""
+        return _caller.decode(self._questions.ask("caller", None).result())
+
 
 async def answer(asked: Asked, door: Door | None) -> Answered:
     """In the worker: what comes of a question."""
@@ -115,14 +135,16 @@ async def answer(asked: Asked, door: Door | None) -> Answered:
         if door is None:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
         return Answered(asked.number, await _ask(asked, door))
-    except RotaError as error:
-        return Answered(asked.number, error=str(error))
+    except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
+        return Answered(asked.number, error=str(error) or type(error).__name__)
 
 
 async def _ask(asked: Asked, door: Door) -> bytes:
     if asked.what == "submit":
         answers = await door.submit(_jobs.decode(asked.question))
-        return msgspec.json.encode([Refused(str(one)) if isinstance(one, RotaError) else one for one in answers])
+        return msgspec.json.encode([_refused(one) if isinstance(one, RotaError) else one for one in answers])
+    if asked.what == "caller":
+        return msgspec.json.encode(await door.caller())
     wanted = _look.decode(asked.question)
     if asked.what == "look":
         return msgspec.json.encode(await door.look(wanted.run_id, wanted.wait_seconds))
@@ -130,8 +152,26 @@ async def _ask(asked: Asked, door: Door) -> bytes:
     return b"null"
 
 
+def _refused(error: RotaError) -> Refused:
+    return Refused(str(error), type(error).__name__)
+
+
 def _read_answers(text: bytes) -> list[Submitted | RotaError]:
     return [
-        RotaError(one["refused"]) if "refused" in one else msgspec.convert(one, Submitted)
+        _KINDS.get(one.get("kind"), RotaError)(one["refused"]) if "refused" in one else msgspec.convert(one, Submitted)
         for one in _answers.decode(text)
     ]
+
+
+def _portions(jobs: Sequence[BatchJobIn]) -> Iterator[list[BatchJobIn]]:
+    """As many as go into one message."""
+    some: list[BatchJobIn] = []
+    size = 0
+    for job in jobs:
+        length = len(msgspec.json.encode(job))
+        if some and size + length > PORTION_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(job)
+        size += length
+    yield some

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -181,9 +182,10 @@ class Child:
             call = self._call(wanted)
             payload = None if wanted.payload is None else msgspec.json.decode(wanted.payload)
             arguments = call.arguments(payload, context)
-            if call.app is None and not call.is_async:
-                return _done(call.function(**arguments), noticed=context.noticed)
-            value = self._runner.run(self._awaited(call, arguments, context))
+            if call.is_async:
+                value = self._runner.run(self._awaited(call, arguments, context))
+            else:
+                value = self._called(call, arguments, context)
             return _done(value, noticed=context.noticed)
         except asyncio.CancelledError:
             return Done(stopped=True, noticed=True)
@@ -194,13 +196,32 @@ class Child:
             self._context = self._task = None
             self.changed(context)
 
-    async def _awaited(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+    def _called(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+        """Outside of the event loop, which a function may want for itself; what surrounds it is entered in the loop."""
+        if call.app is None:
+            return call.function(**arguments)
+        shared = copy_context()
+        self._runner.run(self._bring_to_life(call), context=shared)
+        around = surrounded(call.app.middleware, context)
+        self._runner.run(around.__aenter__(), context=shared)
+        try:
+            value = shared.run(lambda: call.function(**arguments))
+        except BaseException as problem:
+            kind, trace = type(problem), problem.__traceback__
+            if not self._runner.run(around.__aexit__(kind, problem, trace), context=shared):
+                raise
+            return None
+        self._runner.run(around.__aexit__(None, None, None), context=shared)
+        return value
+
+    async def _bring_to_life(self, call: ChildCall) -> None:
         if call.app is not None and call.app not in self._alive:
             await self._lives.enter_async_context(call.app.living())  # until this process ends
             self._alive.append(call.app)
+
+    async def _awaited(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+        await self._bring_to_life(call)
         async with surrounded(call.app.middleware if call.app else (), context):
-            if not call.is_async:
-                return call.function(**arguments)
             self._task = asyncio.current_task()
             if self._stopped == context.claim.number:
                 raise asyncio.CancelledError

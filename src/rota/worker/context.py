@@ -94,6 +94,18 @@ class Host(Protocol):
         """The same for a task that can't await."""
 
 
+class Transaction(Protocol):
+    """A transaction of the database that a task works in."""
+
+    connection: Any
+
+    async def complete(self, began: float, result: str | None, blob: str | None) -> None:
+        """Records the run's success in it; raises when the claim is not current any more."""
+
+    def abandon(self) -> None:
+        """Ends it, whatever the task is doing in it."""
+
+
 class Context:
     """Handed to tasks that have a parameter annotated with it."""
 
@@ -102,13 +114,15 @@ class Context:
         "_changed",
         "_checkpoint",
         "_claim",
-        "_connection",
         "_deadline",
+        "_late",
         "_message",
         "_progress",
+        "_transaction",
         "_writer",
         "host",
         "noticed",
+        "quiet",
         "recorded",
         "secrets",
         "stop_within",
@@ -122,10 +136,12 @@ class Context:
         self._message: str | None = None
         self._checkpoint: str | None = None
         self._changed = False
-        self._connection: Any = None
+        self._late = False
+        self._transaction: Transaction | None = None
         self._writer: RunWriter | None = None
         self.stop_within = math.inf
         self.noticed = False
+        self.quiet = False  # nothing is written about it while it runs unless it says something
         self.recorded = False  # its success is in the database already, with what it wrote
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
@@ -175,9 +191,9 @@ class Context:
     def connection(self) -> Any:
         """For a task with `transactional=True`: a connection to Rota's database, in the transaction that also carries
         the run's completion. asyncpg's for async functions, psycopg's for the others."""
-        if self._connection is None:
+        if self._transaction is None:
             raise SetupError("Only a task with transactional=True has a connection.")
-        return self._connection
+        return self._transaction.connection
 
     @property
     def deadline(self) -> datetime | None:
@@ -243,9 +259,11 @@ class Context:
         if self.host and self._claim.options != "{}":
             self._deadline = self.host.begin(self._claim)
 
-    def ask_to_stop(self, within: float = math.inf) -> None:
-        """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone."""
+    def ask_to_stop(self, within: float = math.inf, *, late: bool = False) -> None:
+        """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone; `late`: its own
+        time is over."""
         self.stop_within = within
+        self._late = late
         self._cancelled = True
 
     def keep_said(self) -> None:
@@ -295,9 +313,19 @@ class Context:
         """For runners: a result as it is stored."""
         return await self.host.keep(self._claim, value) if self.host else (None, None)
 
-    def lend(self, connection: Any) -> None:
-        """For runners: the connection of a transactional task; None takes it back."""
-        self._connection = connection
+    def lend(self, transaction: Transaction | None) -> None:
+        """For runners: the transaction of a transactional task; None takes it back."""
+        self._transaction = transaction
+
+    def abandon(self) -> None:
+        """For the worker: the task did not stop, and its slot is given to others; its transaction must not go on."""
+        if self._transaction is not None:
+            self._transaction.abandon()
+
+    @property
+    def must_not_succeed(self) -> bool:
+        """For runners: it was asked to stop and has seen it, or its time is over: whatever it returns is no success."""
+        return self._cancelled and (self.noticed or self._late)
 
     @property
     def claim(self) -> Claim:

@@ -109,7 +109,7 @@ class Executor:
         if attempt.stop_as is not None:
             return
         attempt.stop_as = outcome
-        attempt.context.ask_to_stop(within)
+        attempt.context.ask_to_stop(within, late=outcome is Outcome.timed_out)
         patience = min(self._grace, within)
         self._later(attempt, patience + KILLING_SECONDS, self._give_up)
         # A task cancelled before its first step never enters its body and could not report: it looks by itself.
@@ -131,7 +131,7 @@ class Executor:
                 context.secrets = self._secrets
             payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
             value = await self._runners[claim.task].run(claim.task, payload, context)
-            if attempt.stop_as and (context.noticed or attempt.stop_as is Outcome.timed_out):
+            if context.must_not_succeed and not context.recorded:
                 raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped, or comes too late
             if isinstance(value, Snooze):
                 outcome, snooze = Outcome.snoozed, value.seconds
@@ -202,6 +202,7 @@ class Executor:
             return  # the process is about to end, and it with it
         attempt.given_up = True
         self.given_up += 1
+        attempt.context.abandon()
         error = (
             f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be "
             "killed, and may still be running"

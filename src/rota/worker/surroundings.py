@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from rota.domain.run import Claim
-from rota.worker.context import Context
+from rota.worker.context import Context, Transaction
 
 
 class Around(Protocol):
@@ -15,16 +15,6 @@ class Around(Protocol):
 
     def running(self, context: Context) -> AbstractAsyncContextManager[None]:
         """Entered before the task begins, left when it has ended."""
-        ...
-
-
-class Transaction(Protocol):
-    """A transaction of the database that a task works in."""
-
-    connection: Any
-
-    async def complete(self, began: float, result: str | None, blob: str | None) -> None:
-        """Records the run's success in it; raises when the claim is not current any more."""
         ...
 
 

@@ -32,6 +32,10 @@ class ThreadDoor:
         """As the door does."""
         self._wait(self._door.cancel(run_id))
 
+    def caller(self) -> tuple[str, str] | None:
+        """As the door does."""
+        return self._wait(self._door.caller())
+
     def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()

@@ -469,7 +469,7 @@ class Worker:
         notes = []
         for attempt in self._running.values():
             said = attempt.context.take_said()
-            if said or not attempt.noted:
+            if said or not (attempt.noted or attempt.context.quiet):
                 told.append(attempt)
                 notes.append(Note(attempt.claim, attempt.started, *(said or (None, None, None))))
         if not notes:

@@ -6,7 +6,7 @@
 
 -- Submits jobs in the caller's transaction. Takes a JSON array of jobs that were checked already (sdk/prepared.py); gives back one
 -- answer each, in order: jobId, status; `duplicate` with the job that has the unique key; or `repeated`, the first answer to
--- a key that came again, and whether the request is the `same`. Keys are waited for in their order.
+-- a key that came again, and whether the request is the `same`. Keys are waited for in their order, unique ones first.
 CREATE FUNCTION rota.submit_v1(jobs text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,7 @@ DECLARE
 BEGIN
     FOR job, place IN
         SELECT a.job, a.place FROM jsonb_array_elements(jobs::jsonb) WITH ORDINALITY AS a (job, place)
-         ORDER BY a.job ->> 'key', a.job -> 'unique' ->> 'key', a.place
+         ORDER BY a.job -> 'unique' ->> 'key', a.job ->> 'key', a.place
     LOOP
         ns := job ->> 'namespace';
         job_id := (job ->> 'id')::uuid;
@@ -124,7 +124,8 @@ BEGIN
             PERFORM pg_notify('rota_schedule', '');
             status := 'scheduled';
         ELSE
-            due_at := coalesce((job ->> 'runAt')::timestamptz, moment);
+            due_at := coalesce((job ->> 'runAt')::timestamptz,
+                               moment + coalesce((job ->> 'delaySeconds')::float8, 0) * interval '1 second');
             expires := rota.expiry_of(job ->> 'options', due_at);
             IF due_at > moment + interval '1 second' THEN
                 INSERT INTO rota.upcoming_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags,
@@ -162,7 +163,6 @@ $$;
 CREATE FUNCTION rota.replace_waiting(of_namespace text, of_run uuid, replaced_by uuid) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM rota.make_day_of(of_run);
     WITH from_upcoming AS (
         DELETE FROM rota.upcoming_runs AS u WHERE u.namespace = of_namespace AND u.id = of_run
         RETURNING u.namespace, u.id, u.job_id, u.job_version, u.owner, u.name, u.task, u.pool, u.priority, u.tags, u.payload,
@@ -190,6 +190,13 @@ BEGIN
     SELECT t.*, 'cancelled', clock_timestamp(), true,
            'replaced by job_' || replace(replaced_by::text, '-', '') || ', which has the same unique key'
       FROM taken AS t;
+EXCEPTION WHEN check_violation THEN
+    -- Its day has no partition yet. Whoever makes one holds up all others who need one until its transaction ends: only then.
+    IF rota.make_day_of(of_run) THEN
+        PERFORM rota.replace_waiting(of_namespace, of_run, replaced_by);
+    ELSE
+        RAISE;
+    END IF;
 END
 $$;
 
@@ -251,7 +258,7 @@ $$;
 REVOKE ALL ON FUNCTION rota.submit_v1(text), rota.complete_v1(text, uuid, bigint, timestamptz, text, text) FROM PUBLIC;
 
 -- Schedules declared in code. A worker says which application it runs, in which version; the schedules of the version in force are
--- made jobs. Versions are numbered in the order in which they were first seen.
+-- made jobs. Versions that are numbers (1.10, 2026.11.3) are ordered as such (`release`), others by when they were first seen.
 ALTER TABLE rota.workers
     ADD COLUMN app_namespace text COLLATE "C",
     ADD COLUMN app           text COLLATE "C",
@@ -262,6 +269,7 @@ CREATE TABLE rota.app_versions (
     app       text COLLATE "C" NOT NULL,
     version   text COLLATE "C" NOT NULL,
     number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    release   bigint[],
     schedules jsonb NOT NULL,
     seen_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, app, version)

@@ -9,6 +9,8 @@ UPDATE rota.jobs
    SET version = version + 1, name = $3, task = $4, pool = $5, priority = $6, tags = $7, payload = $8,
        payload_id = $9, options = $10, schedule_type = $11, cron_expression = $12, every_seconds = $13,
        timezone = $14, anchor_at = $15, state = $16, next_fire_at = $17, fired_through = $18, updated_at = now(),
-       owner = $19, policies = $22::jsonb, misfire = $23, start_at = $24, end_at = $25, jitter_seconds = $26, dst = $27
+       owner = $19, policies = $22::jsonb, misfire = $23, start_at = $24, end_at = $25, jitter_seconds = $26, dst = $27,
+       -- What a person resumes or cancels is no longer what its application paused.
+       note = CASE WHEN paused_by_app AND $16 = 'paused' THEN note END, paused_by_app = paused_by_app AND $16 = 'paused'
  WHERE namespace = $1 AND id = $2
 RETURNING version

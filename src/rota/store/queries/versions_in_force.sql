@@ -20,7 +20,7 @@ WITH present AS (
              FROM rota.app_versions AS v
              JOIN present AS p ON p.namespace = v.namespace AND p.app = v.app AND p.version = v.version AND p.rules
             WHERE v.namespace = k.namespace AND v.app = k.app
-            ORDER BY v.number DESC LIMIT 1) AS v ON true
+            ORDER BY v.release DESC NULLS LAST, v.number DESC LIMIT 1) AS v ON true
 )
 SELECT r.namespace, r.app, r.version, r.schedules
   FROM ruling AS r

@@ -10,9 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
-from rota.errors import SetupError
+from rota.errors import EndedByTaskError, SetupError
 from rota.worker.arguments import Arguments, ArgumentsError
-from rota.worker.context import Context, Final, Snooze
+from rota.worker.context import Context, Final, PlainError, Snooze
 from rota.worker.surroundings import Around, Transactions, surrounded
 
 Box = list[tuple[Any, BaseException | None]]
@@ -59,10 +59,16 @@ class FunctionRunner:
         arguments = call.arguments(payload, context)
         if not self._around and task not in self._transactional:
             return await self._call(call, arguments, context)
+        transactions = self._transactions if task in self._transactional else None
+        # The run's own row is part of its transaction in the end: a task may want it as it was in the beginning.
+        context.quiet = transactions is not None
         async with surrounded(self._around, context):
-            if self._transactions and task in self._transactional:
-                return await self._in_transaction(self._transactions, call, arguments, context)
+            if transactions:
+                return await self._in_transaction(transactions, call, arguments, context)
             return await self._call(call, arguments, context)
+        if transactions and not context.recorded:
+            raise PlainError("what the task wrote was rolled back, and middleware kept the reason to itself")
+        return None
 
     async def _call(self, call: Call, arguments: dict[str, Any], context: Context) -> Any:
         if call.is_async:
@@ -78,14 +84,18 @@ class FunctionRunner:
         value: Any = None
         try:
             async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
-                context.lend(transaction.connection)
+                context.lend(transaction)
                 value = await self._call(call, arguments, context)
                 if isinstance(value, Snooze):
                     raise _SnoozedError  # noqa: TRY301 - nothing of an attempt stays that asks for another
+                if context.must_not_succeed:
+                    raise asyncio.CancelledError
                 result, blob = (None, None) if value is None else await context.keep(value)
                 await transaction.complete(began, result, blob)
         except _SnoozedError:
             return value
+        except EndedByTaskError as error:
+            raise Final(str(error)) from error  # what it wrote may be there: another attempt could do it twice
         finally:
             context.lend(None)
         context.recorded = True
