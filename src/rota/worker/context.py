@@ -125,6 +125,7 @@ class Context:
         "quiet",
         "recorded",
         "secrets",
+        "started",
         "stop_within",
     )
 
@@ -140,6 +141,7 @@ class Context:
         self._transaction: Transaction | None = None
         self._writer: RunWriter | None = None
         self.stop_within = math.inf
+        self.started = 0.0  # by the broker's clock
         self.noticed = False
         self.quiet = False  # nothing is written about it while it runs unless it says something
         self.recorded = False  # its success is in the database already, with what it wrote

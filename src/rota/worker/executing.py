@@ -53,7 +53,7 @@ class Attempt:
     def __init__(self, claim: Claim, started: float, began: float) -> None:
         self.claim = claim
         self.context = Context(claim)
-        self.started = started
+        self.started = self.context.started = started
         self.began = began
         self.begun = False
         self.noted = False
@@ -158,7 +158,7 @@ class Executor:
         attempt = self.running.get(claim.number)
         if timeout is None or attempt is None:
             return None
-        attempt.started = self._clock.now()
+        attempt.started = attempt.context.started = self._clock.now()
         if threading.get_ident() == self._thread:
             self._limit(attempt, timeout)
         else:

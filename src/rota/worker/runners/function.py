@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -80,7 +79,6 @@ class FunctionRunner:
         self, transactions: Transactions, call: Call, arguments: dict[str, Any], context: Context
     ) -> Any:
         """What the task writes and the run's success are committed together, or neither is."""
-        began = time.time()
         value: Any = None
         try:
             async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
@@ -91,7 +89,7 @@ class FunctionRunner:
                 if context.must_not_succeed:
                     raise asyncio.CancelledError
                 result, blob = (None, None) if value is None else await context.keep(value)
-                await transaction.complete(began, result, blob)
+                await transaction.complete(context.started, result, blob)
         except _SnoozedError:
             return value
         except EndedByTaskError as error:
