@@ -38,8 +38,17 @@ _log = get_logger("broker")
 class PostgresBroker:
     """Implements `Broker` for one worker."""
 
-    def __init__(self, *, database: Database, notifier: Notifier, listen_url: str | None, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        notifier: Notifier,
+        listen_url: str | None,
+        lease_seconds: float,
+        lookahead: timedelta = LOOKAHEAD,
+    ) -> None:
         self.lease_seconds = lease_seconds
+        self._lookahead = lookahead
         self._workers = Workers(database)
         self._logs = Logs(database)
         self._notifier = notifier
@@ -99,7 +108,7 @@ class PostgresBroker:
             if pool in pools and (namespace, pool) not in self._paused
             for lane in some
         ]
-        return await self._workers.claim(self._id, lanes, room, LOOKAHEAD) if lanes and room else []
+        return await self._workers.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
 
     async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
         """Each pool its share; what is left goes to those that had more than theirs."""

@@ -46,6 +46,16 @@ class Service(ABC):
         """Makes the next round start now."""
         self._woken.set()
 
+    async def catch_up(self) -> int:
+        """Rounds until nothing more is to be done at this moment; returns how many things were done."""
+        done = 0
+        while True:
+            self._woken.clear()
+            step = await self.tick()
+            done += step
+            if not self._woken.is_set() and (self.full_round is None or step < self.full_round):
+                return done
+
     async def run(self) -> None:
         """Ticks until cancelled."""
         while True:
