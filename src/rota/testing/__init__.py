@@ -1,0 +1,23 @@
+"""For tests of applications: their jobs on the real engine, in this process, with a time that the test moves.
+
+The pytest plugin (`pytest_rota`) has it as fixtures.
+"""
+
+from rota.testing.databases import Databases, databases
+from rota.testing.errors import EndlessError, StuckError
+from rota.testing.kit import Kit, running
+from rota.testing.records import RunRecord, Submission
+from rota.testing.sync import SyncKit, running_sync
+
+__all__ = [
+    "Databases",
+    "EndlessError",
+    "Kit",
+    "RunRecord",
+    "StuckError",
+    "Submission",
+    "SyncKit",
+    "databases",
+    "running",
+    "running_sync",
+]

@@ -1,0 +1,252 @@
+"""The engine under a test: the scheduler's own services, ticked by hand, and workers without loops.
+
+Time stands still while there is something to do, and moves from one moment at which something is due to the next. So
+everything happens at its time, in its order, however fast it is gone through: a schedule that fires every minute fires
+1440 times in a day, and none of them is late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rota.blobs import Blobs
+from rota.broker.protocol import Report
+from rota.domain.run import Claim
+from rota.errors import SetupError
+from rota.intake.definitions import Caller
+from rota.intake.door import IntakeDoor
+from rota.intake.intake import Intake
+from rota.scheduler.scheduler import Scheduler
+from rota.scheduler.service import Service
+from rota.sdk.app import App
+from rota.settings import Settings
+from rota.store.database import Database
+from rota.store.runs import Runs
+from rota.testing.capturing import captured_output
+from rota.testing.clock import StandingClock
+from rota.testing.errors import EndlessError, StuckError
+from rota.testing.hints import Hints
+from rota.testing.queries import load
+from rota.testing.worker import AppWorker
+
+CONNECTIONS = 8
+LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
+MOST_RUNS = 100_000
+PATIENCE_SECONDS = 60.0
+
+
+class Moments(NamedTuple):
+    """What comes next."""
+
+    is_due: bool
+    next_at: datetime | None
+    retry_at: datetime | None
+
+
+class Engine:
+    """Everything but the loops, on one database."""
+
+    def __init__(
+        self, *, database: Database, database_url: str, settings: Settings, shards: int, clock: StandingClock
+    ) -> None:
+        self.clock = clock
+        self.patience_seconds = PATIENCE_SECONDS
+        self.most_runs = MOST_RUNS
+        self.workers: list[AppWorker] = []
+        self.blobs = Blobs.open(settings.blobs)
+        self._database = database
+        self._database_url = database_url
+        self._settings = settings
+        self._hints = Hints(database)
+        self._runs = Runs(database)
+        self._intake = Intake(
+            database=database,
+            notifier=self._hints,
+            shards=shards,
+            payload_limit_bytes=settings.payload_limit_bytes,
+            blobs=self.blobs,
+            now=clock.now_datetime,
+        )
+        self._scheduler = Scheduler(
+            database=database, notifier=self._hints, listen_url=None, lease_seconds=LEASE_SECONDS
+        )
+        self._busy = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, database_url: str, moment: datetime) -> AsyncIterator[Engine]:
+        """An engine on a database of the kit's own; raises SetupError for another."""
+        async with AsyncExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
+            database = await Database.connect(database_url, size=CONNECTIONS, name="rota-test")
+            stack.push_async_callback(database.close)
+            shards: int = await database.fetch_value("read_constants")
+            engine = cls(
+                database=database,
+                database_url=database_url,
+                settings=Settings(home=home),
+                shards=shards,
+                clock=StandingClock(moment),
+            )
+            if not (await engine.fetch("has_clock"))[0][0]:
+                raise SetupError(
+                    "This database was not made by rota.testing, so its time can't be moved: take the fixture "
+                    "rota_database_url, or `with rota.testing.databases() as some, some.fresh() as url:`."
+                )
+            await engine.set_clock(moment)
+            stack.push_async_callback(engine._close)
+            await engine._begin(stack)
+            yield engine
+
+    @property
+    def reports(self) -> list[Report]:
+        """Of every attempt that has ended."""
+        return [report for worker in self.workers for report in worker.reports]
+
+    def door(self, caller: Caller) -> IntakeDoor:
+        """Straight into the database, on behalf of somebody."""
+
+        async def whose() -> Caller:
+            return caller
+
+        return self._door(whose)
+
+    async def use(self, app: App) -> None:
+        """Serves an application from now on."""
+        taken = {name for worker in self.workers for name in worker.app.tasks} & set(app.tasks)
+        if taken:
+            raise SetupError(f"Two applications have a task called {min(taken)!r}: a test can serve one of them.")
+        worker = AppWorker(
+            app,
+            database=self._database,
+            database_url=self._database_url,
+            hints=self._hints,
+            clock=self.clock,
+            blobs=self.blobs,
+            settings=self._settings,
+            doors=self._door_of,
+        )
+        self.workers.append(worker)
+        await worker.open()
+
+    async def set_clock(self, moment: datetime) -> None:
+        """Sets the time, and does nothing else."""
+        await self.fetch("set_clock", moment)
+        self.clock.moment = moment
+
+    async def settle(self) -> Moments:
+        """Does all that is to be done at this moment; returns what comes next."""
+        async with self._busy:
+            return await self._settle()
+
+    async def advance(self, target: datetime) -> None:
+        """Lets time pass, as if it were waited for."""
+        async with self._busy:
+            before = self._count
+            while (next_at := (await self._settle()).next_at) and next_at <= target:
+                self._check_count(before)
+                await self.set_clock(next_at)
+            if self.clock.moment < target:
+                await self.set_clock(target)
+
+    async def fetch(self, name: str, *arguments: Any) -> list[Any]:
+        """The rows of a statement of the kit."""
+        async with self._database.raw() as connection:
+            rows: list[Any] = await connection.fetch(load(name), *arguments)
+            return rows
+
+    @property
+    def _count(self) -> int:
+        return sum(len(worker.reports) for worker in self.workers)
+
+    @property
+    def _is_busy(self) -> bool:
+        return any(worker.is_busy for worker in self.workers)
+
+    @property
+    def _services(self) -> list[Service]:
+        """All that moves runs. Leases are taken once and kept; nobody is lost here, and there is nothing to sweep."""
+        scheduler = self._scheduler
+        apart = (scheduler.leases, scheduler.reaper, scheduler.sweeper, scheduler.rezoner, scheduler.log_keeper)
+        return [service for service in scheduler.services if service not in apart]
+
+    async def _begin(self, stack: AsyncExitStack) -> None:
+        taking_in = asyncio.create_task(self._intake.run(), name="intake")
+
+        async def stop() -> None:
+            taking_in.cancel()
+            await asyncio.gather(taking_in, return_exceptions=True)
+
+        stack.push_async_callback(stop)
+        await self._scheduler.leases.tick()
+
+    async def _close(self) -> None:
+        for worker in reversed(self.workers):
+            await worker.close()
+
+    async def _settle(self) -> Moments:
+        before = self._count
+        with captured_output():
+            while True:
+                done = await self._round()
+                while self._is_busy:
+                    await self._until_something_happens()
+                    # One that is still under way may wait for what it submitted.
+                    done += await self._round() if self._is_busy else 0
+                self._check_count(before)
+                moments = await self._moments()
+                if not done or not moments.is_due:
+                    return moments
+
+    async def _round(self) -> int:
+        done = 0
+        for service in self._services:
+            done += await service.catch_up()
+        # Whatever is told from here on may come too late for this round.
+        self._hints.some.clear()
+        for worker in self.workers:
+            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", worker.tasks)}
+            if places:
+                await worker.serve(places)
+                done += await worker.start_due()
+            await worker.stop_cancelled()
+        return done
+
+    async def _until_something_happens(self) -> None:
+        try:
+            await asyncio.wait_for(self._hints.some.wait(), self.patience_seconds)
+        except TimeoutError:
+            tasks = ", ".join(sorted({task for worker in self.workers for task in worker.running}))
+            raise StuckError(
+                f"Nothing has happened for {self.patience_seconds:g} s, and {tasks} has not ended. A task that waits "
+                "for time to pass, or for a run that is due later, waits in vain: time stands still while a run is "
+                "under way. One that really takes so long needs more patience (kit.limit(patience_seconds=…))."
+            ) from None
+
+    def _check_count(self, before: int) -> None:
+        if self._count - before > self.most_runs:
+            last = self.reports[-1].claim.task
+            raise EndlessError(
+                f"More than {self.most_runs:,} runs in one go, the last of {last}: does something submit itself again "
+                "and again, or is the way too long for its schedules? (kit.limit(most_runs=…))"
+            )
+
+    async def _moments(self) -> Moments:
+        tasks = [name for worker in self.workers for name in worker.tasks]
+        (row,) = await self.fetch("next_moments", tasks)
+        return Moments(row["is_due"], row["next_at"], row["retry_at"])
+
+    def _door_of(self, claim: Claim) -> IntakeDoor:
+        async def whose() -> Caller:
+            return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
+
+        return self._door(whose)
+
+    def _door(self, whose: Any) -> IntakeDoor:
+        return IntakeDoor(intake=self._intake, runs=self._runs, blobs=self.blobs, notifier=self._hints, whose=whose)

@@ -1,0 +1,211 @@
+"""The kit: an application on an engine of its own, whose time the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from rota.contract.jobs import Submitted
+from rota.domain.ids import parse_job
+from rota.domain.run import Outcome
+from rota.errors import BadInputError, RotaError, SetupError
+from rota.sdk.app import App
+from rota.sdk.task import Task
+from rota.testing.doors import KitDoor, SyncKitDoor
+from rota.testing.engine import Engine
+from rota.testing.matching import matches, name_of, tell_failures, tell_found, tell_missing
+from rota.testing.records import RunRecord, Submission, run_of, submission_of
+
+AnyTask = Task[..., Any] | str
+_FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
+
+
+class Kit:
+    """Runs what is due when it is told to, and lets time pass. Nothing happens by itself.
+
+    Every call is made in the event loop in which the kit was opened. Calls that run something return the runs that
+    ended meanwhile, in order of time.
+    """
+
+    def __init__(self, engine: Engine, database_url: str) -> None:
+        self.database_url = database_url
+        self._engine = engine
+        self._bindings = ExitStack()
+        self._known: set[UUID] = set()  # runs that have ended and were told
+        self._submitted: dict[UUID, int] = {}  # in which order: many are submitted at one moment
+
+    # Time
+
+    @property
+    def now(self) -> datetime:
+        """The time, in UTC. It stands still until it is moved."""
+        return self._engine.clock.now_datetime()
+
+    async def travel_to(self, moment: datetime) -> None:
+        """Sets the time, forward or back, at the beginning of a test; raises SetupError once there is something that
+        would have happened on the way."""
+        _check_zone(moment)
+        if not (await self._engine.fetch("is_untouched"))[0][0]:
+            raise SetupError(
+                "travel_to() is for the beginning of a test; there are jobs already, and what is due on the way would "
+                "be passed over. advance_to() lets the time pass."
+            )
+        await self._engine.set_clock(moment)
+
+    async def advance(
+        self,
+        by: timedelta = timedelta(0),
+        /,
+        *,
+        weeks: float = 0,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> list[RunRecord]:
+        """Lets so much time pass. Everything that comes due on the way runs at its moment, retries included."""
+        way = by + timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return await self.advance_to(self.now + way)
+
+    async def advance_to(self, moment: datetime) -> list[RunRecord]:
+        """Lets time pass until this moment."""
+        _check_zone(moment)
+        if moment < self.now:
+            raise BadInputError(f"time does not go back: it is {self.now.isoformat()}", field="moment")
+        await self._engine.advance(moment)
+        await self._engine.settle()
+        return await self._newly_ended()
+
+    # Running
+
+    async def run_until_idle(self, *, retries: bool = False, raise_errors: bool = False) -> list[RunRecord]:
+        """Runs everything that is due now, and what comes of it, until nothing is left to do.
+
+        A failed attempt waits out its backoff, and so is not retried before time moves; with `retries=True` it is moved
+        as far as that takes. With `raise_errors=True` it raises AssertionError, with the traceback of the task, when a
+        run failed.
+        """
+        moments = await self._engine.settle()
+        while retries and moments.retry_at:
+            await self._engine.advance(moments.retry_at)
+            moments = await self._engine.settle()
+        ended = await self._newly_ended()
+        if raise_errors:
+            await self.assert_no_failures()
+        return ended
+
+    # Looking
+
+    async def runs(self, task: AnyTask | None = None, *, status: str | None = None) -> list[RunRecord]:
+        """Every run there is, in order of time: those that ended, and those that wait."""
+        return await self._read_runs(None, _name(task), status)
+
+    async def failures(self) -> list[RunRecord]:
+        """Runs that failed: for good, or for now (`retrying`). With errors and tracebacks."""
+        found = await self._read_runs(None, None, None)
+        return [run for run in found if run.status == "failed" or (run.status == "retrying" and run.error)]
+
+    async def submitted(self, task: AnyTask | None = None) -> list[Submission]:
+        """Everything that was submitted, in order. Schedules that are declared in code are not."""
+        rows = await self._engine.fetch("read_submissions", _name(task))
+        last = len(self._submitted)
+        rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
+        return [submission_of(row, await self._text(row["payload"], row["payload_blob"])) for row in rows]
+
+    async def assert_submitted(
+        self, task: AnyTask, /, *, count: int | None = None, **arguments: Any
+    ) -> list[Submission]:
+        """Asserts that the task was submitted with these arguments (others may be anything): at least once, or exactly
+        `count` times. Returns what was found."""
+        everything = await self.submitted()
+        found = [one for one in everything if matches(one, task, arguments)]
+        if count is None and not found:
+            raise AssertionError(tell_missing(task, arguments, everything))
+        if count is not None and len(found) != count:
+            raise AssertionError(tell_missing(task, arguments, everything, count=count, found=len(found)))
+        return found
+
+    async def assert_not_submitted(self, task: AnyTask, /, **arguments: Any) -> None:
+        """Asserts that the task was never submitted with these arguments."""
+        if found := [one for one in await self.submitted() if matches(one, task, arguments)]:
+            raise AssertionError(tell_found(task, arguments, found))
+
+    async def assert_no_failures(self) -> None:
+        """Asserts that no run failed, and that none waits for its retry; says which, with tracebacks."""
+        if failures := await self.failures():
+            raise AssertionError(tell_failures(failures))
+
+    # Surroundings
+
+    async def use(self, app: App) -> None:
+        """Serves an application: its submissions come here until the end, its tasks run here, and the schedules it
+        declares in code are made at the next run or move of time."""
+        door = KitDoor(self._engine.door(app.caller), settle=self._engine.settle, note=self._note)
+        self._bindings.enter_context(app.using(door, SyncKitDoor(door), self._engine.clock.now_datetime))
+        await self._engine.use(app)
+
+    def limit(self, *, patience_seconds: float | None = None, most_runs: int | None = None) -> None:
+        """For how long a run may take while nothing else happens, and how many runs one call may make, before it is
+        taken for an error."""
+        self._engine.patience_seconds = patience_seconds or self._engine.patience_seconds
+        self._engine.most_runs = most_runs or self._engine.most_runs
+
+    def errors(self) -> list[str]:
+        """The tracebacks of all attempts that failed, with the names of their tasks; may be called from anywhere."""
+        failed = [report for report in self._engine.reports if report.outcome in _FAILED]
+        return [f"{report.claim.task}: {report.traceback or report.error}" for report in failed]
+
+    def unbind(self) -> None:
+        """Submissions go where they went before."""
+        self._bindings.close()
+
+    def _note(self, answers: Iterable[Submitted | RotaError]) -> None:
+        for answer in answers:
+            if isinstance(answer, Submitted):
+                self._submitted.setdefault(parse_job(answer.job_id), len(self._submitted))
+
+    async def _newly_ended(self) -> list[RunRecord]:
+        ended = {row["id"] for row in await self._engine.fetch("ended_runs")} - self._known
+        self._known |= ended
+        return await self._read_runs(list(ended), None, None) if ended else []
+
+    async def _read_runs(self, ids: Sequence[UUID] | None, task: str | None, status: str | None) -> list[RunRecord]:
+        rows = await self._engine.fetch("read_runs", ids, task, status)
+        rows.sort(key=lambda row: (row["started_at"] or row["run_at"], row["claim"] or 0, row["id"]))
+        return [
+            run_of(
+                row,
+                await self._text(row["payload"], row["payload_blob"]),
+                await self._text(row["result"], row["result_blob"]),
+            )
+            for row in rows
+        ]
+
+    async def _text(self, text: str | None, blob: str | None) -> str | None:
+        return (await self._engine.blobs.get(blob)).decode() if blob else text
+
+
+@asynccontextmanager
+async def running(*apps: App, database_url: str) -> AsyncIterator[Kit]:
+    """A kit that serves these applications, on a database of `databases()` or of the fixture `rota_database_url`."""
+    moment = datetime.now(UTC).replace(microsecond=0)
+    async with Engine.open(database_url, moment) as engine:
+        kit = Kit(engine, database_url)
+        try:
+            for app in apps:
+                await kit.use(app)
+            yield kit
+        finally:
+            kit.unbind()
+
+
+def _name(task: AnyTask | None) -> str | None:
+    return None if task is None else name_of(task)
+
+
+def _check_zone(moment: datetime) -> None:
+    if moment.tzinfo is None:
+        raise BadInputError("the time has no zone: datetime(…, tzinfo=UTC), or ZoneInfo(…)", field="moment")

@@ -1,0 +1,2 @@
+-- The ids of runs that have ended.
+SELECT id FROM rota.finished_runs

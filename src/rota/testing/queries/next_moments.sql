@@ -1,0 +1,27 @@
+-- Whether something is due, when the next thing will be, and when the next run that was tried before is. $1 the tasks that are
+-- served here: what nobody runs is not waited for. Everything a scheduler or a worker acts on by the clock is in here; what is
+-- to be looked at without regard to time counts as due since ever. Reads whole tables: those of a test are small.
+WITH moments (at) AS (
+    SELECT next_fire_at FROM rota.jobs WHERE state = 'scheduled'
+    UNION ALL
+    SELECT run_at FROM rota.upcoming_runs
+    UNION ALL
+    SELECT ready_at FROM rota.live_runs WHERE worker_id IS NULL AND task = ANY ($1::text[])
+    UNION ALL
+    SELECT run_at FROM rota.held_runs WHERE gate = 'new'
+    UNION ALL
+    SELECT wakes_at FROM rota.gates WHERE wakes_at IS NOT NULL
+    UNION ALL
+    -- Expired is what is past its time, not what is at it.
+    SELECT expires_at + interval '1 microsecond' FROM rota.live_runs WHERE worker_id IS NULL AND expires_at IS NOT NULL
+    UNION ALL
+    SELECT expires_at + interval '1 microsecond' FROM rota.held_runs WHERE expires_at IS NOT NULL
+    UNION ALL
+    SELECT '-infinity' FROM rota.held_runs WHERE gate = 'recall'
+    UNION ALL
+    SELECT '-infinity' FROM rota.departures
+)
+SELECT coalesce(bool_or(at <= now()), false) AS is_due,
+       min(at) FILTER (WHERE at > now()) AS next_at,
+       (SELECT min(run_at) FROM rota.runs WHERE status = 'retrying') AS retry_at
+  FROM moments

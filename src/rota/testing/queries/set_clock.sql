@@ -1,0 +1,2 @@
+-- Sets the clock. $1 the moment.
+UPDATE rota_time.clock SET moment = $1
