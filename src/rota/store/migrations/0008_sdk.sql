@@ -239,10 +239,11 @@ BEGIN
                     returned, kept_at);
             EXIT;
         EXCEPTION WHEN check_violation THEN
-            -- Its day has no partition yet.
-            IF look = 2 OR NOT rota.make_day_of(of_run) THEN
+            -- Its day has no partition yet; or no longer none, when somebody else made it meanwhile.
+            IF look = 2 THEN
                 RAISE;
             END IF;
+            PERFORM rota.make_day_of(of_run);
         END;
     END LOOP;
     IF taken.policies IS NOT NULL THEN
