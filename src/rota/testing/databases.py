@@ -94,6 +94,7 @@ class Databases:
             await migrate(database)
             async with database.raw() as connection:
                 await connection.execute(load("turn_functions"))
+                await connection.execute(load("limit_shards"))
         finally:
             await database.close()
 

@@ -197,9 +197,9 @@ class Engine:
                 done = await self._round()
                 while self._is_busy:
                     await self._until_something_happens()
+                    self._check_count(before)
                     # One that is still under way may wait for what it submitted.
                     done += await self._round() if self._is_busy else 0
-                self._check_count(before)
                 moments = await self._moments()
                 if not done or not moments.is_due:
                     return moments
@@ -211,11 +211,11 @@ class Engine:
         # Whatever is told from here on may come too late for this round.
         self._hints.some.clear()
         for worker in self.workers:
+            await worker.stop_cancelled()
             places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", worker.tasks)}
             if places:
                 await worker.serve(places)
                 done += await worker.start_due()
-            await worker.stop_cancelled()
         return done
 
     async def _until_something_happens(self) -> None:

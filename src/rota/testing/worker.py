@@ -112,7 +112,7 @@ class AppWorker:
         before, self._served = self._id, self._served | places
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
-        application = describe_app(self.app, [self.app.caller.namespace])
+        application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
         self._id = await self._broker.join(
             Profile(socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, (), application)
         )
