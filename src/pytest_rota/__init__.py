@@ -32,15 +32,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("rota_app", "MODULE:APP of the application that rota_kit serves, such as shop.tasks:app")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
+@pytest.hookimpl(hookwrapper=True)  # the old kind: this must not harm whoever has an old pytest
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A test that failed shows what its runs failed with: that may be why."""
-    report = yield
+    outcome: Any = yield
+    report = outcome.get_result()
     if report.when == "call" and report.failed:
         errors = [error for kit in item.stash.get(_KITS, []) for error in kit.errors()]
         if errors:
             report.sections.append(("Rota: attempts that failed", "\n".join(errors)))
-    return report
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ def rota_database_url(rota_databases: Databases) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rota_app(request: pytest.FixtureRequest) -> App | None:
     """The application of the setting rota_app; override this to make it otherwise."""
     from rota.loading import load_app  # noqa: PLC0415 - see above

@@ -13,6 +13,7 @@ import pytest
 import rota
 from rota.errors import BadInputError, SetupError
 from rota.testing import EndlessError, StuckError, running
+from support import eventually
 
 NEW_YEAR = datetime(2031, 1, 1, tzinfo=UTC)
 
@@ -31,6 +32,10 @@ def results(runs):
 
 def statuses(runs):
     return [run.status for run in runs]
+
+
+async def _is_running(run):
+    return await run.status() == "running"
 
 
 async def test_what_is_due_runs_and_is_returned(rota_kit):
@@ -69,7 +74,8 @@ async def test_every_clock_in_the_database_is_the_one_that_was_moved(rota_kit, c
     await tasks.fail_for_good.submit()
     await rota_kit.advance(hours=2)
     columns = await connection.fetch(
-        "SELECT c.table_schema || '.' || c.table_name AS name, c.column_name AS column FROM information_schema.columns AS c "
+        "SELECT c.table_schema || '.' || c.table_name AS name, c.column_name AS column "
+        "FROM information_schema.columns AS c "
         "WHERE c.data_type LIKE 'timestamp%' AND c.table_schema IN ('rota', 'public') "
         "AND c.table_name NOT IN ('workers', 'schedulers', 'migrations')"  # from before the journey
     )
@@ -286,6 +292,14 @@ async def test_something_that_never_comes_to_an_end_is_an_error(rota_kit):
         await rota_kit.run_until_idle()
 
 
+async def test_a_way_with_too_many_moments_is_an_error(rota_kit):
+    rota_kit.limit(most_runs=20)
+    await tasks.tell_time.cron("* * * * *").submit()
+    assert len(await rota_kit.advance(minutes=20)) == 20
+    with pytest.raises(EndlessError, match="tell_time"):
+        await rota_kit.advance(days=1)
+
+
 async def test_a_run_that_hangs_is_an_error(rota_kit):
     rota_kit.limit(patience_seconds=0.1)
     await tasks.never_end.submit()
@@ -296,8 +310,7 @@ async def test_a_run_that_hangs_is_an_error(rota_kit):
 async def test_a_run_can_be_cancelled_while_it_runs(rota_kit):
     run = await tasks.never_end.submit()
     running_it = asyncio.create_task(rota_kit.run_until_idle())
-    while await run.status() != "running":
-        await asyncio.sleep(0)
+    await eventually(lambda: _is_running(run))
     await run.cancel()
     assert statuses(await running_it) == ["cancelled"]
 

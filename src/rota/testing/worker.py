@@ -72,7 +72,7 @@ class AppWorker:
             blobs=blobs,
             grace_seconds=settings.grace_seconds,
         )
-        self._id: UUID | None = None
+        self._ids: list[UUID] = []  # under which it claimed; the last is in use
         self._under_way: set[int] = set()
         self._served: set[tuple[str, str]] = set()
 
@@ -109,15 +109,14 @@ class AppWorker:
         """Serves these namespaces and pools, too."""
         if places <= self._served:
             return
-        before, self._served = self._id, self._served | places
+        self._served |= places
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
         application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
-        self._id = await self._broker.join(
-            Profile(socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, (), application)
+        profile = Profile(
+            socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, application=application
         )
-        if before is not None:
-            await self._workers.leave(before)
+        self._ids.append(await self._broker.join(profile))
 
     async def start_due(self) -> int:
         """Starts what is due; returns how many runs that are."""
@@ -130,12 +129,13 @@ class AppWorker:
 
     async def stop_cancelled(self) -> None:
         """Asks runs to stop that somebody cancelled."""
-        if self._id is None or not self._executor.running:
+        if not self._executor.running:
             return
-        asked, _ = await self._workers.signals(self._id)
-        for number, cancel in asked:
-            if cancel and (attempt := self._executor.running.get(number)):
-                self._executor.stop(attempt, Outcome.cancelled)
+        for worker_id in self._ids:
+            asked, _ = await self._workers.signals(worker_id)
+            for number, cancel in asked:
+                if cancel and (attempt := self._executor.running.get(number)):
+                    self._executor.stop(attempt, Outcome.cancelled)
 
     def _ended(self, _attempt: Attempt, report: Report) -> None:
         self.reports.append(report)
