@@ -46,6 +46,10 @@ class KitDoor:
         """As the door does."""
         await self._hop((self._inside() or self._outside).cancel(run_id))
 
+    async def caller(self) -> tuple[str, str] | None:
+        """As the door does."""
+        return await self._hop((self._inside() or self._outside).caller())
+
     async def _look(self, run_id: str, wait_seconds: float) -> Outcome:
         outcome = await self._outside.look(run_id, 0)
         if outcome.ended or not wait_seconds:
@@ -89,6 +93,10 @@ class SyncKitDoor:
     def cancel(self, run_id: str) -> None:
         """As the door does."""
         self._wait(self._door.cancel(run_id))
+
+    def caller(self) -> tuple[str, str] | None:
+        """As the door does."""
+        return self._wait(self._door.caller())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if _running_loop() is self._loop:
