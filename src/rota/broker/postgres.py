@@ -263,7 +263,8 @@ class PostgresBroker:
     async def _hint(self, pause: float) -> SignalKind | None:
         """The next hint, or None when it is time to look by ourselves."""
         try:
-            return await asyncio.wait_for(self._hints.get(), pause)
+            async with asyncio.timeout(pause):
+                return await self._hints.get()
         except TimeoutError:
             return None
 

@@ -85,7 +85,8 @@ class Pressure:
             pause = max(LOOK_SECONDS, (self._monotonic() - began) / SHARE)
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
 
     async def look(self) -> None:
         """One count. What comes in meanwhile may or may not be in it, and is added: rather too much than too little."""

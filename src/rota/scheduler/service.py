@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
+from contextlib import suppress
 
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
@@ -64,10 +65,10 @@ class Service(ABC):
             if self.full_round is not None and done >= self.full_round:
                 continue
             pause = self.pause_seconds * (1 + random.uniform(-JITTER, JITTER))  # noqa: S311 - spreads load
-            try:
-                await asyncio.wait_for(self._woken.wait(), pause)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                # Not wait_for: where the wait ends just then, it would swallow a cancellation (before Python 3.12).
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
 
     async def _guarded_tick(self) -> int:
         try:

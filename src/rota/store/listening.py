@@ -62,7 +62,8 @@ class Listener:
                 self._on_hint(channel, "")
             while not closed.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(closed.wait(), CHECK_SECONDS)
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await closed.wait()
                     return
                 await connection.execute("SELECT 1")
         finally:

@@ -367,7 +367,8 @@ class Worker:
                 await self._reconcile()
             await asyncio.sleep(NOTES_PAUSE_SECONDS)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), interval - NOTES_PAUSE_SECONDS)
+                async with asyncio.timeout(interval - NOTES_PAUSE_SECONDS):
+                    await self._changed.wait()
 
     def _has_changed(self, _context: Context) -> None:
         """May be called from any thread."""

@@ -50,7 +50,8 @@ async def _events(services: Services, namespace: str, after: int | None) -> Asyn
             return  # the client comes back and goes on where it is
         while True:
             try:
-                row = await asyncio.wait_for(follower.coming.get(), BEAT_SECONDS)
+                async with asyncio.timeout(BEAT_SECONDS):
+                    row = await follower.coming.get()
             except TimeoutError:
                 yield BEAT
                 continue

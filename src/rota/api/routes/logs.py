@@ -124,7 +124,8 @@ async def _events(services: Services, namespace: str, run_id: UUID, after: int) 
         yield b": following\n\n"
         while True:
             try:
-                coming = await asyncio.wait_for(follower.coming.get(), BEAT_SECONDS)
+                async with asyncio.timeout(BEAT_SECONDS):
+                    coming = await follower.coming.get()
             except TimeoutError:
                 yield BEAT
                 continue
