@@ -75,6 +75,8 @@ class Arguments:
 
     def decode(self, payload: Mapping[str, Any] | None) -> dict[str, Any]:
         """The keyword arguments behind a payload, without the context; raises ArgumentsError."""
+        if not payload and self._needs_nothing:
+            return {}
         given = payload or {}
         try:
             known: dict[str, Any] = convert(given, self._type)
@@ -102,6 +104,14 @@ class Arguments:
     @cached_property
     def _rest(self) -> str | None:
         return next((name for name, found in self._parameters.items() if found.kind is found.VAR_KEYWORD), None)
+
+    @cached_property
+    def _needs_nothing(self) -> bool:
+        return not any(
+            found.default is found.empty and found.kind not in _VARIABLE
+            for name, found in self._parameters.items()
+            if name != self.context_name
+        )
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
