@@ -16,6 +16,7 @@ app = rota.App()
 @app.task
 async def greet(name: str, times: int = 1) -> str:
     """The payload's fields are the parameters; what is returned is kept as the run's result."""
+    print(f"saying hello to {name}")  # what a run prints is its log
     await asyncio.sleep(0.1)
     return " ".join([f"Hello, {name}!"] * times)
 

@@ -12,6 +12,7 @@ from rota.sdk.errors import NotAcceptedError, RunFailedError
 from rota.sdk.middleware import Middleware
 from rota.sdk.sending import Job, Run
 from rota.sdk.task import Task
+from rota.worker.arguments import ArgumentsError
 from rota.worker.context import Context, Final, Snooze
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "ArgumentsError",
     "AsyncClient",
     "BadInputError",
     "Breaker",

@@ -8,25 +8,25 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
-from rota.domain.declared import Application, Declared
-from rota.domain.job import STORED_BYTES
+from rota.domain.declared import Application
 from rota.domain.run import Claim
 from rota.doors import Door
-from rota.errors import BadInputError, DatabaseUnavailableError, SetupError
-from rota.intake.definitions import Caller, Preparer
+from rota.errors import DatabaseUnavailableError, SetupError
+from rota.intake.definitions import Caller
 from rota.intake.door import IntakeDoor
 from rota.intake.intake import Intake
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
+from rota.sdk.describing import describe_app
 from rota.sdk.task import AsyncTask
 from rota.settings import Settings
 from rota.store.database import Database
@@ -161,11 +161,11 @@ class WorkerDoors:
         self._running: asyncio.Task[None] | None = None
 
     def of(self, claim: Claim) -> Door:
-        """The door of one run. A worker whose tasks submit nothing pays nothing."""
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
+        """The door of one run; may be asked for from any thread. A worker whose tasks submit nothing pays nothing."""
 
         async def whose() -> Caller:
+            if self._running is None:
+                self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
             return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
         return IntakeDoor(intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose)
@@ -217,26 +217,6 @@ def build_worker(
         clock=clock,
         doors=doors.of,
     )
-
-
-def describe_app(app: App, namespaces: Sequence[str]) -> Application:
-    """What a worker says of its application; raises SetupError for a schedule that can't be."""
-    caller, declared = app.caller, app.declarations.jobs()
-    if declared and not app.has_name:
-        raise SetupError('An application that declares schedules needs a name of its own: rota.App("shop").')
-    if declared and caller.namespace not in namespaces:
-        raise SetupError(
-            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve: "
-            "ROTA_NAMESPACES, or rota.App(namespace=…)."
-        )
-    preparer = Preparer(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
-    schedules: list[Declared] = []
-    for job in declared:
-        try:
-            schedules.append(preparer.declared(job, caller, app.name))
-        except BadInputError as error:
-            raise SetupError(f"The schedule {job.name!r} can't be: {error}") from error
-    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules))
 
 
 async def run_scheduler(settings: Settings) -> None:

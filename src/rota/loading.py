@@ -21,6 +21,7 @@ import msgspec
 
 from rota.errors import SetupError
 from rota.sdk.app import App
+from rota.sdk.describing import check_app
 
 _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -46,6 +47,10 @@ def load_app(where: str) -> App:
         raise SetupError(f"{where}: {module_name} has no {attribute!r}{hint}") from None
     if not isinstance(found, App):
         raise SetupError(f"{where}: {attribute!r} is a {type(found).__name__}, not a rota.App")
+    try:
+        check_app(found)
+    except SetupError as error:
+        raise SetupError(f"{where}: {error}") from error
     return found
 
 

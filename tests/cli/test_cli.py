@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -586,6 +587,12 @@ def test_migrate_has_nothing_to_do_where_up_has_been(rota):
     done = rota("migrate")
     assert done.code == 0
     assert done.out == "The schema is up to date.\n"
+
+
+def test_the_databases_address_is_told_and_works(rota):
+    url = rota("database-url").out.strip()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT shards FROM rota.constants").fetchone() == (64,)
 
 
 def test_logs_are_shown_followed_and_searched(rota):

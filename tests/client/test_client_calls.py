@@ -80,7 +80,7 @@ async def test_numbers_of_any_size_arrive(client):
     ("fields", "words"),
     [
         ({"at": SOON, "every": 5}, "give one of at, after, cron and every"),
-        ({"colour": "red"}, "unknown field"),
+        ({"colour": "red"}, "there is no field"),
         ({"payload": {"x": object()}}, "can't be written as JSON"),
         ({"idempotency_key": "ü"}, "printable ASCII"),
     ],

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 import rota
-from rota.compose import describe_app
 from rota.intake.definitions import Caller
 from rota.intake.door import IntakeDoor
+from rota.sdk.describing import describe_app
 from rota.sdk.doors import Doors
 from rota.store.notifying import Notifier
 from rota.store.runs import Runs
@@ -66,7 +66,8 @@ async def everywhere(engine, monkeypatch):
 
 async def test_the_task_that_came_from_celery_runs(engine, everywhere, shop, sql):
     code = next(block for block in blocks_of("how-to/from-celery.md") if "import rota" in block)
-    await asyncio.to_thread(shop.run_code, code)
+    shop.run_code(code)
+    await asyncio.to_thread(shop.order_placed, 7)
     task = shop.send_invoice
     async with engine.running(engine.worker({task.name: task.function})):
         run_id = await sql.fetchval("SELECT id FROM rota.runs WHERE payload LIKE '%copies%'")

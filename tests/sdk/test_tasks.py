@@ -130,7 +130,7 @@ async def test_whoever_waits_for_too_long_is_told_how_it_stands(app):
     [
         (("one",), {}, "Expected `int`, got `str` - for `number`"),
         ((), {}, "missing a required argument: 'number'"),
-        ((1,), {"colour": "red"}, "unexpected keyword argument 'colour'"),
+        ((1,), {"colour": "red"}, "there is no parameter 'colour'"),
         ((1, 2, 3), {}, "too many positional arguments"),
         ((object(),), {}, "a object is nothing JSON knows"),
     ],

@@ -66,7 +66,7 @@ def events(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List what happened to breakers and pools, latest first."""
+    """List what happened to breakers, pools and declared schedules, latest first."""
     with server(FILTERS) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
         if as_json:

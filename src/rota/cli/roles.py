@@ -32,7 +32,7 @@ _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
 def add_to(app: typer.Typer) -> None:
     """Registers the commands of this file."""
-    for command in (up, dev, api, scheduler, worker, migrate):
+    for command in (up, dev, api, scheduler, worker, migrate, database_url):
         app.command()(command)
 
 
@@ -109,6 +109,14 @@ def worker(
         from rota.cli import starting  # noqa: PLC0415 - see the top
 
         starting.start_worker(Settings.from_environment(home=home, slots=slots, pools=_split(pools)), app)
+
+
+def database_url(home: Path | None = HomeOption) -> None:
+    """Print the address of the database: yours, or the embedded one of this home."""
+    with errors_in_words():
+        from rota.cli import starting  # noqa: PLC0415 - see the top
+
+        print(starting.tell_database_url(Settings.from_environment(home=home)))
 
 
 def migrate(home: Path | None = HomeOption) -> None:

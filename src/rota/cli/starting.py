@@ -21,7 +21,7 @@ import uvloop
 
 from rota.api.server import run_api
 from rota.cli.tables import clean, console
-from rota.compose import open_database, run_scheduler, run_worker
+from rota.compose import database_url, open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.loading import check_form, load_app
 from rota.reloading import Reloader
@@ -83,6 +83,11 @@ def start_worker(settings: Settings, app: str | None) -> None:
     """Runs a worker until told to stop."""
     _configure_logging(settings, role="worker")
     _run(run_worker(settings, _load_app(app) if app else None))
+
+
+def tell_database_url(settings: Settings) -> str:
+    """Where the database is."""
+    return database_url(settings)
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:

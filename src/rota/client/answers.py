@@ -12,6 +12,8 @@ from rota.client.errors import AnswerError, ServerUnreachableError
 
 T = TypeVar("T")
 
+NOT_AUTHENTICATED = 401
+
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
     """The answer as this type; raises AnswerError for a problem, ServerUnreachableError when no Rota server said it."""
@@ -59,6 +61,11 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
         problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(url, response)
+    if response.status_code == NOT_AUTHENTICATED:
+        problem["detail"] = (
+            f"the server at {url} does not accept the token, or got none: give one (token=…), set ROTA_TOKEN, "
+            "or ROTA_HOME to the server's home directory"
+        )
     return AnswerError(response.status_code, problem)
 
 

@@ -231,7 +231,7 @@ def _renamed(given: Mapping[str, Any], contract: type[msgspec.Struct]) -> dict[s
     for name, value in given.items():
         wire = known.get(WORDS.get(name, name))
         if wire is None:
-            raise BadInputError("unknown field", field=name)
+            raise BadInputError(f"there is no field {name!r}", field=name)
         renamed[wire] = value.total_seconds() if isinstance(value, timedelta) else value
     return renamed
 

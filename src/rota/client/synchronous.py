@@ -321,11 +321,11 @@ class Client(Calls):
         return self._ask(SchedulePreview, "POST", "/v1/schedules/preview", body=body, repeatable=True)
 
     def events(self, *, page_size: int = PAGE_SIZE) -> Iterator[EventOut]:
-        """What happened to breakers and pools, latest first."""
+        """What happened to breakers, pools and declared schedules, latest first."""
         return self._items(EventList, "/v1/events", {}, page_size)
 
     def follow_events(self, after: int | None = None) -> Iterator[EventOut]:
-        """What happens to breakers and pools, in order and without an end; each event once.
+        """What happens to breakers, pools and declared schedules, in order and without an end; each event once.
 
         Behind the event with the number `after`, or from now on. A connection that is lost is made again, however long
         that takes; what happened meanwhile comes then.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -15,13 +15,13 @@ from rota.contract.fields import TaskName
 from rota.domain.durations import Duration
 from rota.domain.job import RESERVED_TASKS
 from rota.doors import Door, SyncDoor
-from rota.errors import SetupError
+from rota.errors import BadInputError, SetupError
 from rota.intake.definitions import Caller
-from rota.sdk.calls import Call, recurring
+from rota.sdk.calls import Call, check_options, recurring
 from rota.sdk.doors import Doors
 from rota.sdk.middleware import Middleware
 from rota.sdk.options import Calendar, Defaults
-from rota.sdk.schedules import Declaration, Declarations
+from rota.sdk.schedules import Declaration, Declarations, check_schedule
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
 from rota.worker.context import Context
 
@@ -157,6 +157,11 @@ class App:
                 "a task in a process of its own can't be transactional: the worker's database is not its own"
             )
 
+        try:
+            check_options(defaults)
+        except BadInputError as error:
+            raise SetupError(f"@app.task: {error}") from error
+
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             if not hasattr(function, "__qualname__"):
                 raise SetupError(f"{function!r} can't be a task: it has no name; wrap it in a function.")
@@ -256,6 +261,12 @@ class App:
             finally:
                 self.now = before
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Closes the connections to the API that submitting opened in this event loop."""
         await self._doors.close()
@@ -264,6 +275,11 @@ class App:
         try:
             msgspec.convert(task.name, TaskName)
         except msgspec.ValidationError:
+            if task.function.__module__ == "__main__":
+                raise SetupError(
+                    f"{task.function.__qualname__} is defined in the program that is run, where no worker finds it: "
+                    "put tasks into a module of their own and import it, or give it a name: @app.task(name=…)."
+                ) from None
             raise SetupError(f"{task.name!r} can't be a task's name: letters, digits and _ . : - only.") from None
         if task.name in RESERVED_TASKS or task.name.startswith("rota."):
             raise SetupError(f"{task.name!r} is reserved; choose another name for the task.")
@@ -275,6 +291,7 @@ class App:
         def declare(task: AnyTask) -> AnyTask:
             if not isinstance(task, Task):
                 raise SetupError("a schedule is declared of a task: put @app.cron above @app.task")
+            check_schedule(name or task.name, when)
             self._declarations.add(Declaration(name or task.name, task, when, arguments or {}))
             return task
 

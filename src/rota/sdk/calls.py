@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -14,7 +14,7 @@ from rota.contract.jobs import BatchJobIn
 from rota.contract.reading import bad_json
 from rota.domain.durations import Duration
 from rota.errors import BadInputError
-from rota.sdk.options import Calendar, fields_of, read_duration
+from rota.sdk.options import Calendar, fields_of, known_options, read_duration
 from rota.worker.arguments import encode
 
 if TYPE_CHECKING:
@@ -60,8 +60,17 @@ class Call(Generic[R]):
             raise BadInputError(f"headers: {error}", field="headers") from None
 
 
+def check_calls(calls: Sequence[Any]) -> None:
+    """Raises BadInputError for what is no call."""
+    for one in calls:
+        if not isinstance(one, Call):
+            raise BadInputError(f"submit_many wants calls, such as task.call(…), not {one!r}"[:200])
+
+
 def at_time(moment: datetime) -> When:
     """Once, at a moment."""
+    if not isinstance(moment, datetime):
+        raise BadInputError(f"must be a datetime, not {moment!r}", field="at")
     if moment.tzinfo is None:
         raise BadInputError("the time has no zone: datetime.now(UTC), or .astimezone()", field="at")
     return {"schedule_type": "future", "schedule_time": moment}
@@ -80,6 +89,15 @@ def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | 
         "every_seconds": None if every is None else read_duration(every, "every"),
         **fields_of(calendar, {}),
     }
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises BadInputError for options that no job can have; keys that depend on arguments are made only later."""
+    fixed = {name: value for name, value in known_options(options).items() if not callable(value)}
+    fields = fields_of(fixed, {})
+    for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
+        fields.pop(name, None)  # they may belong to such a key
+    read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
 
 
 def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:

@@ -8,10 +8,11 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
 from rota.doors import Door, SyncDoor
+from rota.errors import SetupError
 from rota.worker.context import Context
 from rota.worker.logs import current
 
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 
 class Doors:
-    """The doors of one application. Connections belong to an event loop, or to a process; each gets its own."""
+    """The doors of one application. Connections belong to an event loop, or to a process; each gets its own.
+
+    `barred` says why nothing may go out meanwhile: a test must not submit to a server by mistake.
+    """
+
+    barred: ClassVar[str | None] = None
 
     def __init__(self, url: str | None, token: str | None) -> None:
         self._url = url
@@ -37,6 +43,7 @@ class Doors:
             return self._instead[0]
         if door := self.inside():
             return door
+        self._check_bar()
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
             from rota.sdk.remote import ApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
@@ -50,6 +57,7 @@ class Doors:
             return self._instead[1]
         if door := self.inside_sync():
             return door
+        self._check_bar()
         with self._opening:
             process = os.getpid()
             if process not in self._by_process:
@@ -70,6 +78,10 @@ class Doors:
         """The same, for code that can't await."""
         context = current.get()
         return context.sync_door if isinstance(context, Context) else None
+
+    def _check_bar(self) -> None:
+        if self.barred:
+            raise SetupError(self.barred)
 
     @contextmanager
     def replaced(self, door: Door, sync_door: SyncDoor) -> Iterator[None]:

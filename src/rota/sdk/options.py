@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -68,8 +69,20 @@ _NAMES = {
     "end": "end_time",
     "jitter": "jitter_seconds",
 }
+# What others call it.
+_OTHER_NAMES = {"queue": "pool", "max_retries": "retries", "countdown": "timeout", "time_limit": "timeout"}
 _DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter"})
 _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
+
+
+def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options; raises BadInputError for one that does not exist."""
+    for name in options:
+        if name not in Options.__annotations__:
+            near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), Options.__annotations__, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadInputError(f"there is no option {name!r}{hint}", field=name)
+    return options
 
 
 def fields_of(options: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

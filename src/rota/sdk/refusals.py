@@ -30,6 +30,14 @@ def refusal(problem: Problem) -> RotaError:
     return AnswerError(problem.status, msgspec.to_builtins(problem))
 
 
+def refusal_of(error: AnswerError) -> RotaError:
+    """The error behind an answer."""
+    try:
+        return refusal(msgspec.convert(error.problem, Problem))
+    except msgspec.ValidationError:
+        return error
+
+
 class Away:
     """For how long no server has answered."""
 

@@ -12,7 +12,7 @@ from rota.client import AnswerError, AsyncClient, ServerUnreachableError
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
 from rota.errors import RotaError
-from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal
+from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refusal_of
 
 
 class ApiDoor:
@@ -40,7 +40,10 @@ class ApiDoor:
 
     async def cancel(self, run_id: str) -> None:
         """As the API does."""
-        await self._client.cancel_run(run_id)
+        try:
+            await self._client.cancel_run(run_id)
+        except AnswerError as error:
+            raise refusal_of(error) from error
 
     async def caller(self) -> None:
         """Known to the server, by the token."""

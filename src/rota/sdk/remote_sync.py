@@ -13,7 +13,7 @@ from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.doors import Outcome
 from rota.errors import RotaError
-from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal
+from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refusal_of
 
 
 class SyncApiDoor:
@@ -41,7 +41,10 @@ class SyncApiDoor:
 
     def cancel(self, run_id: str) -> None:
         """As the API does."""
-        self._client.cancel_run(run_id)
+        try:
+            self._client.cancel_run(run_id)
+        except AnswerError as error:
+            raise refusal_of(error) from error
 
     def caller(self) -> None:
         """Known to the server, by the token."""

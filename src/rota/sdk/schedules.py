@@ -7,13 +7,15 @@ says which application and version it runs, and what that declares.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
-from rota.errors import RotaError, SetupError
+from rota.domain.schedule import parse_cron, parse_every
+from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.calls import Call, When
 
 if TYPE_CHECKING:
@@ -35,7 +37,19 @@ class Declaration(NamedTuple):
         try:
             return Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments)).finished()
         except RotaError as error:
-            raise SetupError(f"The schedule {self.name!r} can't be: {error}") from error
+            raise SetupError(f"The schedule {self.name!r}: {error}") from error
+
+
+def check_schedule(name: str, when: When) -> None:
+    """Raises SetupError where the times of a schedule can't be, as soon as it is declared."""
+    now = datetime.now(UTC)
+    try:
+        if when["cron_expression"] is not None:
+            parse_cron(when["cron_expression"], when.get("timezone", "UTC"), now, dst=when.get("dst", "shift"))
+        else:
+            parse_every(when["every_seconds"], now)
+    except BadInputError as error:
+        raise SetupError(f"The schedule {name!r}: {error}") from error
 
 
 class Declarations:

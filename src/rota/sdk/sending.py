@@ -14,11 +14,11 @@ from rota.domain.durations import Duration
 from rota.doors import Outcome
 from rota.errors import RotaError
 from rota.intake.definitions import Caller
-from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, recurring
+from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
 from rota.sdk.errors import NotAcceptedError
-from rota.sdk.options import Calendar, Options
+from rota.sdk.options import Calendar, Options, known_options
 from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
-from rota.sdk.transactions import submit_within
+from rota.sdk.transactions import given_connection, submit_within
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -87,12 +87,12 @@ class Sender(Generic[P, R]):
 
     def with_options(self, **options: Unpack[Options]) -> Sender[P, R]:
         """The same with other options: retries, timeout, priority, keys, …"""
-        return self._changed(options={**self._options, **options})
+        return self._changed(options={**self._options, **known_options(options)})
 
     def within(self, connection: Any) -> Sender[P, R]:
         """Submits in the caller's own transaction: a connection or session with one open. Commit shows the job,
         rollback leaves nothing of it."""
-        return self._changed(connection=connection)
+        return self._changed(connection=given_connection(connection))
 
     def at(self, when: datetime) -> Sender[P, R]:
         """Runs at a moment; it must have a time zone."""
@@ -123,6 +123,7 @@ class Sender(Generic[P, R]):
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
         """Submits many calls in one go. When some are not accepted the others are, and NotAcceptedError names both."""
         wanted = list(calls)
+        check_calls(wanted)
         answers = await _send(self._task, wanted, self._connection)
         runs = [
             answer if isinstance(answer, RotaError) else Run(call.task, answer)
@@ -155,6 +156,14 @@ class Recurrence(Generic[P]):
         self._when = when
         self._options = options
         self._connection = connection
+
+    def with_options(self, **options: Unpack[Options]) -> Recurrence[P]:
+        """The same with other options."""
+        return Recurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
+
+    def within(self, connection: Any) -> Recurrence[P]:
+        """Submits in the caller's own transaction."""
+        return Recurrence(self._task, self._when, self._options, given_connection(connection))
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Job:
         """Submits it with these arguments."""

@@ -15,11 +15,11 @@ from rota.domain.durations import Duration
 from rota.doors import Outcome
 from rota.errors import RotaError
 from rota.intake.definitions import Caller
-from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, recurring
+from rota.sdk.calls import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
 from rota.sdk.errors import NotAcceptedError
-from rota.sdk.options import Calendar, Options
+from rota.sdk.options import Calendar, Options, known_options
 from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
-from rota.sdk.transactions import submit_within_sync
+from rota.sdk.transactions import given_connection, submit_within_sync
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -88,12 +88,12 @@ class SyncSender(Generic[P, R]):
 
     def with_options(self, **options: Unpack[Options]) -> SyncSender[P, R]:
         """The same with other options: retries, timeout, priority, keys, …"""
-        return self._changed(options={**self._options, **options})
+        return self._changed(options={**self._options, **known_options(options)})
 
     def within(self, connection: Any) -> SyncSender[P, R]:
         """Submits in the caller's own transaction: a connection or session with one open. Commit shows the job,
         rollback leaves nothing of it."""
-        return self._changed(connection=connection)
+        return self._changed(connection=given_connection(connection))
 
     def at(self, when: datetime) -> SyncSender[P, R]:
         """Runs at a moment; it must have a time zone."""
@@ -124,6 +124,7 @@ class SyncSender(Generic[P, R]):
     def submit_many(self, calls: Iterable[Call[R]]) -> list[SyncRun[R]]:
         """Submits many calls in one go. When some are not accepted the others are, and NotAcceptedError names both."""
         wanted = list(calls)
+        check_calls(wanted)
         answers = _send(self._task, wanted, self._connection)
         runs = [
             answer if isinstance(answer, RotaError) else SyncRun(call.task, answer)
@@ -156,6 +157,14 @@ class SyncRecurrence(Generic[P]):
         self._when = when
         self._options = options
         self._connection = connection
+
+    def with_options(self, **options: Unpack[Options]) -> SyncRecurrence[P]:
+        """The same with other options."""
+        return SyncRecurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
+
+    def within(self, connection: Any) -> SyncRecurrence[P]:
+        """Submits in the caller's own transaction."""
+        return SyncRecurrence(self._task, self._when, self._options, given_connection(connection))
 
     def submit(self, *arguments: P.args, **keywords: P.kwargs) -> SyncJob:
         """Submits it with these arguments."""

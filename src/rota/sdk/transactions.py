@@ -66,6 +66,13 @@ class Answered(msgspec.Struct, rename="camel"):
     same: bool = True
 
 
+def given_connection(connection: Any) -> Any:
+    """The connection; raises SetupError for none at all: what was meant for a transaction must not go without."""
+    if connection is None:
+        raise SetupError("within() wants the connection or session that has the transaction, not None.")
+    return connection
+
+
 async def submit_within(
     connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
 ) -> list[Submitted | RotaError]:
@@ -83,16 +90,20 @@ def submit_within_sync(
 
 
 async def _ask(connection: Any, text: str) -> str:
-    if hasattr(connection, "fetchval"):  # asyncpg, and what its pools hand out
+    if hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction"):  # asyncpg
         if not connection.is_in_transaction():
             raise SetupError("The connection has no transaction open: async with connection.transaction(): …")
         answered: str = await connection.fetchval(f"SELECT {_FUNCTION}($1)", text)
         return answered
     if _is_sqlalchemy(connection):
+        if not hasattr(connection, "sync_connection") and not hasattr(connection, "sync_session"):
+            raise _unknown(connection)
         used = connection if _is_core(connection) else await connection.connection()
         _refuse_autocommit(used.sync_connection)
         result = await used.execute(*_sqlalchemy_statement(text))
         return str(result.scalar_one())
+    if hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        raise SetupError("This connection can't be awaited: submit with `.sync`, without await.")
     if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
         _check_psycopg(connection)
         cursor = connection.cursor(row_factory=_first_value)

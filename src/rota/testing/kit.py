@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from rota.domain.ids import parse_job
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
+from rota.sdk.doors import Doors
 from rota.sdk.task import Task
 from rota.testing.doors import KitDoor, SyncKitDoor
 from rota.testing.engine import Engine
@@ -34,6 +35,7 @@ class Kit:
         self.database_url = database_url
         self._engine = engine
         self._bindings = ExitStack()
+        self._bindings.enter_context(_barred())
         self._known: set[UUID] = set()  # runs that have ended and were told
         self._submitted: dict[UUID, int] = {}  # in which order: many are submitted at one moment
 
@@ -209,3 +211,17 @@ def _name(task: AnyTask | None) -> str | None:
 def _check_zone(moment: datetime) -> None:
     if moment.tzinfo is None:
         raise BadInputError("the time has no zone: datetime(…, tzinfo=UTC), or ZoneInfo(…)", field="moment")
+
+
+@contextmanager
+def _barred() -> Iterator[None]:
+    """While there is a kit nothing goes to a server: what the kit does not serve is told to be served."""
+    before = Doors.barred
+    Doors.barred = (
+        "This application is not served by the test's kit, and a test must not submit to a server: name it "
+        "(rota_app = module:app in pytest's configuration, or a fixture rota_app), or kit.use(app)."
+    )
+    try:
+        yield
+    finally:
+        Doors.barred = before

@@ -17,10 +17,11 @@ from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile, Report
 from rota.clock import DatabaseClock
-from rota.compose import Runners, describe_app
+from rota.compose import Runners
 from rota.domain.run import Claim, Outcome
 from rota.doors import Door
 from rota.sdk.app import App
+from rota.sdk.describing import describe_app
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.transactions import TaskTransactions

@@ -16,14 +16,14 @@ from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
-from rota.errors import RotaError, SetupError
+from rota.errors import BadInputError, SetupError
 from rota.worker.context import Context
 
 _CONTEXT = (Context, "Context", "rota.Context")
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class ArgumentsError(RotaError, TypeError):
+class ArgumentsError(BadInputError, TypeError):
     """Arguments that don't fit a task's parameters, or that JSON can't hold."""
 
 
@@ -56,8 +56,12 @@ class Arguments:
 
     def encode(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
         """The payload for a call like this; raises TypeError when it does not fit the parameters."""
-        payload = encode(self.bind(arguments, keywords))
-        self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
+        bound = self.bind(arguments, keywords)
+        try:
+            payload = encode(bound)
+            self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
+        except ArgumentsError as error:
+            raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
         return payload
 
     def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
@@ -65,7 +69,9 @@ class Arguments:
         try:
             found = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
-            raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
+            unknown = [repr(name) for name in keywords if name not in self._signature.parameters]
+            words = f"there is no parameter {' or '.join(unknown)}" if unknown and not self._rest else str(error)
+            raise ArgumentsError(f"{self._function.__qualname__}: {words}") from None
         if whole:
             found.apply_defaults()
         bound = found.arguments

@@ -1,4 +1,4 @@
-"""Events: what happened to breakers and pools, as a list or as it comes."""
+"""Events: what happened to breakers, pools and declared schedules, as a list or as it comes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = 500
 
 
 async def list_events(services: Services, call: Call) -> Any:
-    """What happened to breakers and pools: latest first, or followed in order."""
+    """What happened to breakers, pools and declared schedules: latest first, or followed in order."""
     if read_switch(call, "follow"):
         return _follow(services, call)
     limit = read_limit(call.query)
@@ -83,7 +83,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/events",
         handler=list_events,
-        summary="What happened to breakers and pools, latest first; or as it comes (server-sent events)",
+        summary="What happened to breakers, pools and schedules in code; or as it comes (server-sent events)",
         answer=EventList,
         query={
             "follow": "true: stream events as they come, in the order of their numbers, without an end",

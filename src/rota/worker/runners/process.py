@@ -69,7 +69,7 @@ class ProcessRunner:
         grace_seconds: float,
     ) -> None:
         for name, isolated in functions.items():
-            _check(name, isolated.function)
+            check_importable(name, isolated.function)
         self._functions = functions
         self._subprocesses = subprocesses
         self._grace = grace_seconds
@@ -321,7 +321,8 @@ def _outcome(done: Done, context: Context) -> Any:
     return None if done.result is None else msgspec.Raw(done.result)
 
 
-def _check(name: str, function: Callable[..., Any]) -> None:
+def check_importable(name: str, function: Callable[..., Any]) -> None:
+    """Raises SetupError for a function that another process can't find."""
     if function.__module__ == "__main__" or "<" in function.__qualname__:
         raise SetupError(
             f"The task {name!r} can't run in a process of its own: another process can't import it. "
