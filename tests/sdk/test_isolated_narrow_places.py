@@ -1,0 +1,74 @@
+"""Isolated tasks where it gets narrow: with an event loop of their own, with a lot to say, with nobody to answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import secluded
+
+import rota
+from rota.clock import DatabaseClock
+from rota.compose import Runners, WorkerDoors
+from rota.settings import Settings
+from rota.worker.threads import ThreadDoor
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+
+
+class Unanswering:
+    """A door behind which something unexpected happens."""
+
+    async def submit(self, jobs):
+        raise OSError(f"the database is away, and with it {len(jobs)} job")
+
+
+@pytest.fixture
+async def doors(engine, tmp_path):
+    made = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def isolating(engine, door, tmp_path):
+    """A worker wired as in production, whose tasks submit through these doors."""
+    runners = Runners(Settings(home=tmp_path, processes=1, threads=2), secluded.app)
+
+    def serve(doors_of):
+        # Nothing but the isolated tasks: what they submit stays where it is.
+        isolated = {name: runner for name, runner in runners.by_task.items() if name in runners.processes.tasks}
+        return engine.running(engine.worker(runners=isolated, doors=doors_of))
+
+    with secluded.app.using(door, ThreadDoor(door, asyncio.get_running_loop())):
+        yield serve
+    await runners.close()
+
+
+async def test_a_sync_task_with_middleware_and_a_lifespan_may_run_an_event_loop(isolating, doors):
+    async with isolating(doors.of):
+        for _ in range(2):
+            run = await secluded.own_loop.submit()
+            assert await run.result(timeout=60) == ("those of own_loop", True)
+
+
+@pytest.mark.parametrize("task", [secluded.many, secluded.many_async], ids=["sync", "async"])
+async def test_more_is_submitted_in_one_go_than_one_message_holds(isolating, doors, task, sql):
+    assert secluded.LETTERS * secluded.CHILDREN > MESSAGE_BYTES
+    async with isolating(doors.of):
+        assert await (await task.submit()).result(timeout=60) == secluded.CHILDREN
+    assert await sql.fetchval("SELECT count(*) FROM rota.runs WHERE task = 'child'") == secluded.CHILDREN
+
+
+@pytest.mark.parametrize("task", [secluded.parent, secluded.parent_async], ids=["sync", "async"])
+async def test_an_unexpected_error_behind_a_question_reaches_the_task_that_asked(isolating, task):
+    async with isolating(lambda _claim: Unanswering()):
+        run = await task.submit()
+        with pytest.raises(rota.RunFailedError, match="the database is away, and with it 1 job"):
+            await run.result(timeout=20)
+
+
+async def test_a_refusal_has_the_same_type_in_a_process_of_its_own(isolating, doors):
+    await secluded.child.with_options(unique_key="taken").after("1h").submit("holder")
+    async with isolating(doors.of):
+        assert await (await secluded.refused.submit()).result(timeout=60) == "DuplicateError"

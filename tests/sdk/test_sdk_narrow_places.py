@@ -1,0 +1,543 @@
+"""Submitting where it gets narrow: unreadable rows, keys that are held, clocks that differ, servers that are away."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+import sqlalchemy
+import sqlalchemy.ext.asyncio
+import sqlalchemy.orm
+from psycopg.rows import class_row, scalar_row
+from test_transactions import COUNT, asyncpg_transaction, to_sqlalchemy
+
+import rota
+from engine import plain
+from listening import TOKEN, listening
+from rota.broker.protocol import Profile
+from rota.clock import DatabaseClock
+from rota.compose import WorkerDoors
+from rota.contract.jobs import Submitted
+from rota.errors import SetupError
+from rota.intake.definitions import Caller
+from rota.intake.door import IntakeDoor
+from rota.settings import Settings
+from rota.store.notifying import Notifier
+from rota.store.runs import Runs
+from rota.store.transactions import TaskTransactions
+from rota.worker.arguments import ArgumentsError
+from rota.worker.runners.function import FunctionRunner
+from rota.worker.threads import ThreadDoor
+from rota.worker.worker import Worker
+from support import eventually, job
+
+if TYPE_CHECKING:
+    from somewhere import OnlyForCheckers
+
+PATIENCE_SECONDS = 20
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def send(app):
+    @app.task(name="send", retries=2)
+    async def send(to: str) -> str:
+        return to
+
+    return send
+
+
+@pytest.fixture
+def queueing(sql):
+    """Waits until so many sessions of this test's database wait for a lock."""
+
+    async def until(number):
+        async def there():
+            return await sql.fetchval(WAITING) >= number
+
+        await eventually(there)
+
+    return until
+
+
+# What can't be read
+
+
+class Numbering(rota.Middleware):
+    """Gives every submission a header that is no text."""
+
+    @contextmanager
+    def submitting(self, call):
+        call.headers["tenant"] = 5
+        yield
+
+
+async def test_a_header_that_is_no_text_is_refused_within_a_transaction(app, send, sql, database_url):
+    app.add_middleware(Numbering())
+    async with asyncpg_transaction(database_url) as connection:
+        with pytest.raises(rota.BadInputError, match="headers: Expected `str`, got `int`"):
+            await send.within(connection).submit(to="Ada")
+    assert await sql.fetchval(COUNT) == 0
+
+
+async def test_a_header_that_is_no_text_is_refused_inside_a_task(app, send, engine, sql):
+    @app.task(name="parent", retries=0)
+    async def parent() -> None:
+        await send.submit(to="Ada")
+
+    run = await parent.submit()
+    app.add_middleware(Numbering())
+    async with engine.running(engine.worker({"parent": parent.function})):
+        with pytest.raises(rota.RunFailedError, match="headers: Expected `str`, got `int`"):
+            await run.result(timeout=30)
+    assert await sql.fetchval("SELECT count(*) FROM rota.runs WHERE task = 'send'") == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "unreadable"),
+    [
+        ("live_runs", "options = 'no json'"),
+        ("live_runs", """options = '{"timeoutSeconds": "long"}'"""),
+        ("held_runs", """policies = '{"order": 5}'"""),
+        ("held_runs", """policies = '["order"]'"""),
+    ],
+)
+async def test_a_row_that_can_not_be_read_stops_nobody(engine, sql, table, unreadable):
+    async def fail() -> None:
+        raise ValueError("it was run")
+
+    # Where its options can't be read it has no retries left; at a gate it waits with what it was given.
+    keyed = {"orderingKey": "one"} if table == "held_runs" else {}
+    broken = await engine.submit(task="fail", maxRetries=0 if keyed else 5, **keyed)
+    assert await sql.execute(f"UPDATE rota.{table} SET {unreadable} WHERE id = $1", plain(broken)) == "UPDATE 1"
+    async with engine.running(engine.worker({"fail": fail}, slots=2), engine.scheduler()):
+        for key in ({}, {"orderingKey": "one"}, {"orderingKey": "two"}):
+            await engine.until(await engine.submit(**key), "success")
+        run = await engine.until(broken, "failed")
+        assert (run["attempt"], "it was run" in run["error"]) == (1, True)
+        await engine.until(await engine.submit(**keyed), "success")
+    listed = await engine.api.get("/v1/runs")
+    assert (listed.status_code, len(listed.json()["items"])) == (200, 5)
+
+
+async def test_headers_that_are_no_text_but_stand_in_a_row_stop_nobody(send, engine, sql):
+    unreadable = """'{"headers": {"tenant": 5}}'"""
+    now, later = await send.submit(to="Ada"), await send.after("1h").submit(to="Grace")
+    await sql.execute(f"UPDATE rota.live_runs SET options = {unreadable}")
+    await sql.execute(f"UPDATE rota.upcoming_runs SET options = {unreadable}")
+
+    async def show(context: rota.Context, to: str) -> str:
+        return f"{to} {dict(context.headers)}"
+
+    async with engine.running(engine.worker({"send": show}), engine.scheduler()):
+        assert await now.result(timeout=30) == "Ada {}"
+        assert await (await send.submit(to="Alan")).result(timeout=30) == "Alan {}"
+    for status, expected in (("success", 2), ("scheduled", 1)):
+        listed = await engine.api.get("/v1/runs", params={"status": status})
+        assert (listed.status_code, len(listed.json()["items"])) == (200, expected)
+    assert (await engine.run(later.id))["payload"] == {"to": "Grace"}
+
+
+# Keys that are held
+
+
+@pytest.mark.parametrize("kind", ["idempotency_key", "unique_key"])
+async def test_a_key_that_an_open_transaction_holds_is_answered_and_nobody_else_waits(
+    send, engine, database_url, queueing, kind
+):
+    def post(key):
+        if kind == "unique_key":
+            return engine.api.post("/v1/jobs", json=job(uniqueKey=key))
+        return engine.api.post("/v1/jobs", json=job(), headers={"Idempotency-Key": key})
+
+    async with asyncpg_transaction(database_url) as connection:
+        waiting = []
+        for key in ("one", "two"):
+            await send.within(connection).with_options(**{kind: key}).submit(to="Ada")
+        for number, key in enumerate(("one", "two"), start=1):
+            waiting.append(asyncio.create_task(post(key)))
+            await queueing(number)
+        free = await asyncio.wait_for(engine.api.post("/v1/jobs", json=job()), PATIENCE_SECONDS)
+        assert free.status_code == 201
+        assert not any(task.done() for task in waiting)
+        answers = await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_SECONDS)
+        assert [(answer.status_code, answer.json()["type"]) for answer in answers] == [(503, "urn:rota:key-held")] * 2
+    assert (await post("three")).status_code == 201
+
+
+async def test_two_open_transactions_that_replace_other_keys_do_not_wait_for_each_other(send, sql, database_url):
+    holders = [await send.with_options(unique_key=key).after("5m").submit(to="first") for key in ("one", "two")]
+    async with (
+        asyncio.timeout(PATIENCE_SECONDS),
+        asyncpg_transaction(database_url) as one,
+        asyncpg_transaction(database_url) as two,
+    ):
+        for connection, key in ((one, "one"), (two, "two")):
+            replacing = send.within(connection).with_options(unique_key=key, on_duplicate="replace")
+            await replacing.submit(to="second")
+    assert [await holder.status() for holder in holders] == ["cancelled", "cancelled"]
+
+
+async def test_the_same_unique_keys_in_another_order_do_not_deadlock(send, database_url, queueing):
+    """One starts at each end, and both wait for the middle: who gets it then wants what the other has."""
+    keys = [f"key {number}" for number in range(9)]
+
+    def only(key, **options):
+        return send.with_options(unique_key=key, on_duplicate="keep", **options).call(to=key)
+
+    async def submit(calls):
+        async with asyncpg_transaction(database_url) as connection:
+            return await send.within(connection).submit_many(calls)
+
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit_many([only(keys[4])])
+        forwards = asyncio.create_task(submit([only(key) for key in keys]))
+        await queueing(1)
+        by_idempotency = [only(key, idempotency_key=f"{9 - place}") for place, key in enumerate(keys)]
+        backwards = asyncio.create_task(submit(by_idempotency))
+        await queueing(2)
+    first, second = await asyncio.wait_for(asyncio.gather(forwards, backwards), PATIENCE_SECONDS)
+    assert [run.id for run in first] == [run.id for run in second]
+
+
+# Clocks and keys made of arguments
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "behind"])
+async def test_after_within_a_transaction_is_by_the_clock_of_the_database(door, send, app, sql, database_url, ahead):
+    def now():
+        return datetime.now(UTC) + ahead
+
+    with app.using(door, ThreadDoor(door, asyncio.get_running_loop()), now):
+        async with asyncpg_transaction(database_url) as connection:
+            await send.within(connection).after("10m").submit(to="Ada")
+    left = await sql.fetchval("SELECT run_at - now() FROM rota.runs")
+    assert timedelta(minutes=5) < left <= timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("key", "arguments", "keywords", "made"),
+    [
+        (lambda order, copies: f"{order} x {copies}", (7, 2), {}, "7 x 2"),
+        (lambda order, copies: f"{order} x {copies}", (7,), {"copies": 3}, "7 x 3"),
+        (lambda order, copies: f"{order} x {copies}", (), {"order": 7}, "7 x 1"),
+        (lambda order: f"order {order}", (7, 2, "now"), {}, "order 7"),
+        (lambda note: f"note {note}", (7,), {}, "note none"),
+        (lambda order, **others: f"{order} {sorted(others)}", (7, 2), {}, "7 ['copies', 'note']"),
+        (lambda **everything: str(sorted(everything)), (7,), {}, "['copies', 'note', 'order']"),
+        (lambda copies, order, elsewhere="here": f"{copies} {order} {elsewhere}", (7, 2), {}, "2 7 here"),
+    ],
+)
+async def test_a_key_is_made_of_those_arguments_it_asks_for(app, sql, key, arguments, keywords, made):
+    @app.task(name="confirm", ordering_key=key)
+    async def confirm(order: int, copies: int = 1, note: str = "none") -> None: ...
+
+    await confirm.submit(*arguments, **keywords)
+    assert await sql.fetchval("SELECT policies ->> 'order' FROM rota.runs") == made
+
+
+# Connections of all kinds
+
+
+def of_options(url):
+    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
+    return engine, sqlalchemy.orm.Session(engine.execution_options(isolation_level="AUTOCOMMIT"))
+
+
+def of_connection(url):
+    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
+    session = sqlalchemy.orm.Session(engine)
+    session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+    return engine, session
+
+
+def of_engine(url):
+    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"), isolation_level="AUTOCOMMIT")
+    return engine, sqlalchemy.orm.Session(engine)
+
+
+@pytest.mark.parametrize("opened", [of_options, of_connection, of_engine])
+async def test_a_session_that_commits_each_statement_is_refused(send, sql, database_url, opened):
+    def submit():
+        engine, session = opened(database_url)
+        try:
+            with session, pytest.raises(SetupError, match="AUTOCOMMIT"):
+                send.sync.within(session).submit(to="Ada")
+        finally:
+            engine.dispose()
+
+    await asyncio.to_thread(submit)
+    assert await sql.fetchval(COUNT) == 0
+
+
+@pytest.mark.parametrize("way", ["options", "connection"])
+async def test_an_async_session_that_commits_each_statement_is_refused(send, sql, database_url, way):
+    engine = sqlalchemy.ext.asyncio.create_async_engine(to_sqlalchemy(database_url, "asyncpg"))
+    autocommit = {"isolation_level": "AUTOCOMMIT"}
+    used = engine.execution_options(**autocommit) if way == "options" else engine
+    try:
+        async with sqlalchemy.ext.asyncio.AsyncSession(used) as session:
+            if way == "connection":
+                await session.connection(execution_options=autocommit)
+            with pytest.raises(SetupError, match="AUTOCOMMIT"):
+                await send.within(session).submit(to="Ada")
+    finally:
+        await engine.dispose()
+    assert await sql.fetchval(COUNT) == 0
+
+
+@dataclass
+class Row:
+    answers: str
+
+
+PSYCOPG = {
+    "scalar rows": {"row_factory": scalar_row},
+    "rows of a class": {"row_factory": class_row(Row)},
+    "LATIN1": {"client_encoding": "LATIN1"},
+    "SQL_ASCII": {"client_encoding": "SQL_ASCII"},
+}
+
+
+@pytest.mark.parametrize("options", PSYCOPG.values(), ids=PSYCOPG)
+async def test_psycopg_connections_work_whatever_their_rows_and_encodings_are(send, engine, database_url, options):
+    def submit():
+        with psycopg.connect(database_url, **options) as connection:
+            return send.sync.within(connection).submit(to="Ädä 😀")
+
+    runs = [await asyncio.to_thread(submit)]
+    async with await psycopg.AsyncConnection.connect(database_url, **options) as connection:
+        runs.append(await send.within(connection).submit(to="Ädä 😀"))
+    assert [(await engine.run(run.id))["payload"] for run in runs] == [{"to": "Ädä 😀"}] * 2
+
+
+# Inside a run
+
+
+@pytest.fixture
+async def team(engine, database_url, tmp_path):
+    """Runs transactional tasks of the namespace `team`, wired as in production; gives a door for its Ada."""
+    transactions = TaskTransactions(database_url, size=2)
+    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+
+    async def whose():
+        return Caller("team", "ada")
+
+    @asynccontextmanager
+    async def serve(**tasks):
+        functions = FunctionRunner(tasks, threads=2, transactional=list(tasks), transactions=transactions)
+        worker = Worker(
+            broker=engine.broker(),
+            runners=dict.fromkeys(tasks, functions),
+            profile=Profile("test", os.getpid(), ("team",), ("default",), tuple(tasks), 4),
+            drain_seconds=5.0,
+            doors=doors.of,
+            leave_process=pytest.fail,
+        )
+        async with engine.running(worker):
+            yield IntakeDoor(
+                intake=engine.api.services.intake,
+                runs=Runs(engine.database),
+                blobs=engine.blobs,
+                notifier=Notifier(engine.database),
+                whose=whose,
+            )
+
+    yield serve
+    await doors.close()
+    await transactions.close()
+
+
+async def test_what_a_run_submits_within_its_transaction_belongs_where_the_run_does(team, sql):
+    app = rota.App("children")
+
+    @app.task(name="child")
+    async def child() -> None: ...
+
+    @app.task(name="parent", transactional=True)
+    async def parent(context: rota.Context) -> None:
+        await child.within(context.connection).submit()
+
+    @app.task(name="parent_sync", transactional=True)
+    def parent_sync(context: rota.Context) -> None:
+        child.sync.within(context.connection).submit()
+
+    async with team(parent=parent.function, parent_sync=parent_sync.function) as door:
+        for task in (parent, parent_sync):
+            # Only this submission goes through the door by hand: what the tasks submit goes through their worker's.
+            with app.using(door, ThreadDoor(door, asyncio.get_running_loop())):
+                run = await task.submit()
+            assert (await door.look(run.id, PATIENCE_SECONDS)).status == "success"
+    rows = await sql.fetch("SELECT namespace, owner FROM rota.runs WHERE task = 'child'")
+    assert [tuple(row) for row in rows] == [("team", "ada")] * 2
+
+
+async def test_a_refusal_has_the_same_type_in_a_worker(app, send, engine):
+    await send.with_options(unique_key="taken").after("1h").submit(to="holder")
+    refused, refused_sync = send.with_options(unique_key="taken"), send.sync.with_options(unique_key="taken")
+
+    @app.task(name="parent", retries=0)
+    async def parent() -> None:
+        with pytest.raises(rota.DuplicateError):
+            await refused.submit(to="Ada")
+
+    @app.task(name="parent_sync", retries=0)
+    def parent_sync() -> None:
+        with pytest.raises(rota.DuplicateError):
+            refused_sync.submit(to="Ada")
+
+    tasks = {task.name: task.function for task in (parent, parent_sync)}
+    async with engine.running(engine.worker(tasks)):
+        for task in (parent, parent_sync):
+            await (await task.submit()).result(timeout=30)
+
+
+async def test_a_refusal_has_the_same_type_within_a_transaction(send, database_url):
+    await send.with_options(unique_key="taken").after("1h").submit(to="holder")
+    refused, refused_sync = send.with_options(unique_key="taken"), send.sync.with_options(unique_key="taken")
+    async with asyncpg_transaction(database_url) as connection:
+        with pytest.raises(rota.DuplicateError):
+            await refused.within(connection).submit(to="Ada")
+
+    def submit():
+        with psycopg.connect(database_url) as connection, pytest.raises(rota.DuplicateError):
+            refused_sync.within(connection).submit(to="Ada")
+
+    await asyncio.to_thread(submit)
+
+
+async def test_refusals_have_the_same_types_over_http(api):
+    async with listening(api.services) as server, remote(server.url) as send:
+        await send.with_options(unique_key="taken").after("1h").submit(to="holder")
+        refused, refused_sync = send.with_options(unique_key="taken"), send.sync.with_options(unique_key="taken")
+        with pytest.raises(rota.DuplicateError, match="has this uniqueKey already"):
+            await refused.submit(to="Ada")
+        with pytest.raises(rota.DuplicateError):
+            await asyncio.to_thread(refused_sync.submit, to="Ada")
+        once = send.with_options(idempotency_key="once")
+        await once.submit(to="Ada")
+        with pytest.raises(rota.KeyReusedError):
+            await once.submit(to="Grace")
+        with pytest.raises(rota.BadInputError) as caught:
+            await send.at(datetime(2001, 1, 1, tzinfo=UTC)).submit(to="Ada")
+        assert [field for field, _ in caught.value.fields] == ["scheduleTime"]
+
+
+# Signatures
+
+
+async def tidy(address: Row, whatever: OnlyForCheckers, number: int) -> list:
+    return [type(address).__name__, whatever, number]
+
+
+async def test_an_annotation_for_type_checkers_only_leaves_the_others_as_they_are(app, engine):
+    task = app.task(name="tidy")(tidy)
+    with pytest.raises(ArgumentsError, match="Expected `int`, got `str` - for `number`"):
+        await task.submit(Row("here"), "anything", "one")
+    run = await task.submit(Row("here"), {"any": "thing"}, 1)
+    async with engine.running(engine.worker({"tidy": tidy})):
+        assert await run.result(timeout=30) == ["Row", {"any": "thing"}, 1]
+
+
+@pytest.mark.parametrize("name", [None, "partial"])
+def test_a_partial_is_refused_in_words(name):
+    app = rota.App()
+    with pytest.raises(SetupError, match="can't be a task: it has no name; wrap it in a function"):
+        app.task(name=name)(functools.partial(tidy, number=3))
+
+
+async def test_the_rest_of_the_arguments_is_checked(app, engine):
+    @app.task(name="count")
+    async def count(first: int, **rest: int) -> int:
+        return first + sum(rest.values())
+
+    with pytest.raises(ArgumentsError, match="Expected `int`, got `str`"):
+        await count.submit(1, second="two")
+    async with engine.running(engine.worker({"count": count.function})):
+        assert await (await count.submit(1, second=2, third=3)).result(timeout=30) == 6
+        run = await engine.until(await engine.submit(task="count", payload={"first": 1, "second": "two"}), "failed")
+    assert (run["attempt"], "Expected `int`, got `str`" in run["error"]) == (1, True)
+
+
+# Servers that are away
+
+
+@asynccontextmanager
+async def remote(url):
+    """A task of an application that submits over HTTP."""
+    app = rota.App("remote", url=url, token=TOKEN)
+
+    @app.task(name="send")
+    async def send(to: str) -> str:
+        return to
+
+    try:
+        yield send
+    finally:
+        await app.close()
+
+
+def some_run(task):
+    """A run that was submitted once."""
+    return rota.Run(task, Submitted(job_id="job_x", status="queued", run_id="run_0192f0c1d2e37abc8def0123456789ab"))
+
+
+@asynccontextmanager
+async def accepting(answer, port=0):
+    """A server that takes connections and does this with them; gives its address."""
+    server = await asyncio.start_server(answer, "127.0.0.1", port)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def hang(reader, writer):
+    """Says nothing until the other side has enough."""
+    while await reader.read(1024):
+        pass
+    writer.close()
+
+
+async def test_who_waits_for_a_result_of_a_server_that_hangs_waits_no_longer_than_asked():
+    async with accepting(hang) as port, remote(f"http://127.0.0.1:{port}") as send:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"has not ended within 0\.5 s"):
+            await some_run(send).result(timeout=0.5)
+        assert time.monotonic() - began < 20 * 0.5
+
+
+async def test_who_waits_for_a_result_of_no_server_waits_no_longer_than_asked():
+    async with remote("http://127.0.0.1:9") as send:
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"has not ended within 0\.5 s"):
+            await some_run(send).result(timeout=0.5)
+        assert time.monotonic() - began < 20 * 0.5
+
+
+async def test_who_waits_without_end_survives_a_server_that_is_away_for_a_moment(engine):
+    hung_up = []
+
+    async def hang_up(_reader, writer):
+        hung_up.append(writer)
+        writer.close()
+
+    async with AsyncExitStack() as stack:
+        async with listening(engine.api.services) as server:
+            send = await stack.enter_async_context(remote(server.url))
+            run = await send.submit(to="Ada")
+        async with accepting(hang_up, server.port):
+            waiting = asyncio.create_task(run.result())
+            await eventually(lambda: len(hung_up) > 1)
+        await stack.enter_async_context(listening(engine.api.services, server.port))
+        await stack.enter_async_context(engine.running(engine.worker({"send": send.function})))
+        assert await asyncio.wait_for(waiting, PATIENCE_SECONDS) == "Ada"
