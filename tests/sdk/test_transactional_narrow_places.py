@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from contextlib import asynccontextmanager, suppress
 
@@ -209,7 +208,6 @@ async def commit_and_fail_async(context: rota.Context) -> None:
     raise ValueError("after the commit")
 
 
-@pytest.mark.xfail(strict=True, reason="whether the transaction is over is looked at only when the task has returned")
 @pytest.mark.parametrize("function", [commit_and_fail, commit_and_fail_async])
 async def test_who_commits_by_statement_and_then_fails_is_not_tried_again_either(serving, ended, ledger, function):
     async with serving(function):
@@ -246,22 +244,6 @@ async def test_what_a_task_leaves_in_its_session_does_not_reach_the_next(serving
     assert [(run["status"], run.get("result")) for run in runs] == [
         ("success", ['"$user", public', None, True]),
     ] * 3
-
-
-@pytest.mark.xfail(
-    strict=True, reason="a codec lives in asyncpg's connection, which resetting the session leaves as it is"
-)
-async def test_a_codec_that_an_async_task_sets_does_not_reach_the_next(serving, ended):
-    async def decode(context: rota.Context) -> str:
-        found = await context.connection.fetchval("SELECT '{}'::json")
-        await context.connection.set_type_codec("json", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
-        return type(found).__name__
-
-    async with serving(decode):
-        assert [(await ended())["result"] for _ in range(2)] == ["str", "str"]
-
-
-# Abandoned, watched, swallowed, disconnected
 
 
 async def test_a_task_that_is_given_up_lets_go_of_its_locks_so_that_its_retry_succeeds(serving, ended, sql):

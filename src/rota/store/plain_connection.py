@@ -49,10 +49,15 @@ class TaskConnection(psycopg.Connection[Any]):
 
     def complete_for_rota(self, statement: str, arguments: tuple[Any, ...]) -> bool:
         """For the worker: the last statement; raises EndedByTaskError when the transaction is over already."""
-        if self.closed or self.info.transaction_status is TransactionStatus.IDLE:
+        if self.closed or self.is_over:
             raise EndedByTaskError
         row = self.cursor(row_factory=tuple_row).execute(statement.encode(), arguments).fetchone()
         return bool(row and row[0])
+
+    @property
+    def is_over(self) -> bool:
+        """For the worker: whether the task has ended the transaction by itself, by a statement."""
+        return not self.closed and self.info.transaction_status is TransactionStatus.IDLE
 
     def cut_for_rota(self) -> None:
         """For the worker, from another thread than the task's: what that one waits for is cancelled, and its line is

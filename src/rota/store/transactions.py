@@ -124,6 +124,11 @@ class AsyncTransaction:
         if not await self.connection.fetchval(_FOR_ASYNCPG, *_arguments(self._claim, began, result, blob)):
             raise ClaimLostError
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended it by itself; a connection that was lost has rolled back."""
+        return not self.connection.is_closed() and not self.connection.is_in_transaction()
+
     def abandon(self) -> None:
         """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
         self.connection.terminate()
@@ -142,6 +147,11 @@ class PlainTransaction:
         arguments = _arguments(self._claim, began, result, blob)
         if not await self._in_thread(lambda: self.connection.complete_for_rota(_FOR_PSYCOPG, arguments)):
             raise ClaimLostError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended it by itself."""
+        return bool(self.connection.is_over)
 
     def abandon(self) -> None:
         """The task did not stop: its transaction ends all the same, and lets go of what it holds."""

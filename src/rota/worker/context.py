@@ -102,6 +102,10 @@ class Transaction(Protocol):
     async def complete(self, began: float, result: str | None, blob: str | None) -> None:
         """Records the run's success in it; raises when the claim is not current any more."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended it by itself."""
+
     def abandon(self) -> None:
         """Ends it, whatever the task is doing in it."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rota.errors import EndedByTaskError, SetupError
 from rota.worker.arguments import Arguments, ArgumentsError
-from rota.worker.context import Context, Final, PlainError, Snooze
+from rota.worker.context import Context, Final, PlainError, Snooze, Transaction
 from rota.worker.surroundings import Around, Transactions, surrounded
 
 Box = list[tuple[Any, BaseException | None]]
@@ -83,7 +83,7 @@ class FunctionRunner:
         try:
             async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
                 context.lend(transaction)
-                value = await self._call(call, arguments, context)
+                value = await self._attempt(call, arguments, context, transaction)
                 if isinstance(value, Snooze):
                     raise _SnoozedError  # noqa: TRY301 - nothing of an attempt stays that asks for another
                 if context.must_not_succeed:
@@ -98,6 +98,14 @@ class FunctionRunner:
             context.lend(None)
         context.recorded = True
         return value
+
+    async def _attempt(self, call: Call, arguments: dict[str, Any], context: Context, transaction: Transaction) -> Any:
+        try:
+            return await self._call(call, arguments, context)
+        except Exception as problem:
+            if transaction.is_over:
+                raise EndedByTaskError from problem
+            raise
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
         # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.
