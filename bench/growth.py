@@ -94,7 +94,16 @@ async def _measure(empty: Lab, lab: Lab, progress: Progress, size: int, seconds:
 async def _claim_time(connection: asyncpg.Connection) -> float:
     """The median of a claim that finds nothing, in milliseconds."""
     worker = uuid4()
-    arguments = ("bench", 1, ["default"], ["default"], ["nothing"], 1, timedelta(seconds=60))
+    arguments = (
+        "bench",
+        1,
+        ["default"],
+        ["default"],
+        ["nothing"],
+        1,
+        timedelta(seconds=60),
+        *[None] * 5,
+    )  # no application
     lanes = [row["lane"] for row in await connection.fetch(load("register_worker"), worker, *arguments)]
     begin = [float("-inf")] * len(lanes)
     times = []
