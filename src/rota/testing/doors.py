@@ -12,6 +12,7 @@ from rota.doors import Door, Outcome
 from rota.errors import RotaError, SetupError
 from rota.worker.context import Context
 from rota.worker.logs import current
+from rota.worker.threads import ThreadDoor
 
 T = TypeVar("T")
 
@@ -75,28 +76,11 @@ class KitDoor:
         return await asyncio.wrap_future(hop(work, self._loop))
 
 
-class SyncKitDoor:
+class SyncKitDoor(ThreadDoor):
     """The same for code that can't await."""
 
     def __init__(self, door: KitDoor) -> None:
-        self._door = door
-        self._loop = asyncio.get_running_loop()
-
-    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """As the door does."""
-        return self._wait(self._door.submit(jobs))
-
-    def look(self, run_id: str, wait_seconds: float) -> Outcome:
-        """As the door does."""
-        return self._wait(self._door.look(run_id, wait_seconds))
-
-    def cancel(self, run_id: str) -> None:
-        """As the door does."""
-        self._wait(self._door.cancel(run_id))
-
-    def caller(self) -> tuple[str, str] | None:
-        """As the door does."""
-        return self._wait(self._door.caller())
+        super().__init__(door, asyncio.get_running_loop())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if _running_loop() is self._loop:
