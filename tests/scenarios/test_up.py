@@ -81,6 +81,57 @@ async def test_the_first_steps_lead_somewhere(up):
     ]
 
 
+SHOP = """
+import pathlib
+import rota
+
+app = rota.App("shop", version="{version}")
+notes = pathlib.Path("notes")
+
+
+@app.lifespan
+async def life():
+    app.state.word = "hello"
+    yield
+    notes.write_text(notes.read_text() + "closed ")
+
+
+{schedule}
+@app.task(name="tidy")
+async def tidy() -> str:
+    return app.state.word
+"""
+
+
+async def test_schedules_in_code_and_a_lifespan_live_and_go_with_the_application(up, tmp_path):
+    (tmp_path / "notes").write_text("")
+    jobs = []
+    for version, schedule in (("1", '@app.every("1s")'), ("2", "")):
+        (tmp_path / "shop.py").write_text(SHOP.format(version=version, schedule=schedule))
+        supervisor = await up.start("up", "--workers", "1", "--app", "shop:app", directory=tmp_path)
+        await up.connect()
+        expected = "scheduled" if schedule else "paused"
+
+        async def is_so(expected=expected):
+            items = (await up.get("/v1/jobs", name="tidy"))["items"]
+            return next((item for item in items if item.get("declaredBy") and item["status"] == expected), None)
+
+        jobs.append(await eventually(is_so))
+        if schedule:
+            runs = f"/v1/jobs/{jobs[0]['jobId']}/runs"
+            await eventually(lambda runs=runs: ran(up, runs))
+        assert await supervisor.terminate() == 0
+    assert jobs[0]["jobId"] == jobs[1]["jobId"]
+    assert "no worker declares it any more" in jobs[1]["note"]
+    assert (tmp_path / "notes").read_text() == "closed closed "
+
+
+async def ran(up, path):
+    """Whether a run has succeeded, with what the lifespan put there."""
+    runs = [run for run in (await up.get(path))["items"] if run["status"] == "success"]
+    return bool(runs) and (await up.run(runs[0]["runId"]))["result"] == "hello"
+
+
 async def test_it_runs_on_a_server_of_ones_own_and_brings_its_schema_up_to_date(up, postgres):
     admin = await asyncpg.connect(postgres.url("postgres"))
     await admin.execute("CREATE DATABASE my_own")
