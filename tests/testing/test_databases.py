@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -42,6 +45,23 @@ def test_a_role_that_may_create_databases_is_enough(url_of_a_plain_role, rota_ap
     databases.close()
     left = ask(url_of_a_plain_role, "SELECT datname FROM pg_database WHERE pg_get_userbyid(datdba) = 'tester'")
     assert left == []
+
+
+def test_a_superusers_process_in_the_database_is_waited_for(postgres, url_of_a_plain_role):
+    """Autovacuum's, for one: whoever is no superuser may not end it."""
+    databases = Databases(url_of_a_plain_role)
+    databases.open()
+    with databases.fresh() as url:
+        name = urlsplit(url).path[1:]
+        linger = f"SELECT pg_sleep(1) FROM pg_database WHERE datname = '{name}'"
+        lingering = threading.Thread(target=ask, args=(postgres.url(name), linger))
+        lingering.start()
+        inside = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND query LIKE '%pg_sleep(1)%'"
+        while not ask(postgres.url("postgres"), inside):
+            time.sleep(0.01)
+    lingering.join()
+    assert ask(url_of_a_plain_role, f"SELECT 1 FROM pg_database WHERE datname = '{name}'") == []
+    databases.close()
 
 
 def test_what_a_test_creates_lands_in_public(rota_database_url):

@@ -65,7 +65,7 @@ class Databases:
         """Drops the template."""
         try:
             if self._admin is not None:
-                self._run(self._admin.execute(f"DROP DATABASE IF EXISTS {self._template} WITH (FORCE)"))
+                self._run(self._drop(self._template))
                 self._run(self._admin.close())
         finally:
             self._loop.close()
@@ -78,7 +78,7 @@ class Databases:
         try:
             yield _with_database(self._url, name)
         finally:
-            self._run(self._admin.execute(f"DROP DATABASE {name} WITH (FORCE)"))
+            self._run(self._drop(name))
 
     async def _open(self) -> None:
         try:
@@ -101,6 +101,14 @@ class Databases:
     async def _clone(self, name: str) -> None:
         await self._admin.execute(f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY")
         await self._set_search_path(name)
+
+    async def _drop(self, name: str) -> None:
+        try:
+            await self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        except asyncpg.InsufficientPrivilegeError:
+            # A superuser's process is in it, most likely autovacuum's: only superusers may end those. Without FORCE
+            # PostgreSQL asks autovacuum itself to leave, and waits some seconds for the others.
+            await self._admin.execute(f"DROP DATABASE IF EXISTS {name}")
 
     async def _set_search_path(self, name: str) -> None:
         await self._admin.execute(f"ALTER DATABASE {name} SET search_path = {SEARCH_PATH}")
