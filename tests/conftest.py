@@ -101,7 +101,7 @@ async def serving(database, directory, **options):
     services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
     running = asyncio.create_task(services.run())
-    app = build_app(services, Authenticator(TOKEN), "test")
+    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
     transport = httpx.ASGITransport(app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:

@@ -19,6 +19,10 @@ class NotFoundError(RotaError):
     """There is no such job, run or worker in the caller's namespace."""
 
 
+class ForbiddenError(RotaError):
+    """The caller's role or key does not allow this."""
+
+
 class ConflictError(RotaError):
     """The object is in a state that does not allow this, or another change came first."""
 

@@ -28,6 +28,7 @@ def build_app(services: Services, authenticator: Authenticator, version: str) ->
     routes.append(Route("/openapi.json", openapi, methods=["GET"]))
     app = Starlette(routes=routes, exception_handlers={HTTPException: _as_problem})
     app.router.redirect_slashes = False
+    app.state.authenticator = authenticator
     return app
 
 

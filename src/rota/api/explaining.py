@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from rota.store.waiting import Waiting
 from rota.store.workers import Workers
 
 NAMED = 5
+_RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
 class Explainer:
@@ -21,15 +23,16 @@ class Explainer:
         self._waiting = waiting
         self._workers = workers
 
-    async def explain(self, row: Any) -> str | None:
-        """Why a run that waits is not running; None when it does not wait."""
+    async def explain(self, row: Any, *, naming: bool = True) -> str | None:
+        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
+        else's are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"
             case "retrying":
                 return f"waits to be tried again, not due until {_show_time(row['run_at'])}"
             case "blocked":
-                return await self._explain_blocked(row)
+                return await self._explain_blocked(row, naming=naming)
             case "queued":
                 return await self._explain_queued(row)
             case _:
@@ -45,7 +48,7 @@ class Explainer:
             return BreakerState(state="closed", failures=0, open_until=None)
         return BreakerState(state=gate["state"], failures=gate["failures"], open_until=gate["until"])
 
-    async def _explain_blocked(self, row: Any) -> str:
+    async def _explain_blocked(self, row: Any, *, naming: bool) -> str:
         at_gate = {
             "order": self._explain_order,
             "limit": self._explain_limit,
@@ -54,7 +57,8 @@ class Explainer:
             "overlap": self._explain_overlap,
         }.get(row["gate"])
         if at_gate is not None:
-            return await at_gate(row, decode_policies(row["policies"]))
+            words = await at_gate(row, decode_policies(row["policies"]))
+            return words if naming or row["gate"] == "overlap" else _RUN_IDS.sub("another run", words)
         return _PLAIN_GATES[row["gate"]]
 
     async def _explain_order(self, row: Any, policies: Policies) -> str:

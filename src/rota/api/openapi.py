@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rota.api.admitting import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.problems import Problem
 
@@ -19,9 +20,11 @@ _KINDS: dict[str, dict[str, Any]] = {
     "follow": {"type": "boolean"},
     "url": {"type": "boolean"},
 }
+_NAMESPACE = {NAMESPACE_HEADER: "the namespace that is meant; if not given, the caller's only one, or default"}
 _ERRORS = {
     400: "Bad input: the fields that are wrong are named",
     401: "No token, or not a valid one",
+    403: "The role or the key does not allow this",
     404: "There is no such object",
     409: "The object's state does not allow this",
     412: "The version in If-Match is not the current one",
@@ -68,7 +71,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
             "required": True,
             "content": {"application/json": {"schema": _ref(operation.body)}},
         }
-    if operation.public:
+    if operation.needs == PUBLIC:
         described["security"] = []
     return described
 
@@ -78,7 +81,8 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PARAMETER.findall(operation.path)
     ]
-    for place, parameters in (("query", operation.query), ("header", operation.headers)):
+    headers = operation.headers if operation.needs == PUBLIC else {**operation.headers, **_NAMESPACE}
+    for place, parameters in (("query", operation.query), ("header", headers)):
         for name, description in parameters.items():
             kind = _KINDS.get(name, {"type": "string"})
             found.append({"name": name, "in": place, "required": False, "schema": kind, "description": description})
@@ -91,8 +95,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
     for status, description in operation.others.items():
         responses[str(status)] = {"description": description, "content": content}
     statuses = set(operation.errors) | {400}
-    if not operation.public:
-        statuses |= {401, 503}
+    if operation.needs != PUBLIC:
+        statuses |= {401, 403, 503}
     problem = {"application/problem+json": {"schema": _ref(Problem)}}
     for status in sorted(statuses):
         responses[str(status)] = {"description": _ERRORS[status], "content": problem}

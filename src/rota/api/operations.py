@@ -6,16 +6,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rota.api.admitting import Admission, Needs, admit
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
 from rota.api.problems import HttpError, response_of
 from rota.contract.reading import bad_json
+from rota.domain.rights import Right
 from rota.errors import BadInputError, RotaError
 from rota.intake.definitions import Caller
 from rota.telemetry import get_logger
@@ -23,6 +26,7 @@ from rota.telemetry import get_logger
 BODY_LIMIT_BYTES = 1024 * 1024
 INTERNAL_ERROR = 500
 CLIENT_CLOSED = 499
+_RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
 
@@ -30,10 +34,20 @@ _log = get_logger("api")
 class Call:
     """One request, read and checked."""
 
-    def __init__(self, request: Request, caller: Caller, body: bytes) -> None:
+    def __init__(self, request: Request, admission: Admission, body: bytes) -> None:
         self.request = request
-        self.caller = caller
+        self.admission = admission
+        self.caller = Caller(admission.namespace, admission.identity.name)
         self.body = body
+        # For the audit trail: its entry, the object that was made, and what was changed.
+        self.entry: UUID | None = None
+        self.made: str | None = None
+        self.change: Any = None
+
+    @property
+    def only(self) -> str | None:
+        """The owner whose jobs this call may deal with; None: everybody's in the namespace."""
+        return self.admission.only
 
     @property
     def path(self) -> dict[str, str]:
@@ -60,6 +74,7 @@ class Operation:
 
     method: str
     path: str
+    needs: Needs
     handler: Handler
     summary: str
     answer: type
@@ -68,7 +83,6 @@ class Operation:
     body: type | None = None
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    public: bool = False
     body_limit: int = BODY_LIMIT_BYTES
     others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
     errors: tuple[int, ...] = ()
@@ -76,22 +90,39 @@ class Operation:
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
         try:
-            caller = Caller("", "") if self.public else authenticator.authenticate(request)
+            admission = await admit(self.needs, request, services, authenticator)
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                answer = await self.handler(services, Call(request, caller, body))
-        except RotaError as error:
-            response = response_of(error)
-            if response.status_code == INTERNAL_ERROR:
-                _log.exception("an operation failed", operation=f"{self.method} {self.path}")
-            return response
-        except ClientDisconnect:
+                return await self._answer(services, Call(request, admission, body))
+        except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
+            return self._response_of(error)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it leaves a trace in the audit trail: what changes something does. (A submission's trace is its job;
+        of one that makes a schedule, see routes/submissions.py.)"""
+        return self.needs in _RECORDED and self.method != "GET"
+
+    async def _answer(self, services: Any, call: Call) -> Response:
+        try:
+            if self.recorded:
+                await services.auditor.begin(self.handler.__name__, call)
+            answer = await self.handler(services, call)
+            response = answer if isinstance(answer, Response) else json_response(answer, self.status)
+        except Exception as error:  # noqa: BLE001 - answered like any other, and then noted
+            response = self._response_of(error)
+        if call.entry is not None:
+            await services.auditor.end(call, response.status_code)
+        return response
+
+    def _response_of(self, error: Exception) -> Response:
+        if isinstance(error, ClientDisconnect):
             return Response(status_code=CLIENT_CLOSED)
-        except Exception:  # noqa: BLE001 - the last line of defence; logged whole
-            _log.exception("an operation failed", operation=f"{self.method} {self.path}")
-            return response_of(RotaError("internal error"))
-        return answer if isinstance(answer, Response) else json_response(answer, self.status)
+        response = response_of(error if isinstance(error, RotaError) else RotaError("internal error"))
+        if response.status_code == INTERNAL_ERROR:
+            _log.error("an operation failed", operation=f"{self.method} {self.path}", exc_info=error)
+        return response
 
     def _check_query(self, request: Request) -> None:
         seen: set[str] = set()

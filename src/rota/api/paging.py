@@ -55,9 +55,9 @@ def read_cursor(query: Mapping[str, str]) -> UUID:
 
 
 def read_filter(
-    query: Mapping[str, str], *, statuses: Any, since: datetime | None, until: datetime | None
+    query: Mapping[str, str], *, statuses: Any, since: datetime | None, until: datetime | None, only: str | None
 ) -> RunFilter:
-    """The filter of a list; `since` and `until` bound it where the caller gave no time."""
+    """The filter of a list; `since` and `until` bound it where the caller gave no time, `only` to an owner's."""
     start = read_moment(query, "startTime") or since
     end = read_moment(query, "endTime") or until
     first = floor_id(start) if start else FIRST_ID
@@ -65,7 +65,7 @@ def read_filter(
     return RunFilter(
         first=first,
         before=min(before, read_cursor(query)),
-        owner=read_text(query, "owner"),
+        owner=owner_within(read_text(query, "owner"), only),
         statuses=_read_statuses(query, get_args(statuses)),
         name=read_text(query, "name"),
         tag=read_text(query, "tag"),
@@ -73,16 +73,23 @@ def read_filter(
     )
 
 
-def run_filter(query: Mapping[str, str], now: datetime) -> RunFilter:
+def owner_within(wanted: str | None, only: str | None) -> str | None:
+    """Whose to list: those that were asked for, of those that may be seen. Nobody is called ''."""
+    if only is None or wanted == only:
+        return wanted
+    return only if wanted is None else ""
+
+
+def run_filter(query: Mapping[str, str], now: datetime, only: str | None) -> RunFilter:
     """Runs of the last 24 hours up to now; with an endTime or a status, the future as well."""
     future = "endTime" in query or "status" in query
     until = None if future else now + timedelta(seconds=1)
-    return read_filter(query, statuses=RunStatusName, since=now - DEFAULT_RANGE, until=until)
+    return read_filter(query, statuses=RunStatusName, since=now - DEFAULT_RANGE, until=until, only=only)
 
 
-def job_filter(query: Mapping[str, str], *, since: datetime | None) -> RunFilter:
+def job_filter(query: Mapping[str, str], *, since: datetime | None, only: str | None) -> RunFilter:
     """Jobs; one-shots planned before `since` are history and want a startTime."""
-    return read_filter(query, statuses=JobStatusName, since=since, until=None)
+    return read_filter(query, statuses=JobStatusName, since=since, until=None, only=only)
 
 
 def read_text(query: Mapping[str, str], name: str) -> str | None:

@@ -15,6 +15,7 @@ from rota.errors import (
     DatabaseUnavailableError,
     DataRejectedError,
     DuplicateError,
+    ForbiddenError,
     KeyHeldError,
     KeyReusedError,
     NotFoundError,
@@ -30,6 +31,7 @@ _encoder = msgspec.json.Encoder()
 _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
     (BadInputError, 400, "Bad input"),
     (NotFoundError, 404, "Not found"),
+    (ForbiddenError, 403, "Forbidden"),
     (VersionMismatchError, 412, "Version mismatch"),
     (DuplicateError, 409, "Duplicate"),
     (ConflictError, 409, "Conflict"),

@@ -70,9 +70,8 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         blobs=Blobs.open(settings.blobs),
     )
     await services.set_clock()
-    app = build_app(
-        services, Authenticator(settings.given_token or admin_token(settings.admin_token_file)), rota.__version__
-    )
+    token = settings.given_token or admin_token(settings.admin_token_file)
+    app = build_app(services, Authenticator(token, ring=services.key_ring), rota.__version__)
     app.state.services = services
     return _Server(http_config(app, settings.host, settings.port))
 

@@ -11,18 +11,22 @@ from uuid import UUID
 
 import msgspec
 
+from rota.api.auditing import Auditor
 from rota.api.budget import BodyBudget
 from rota.api.ending import RunEnds
 from rota.api.explaining import Explainer
+from rota.api.keyring import KeyRing
 from rota.api.tailing import LogTail
 from rota.api.watching import EventTail
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.intake.intake import Intake
+from rota.store.audit import AuditTrail
 from rota.store.database import Database
 from rota.store.events import Events
 from rota.store.jobs import Jobs
+from rota.store.keys import Keys
 from rota.store.listening import GATE, READY, SCHEDULE, WORKER
 from rota.store.logs import Logs
 from rota.store.notifying import Notifier
@@ -73,6 +77,9 @@ class Services:
         self.waiting = Waiting(database)
         self.explainer = Explainer(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)
+        self.keys = Keys(database)
+        self.key_ring = KeyRing(self.keys)
+        self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self._notifier = notifier
 
     @property

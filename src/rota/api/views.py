@@ -194,8 +194,8 @@ def show_dead_letter(row: Any) -> DeadLetterOut:
     )
 
 
-def show_worker(row: Any) -> WorkerOut:
-    """A worker of the fleet."""
+def show_worker(row: Any, *, whole: bool) -> WorkerOut:
+    """A worker of the fleet; what ails it may name runs of others."""
     out = WorkerOut(
         worker_id=str(row["id"]),
         host=row["host"],
@@ -211,7 +211,7 @@ def show_worker(row: Any) -> WorkerOut:
         gone_time=row["gone_at"],
         gone_reason=row["gone_why"],
     )
-    if row["ailing"] and row["status"] in ("ailing", "draining"):
+    if whole and row["ailing"] and row["status"] in ("ailing", "draining"):
         out.detail = row["ailing"]
     return out
 

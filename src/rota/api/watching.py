@@ -49,8 +49,9 @@ class Gap(NamedTuple):
 class EventFollower:
     """Somebody who follows: rows come in a queue, and None when the stream must end."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, only: str | None) -> None:
         self.namespace = namespace
+        self.only = only
         self.begin: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.coming: asyncio.Queue[Any | None] = asyncio.Queue()
 
@@ -77,9 +78,10 @@ class EventTail:
             raise OverloadedError("too many follow events on this server; try again later")
 
     @asynccontextmanager
-    async def follow(self, namespace: str) -> AsyncIterator[EventFollower]:
-        """Follows from now on: its `begin` is the number behind which everything comes."""
-        follower = EventFollower(namespace)
+    async def follow(self, namespace: str, only: str | None = None) -> AsyncIterator[EventFollower]:
+        """Follows from now on (what is about this owner's jobs): its `begin` is the number behind which everything
+        comes."""
+        follower = EventFollower(namespace, only)
         if self._begun:
             follower.begin.set_result(self._settled)
         self._followers.add(follower)
@@ -163,5 +165,5 @@ class EventTail:
                 follower.coming.put_nowait(None)
                 self._followers.discard(follower)
                 return
-            if row["namespace"] == follower.namespace:
+            if row["namespace"] == follower.namespace and follower.only in (None, row["owner"]):
                 follower.coming.put_nowait(row)

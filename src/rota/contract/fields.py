@@ -32,6 +32,7 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(?!\n)$"
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
 PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
+NamespaceName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
 Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+(?!\n)$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Moment = Annotated[datetime, Meta(tz=True)]

@@ -93,6 +93,16 @@ def show_one_shot(run_id: UUID) -> tuple[str, str]:
     return f"job_{digits}", f"run_{digits}"
 
 
+def show_key_id(key_id: UUID) -> str:
+    """The id as people and programs see it."""
+    return f"key_{key_id.hex}"
+
+
+def parse_key(text: str) -> UUID:
+    """The id behind `key_…`; raises BadInputError for anything else."""
+    return _parse(text, "key_", "keyId")
+
+
 def parse_job(text: str) -> UUID:
     """The id behind `job_…`; raises BadInputError for anything else."""
     return _parse(text, "job_", "jobId")

@@ -82,6 +82,10 @@ class Caller(msgspec.Struct, frozen=True):
     namespace: str
     owner: str
 
+    def own(self, key: str) -> str:
+        """A key as it is stored: each owner has keys of their own, so nobody meets another's job by one."""
+        return f"{self.owner}\n{key}"  # no owner has a line break
+
 
 class Preparer:
     """Makes submissions out of requests."""
@@ -208,7 +212,9 @@ class Preparer:
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
         unique = (
-            _unique(wanted) if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NOT_UNIQUE else None
+            _unique(wanted, caller)
+            if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NOT_UNIQUE
+            else None
         )
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
         waits_as = "queued" if definition.policies is None else "blocked"
@@ -230,7 +236,7 @@ class Preparer:
         timetable = self._timetable(wanted, job_id, now, now)
         _check_end(timetable, now)
         first = first_fire(timetable, job_id, now)
-        unique = _unique(wanted)
+        unique = _unique(wanted, caller)
         if unique and unique.on_duplicate == "replace":
             raise BadInputError(
                 "'replace' is for jobs that run once; change a recurring job with PUT", field="onDuplicate"
@@ -330,9 +336,9 @@ def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
     return first
 
 
-def _unique(wanted: JobIn) -> Unique | None:
+def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
     if wanted.unique_key is not None:
-        return Unique(wanted.unique_key, wanted.unique_seconds, wanted.on_duplicate or "reject")
+        return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
     for field, value in (("onDuplicate", wanted.on_duplicate), ("uniqueSeconds", wanted.unique_seconds)):
         if value is not None:
             raise BadInputError("is about a uniqueKey, and there is none", field=field)

@@ -92,7 +92,7 @@ class Intake:
                 answers.append(error)
                 continue
             if key is not None:
-                item = msgspec.structs.replace(item, key=_key(key, request_hash, answer))
+                item = msgspec.structs.replace(item, key=_key(caller.own(key), request_hash, answer))
             items.append(item)
             places.append(place)
             answers.append(answer)
@@ -121,7 +121,8 @@ class Intake:
 
     async def _known(self, asked: Sequence[Asked], caller: Caller) -> Mapping[int, Answer]:
         """Answers to those whose key is known, before anything that depends on time is looked at."""
-        pairs = {place: (caller.namespace, one.key) for place, one in enumerate(asked) if one.key is not None}
+        namespace = caller.namespace
+        pairs = {place: (namespace, caller.own(one.key)) for place, one in enumerate(asked) if one.key is not None}
         if not pairs:
             return {}
         known = await self._submissions.find_keys(list(pairs.values()))

@@ -201,7 +201,7 @@ class _Batch:
                 continue
             self._answers.append(answer)
             self._places.append(place)
-            prepared.append(_prepared(item, job, answer))
+            prepared.append(_prepared(item, job, answer, caller))
         self.text = _ascii(msgspec.json.encode(prepared).decode()) if prepared else ""
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
@@ -218,7 +218,7 @@ def _ascii(text: str) -> str:
     return text if text.isascii() else json.dumps(json.loads(text))
 
 
-def _prepared(item: Submission, job: BatchJobIn, answer: Submitted) -> Prepared:
+def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> Prepared:
     it = item.definition
     made = Prepared(
         namespace=item.namespace,
@@ -242,7 +242,7 @@ def _prepared(item: Submission, job: BatchJobIn, answer: Submitted) -> Prepared:
     else:
         made.run_at = item.run_at
     if job.idempotency_key:
-        made.key, made.answer = job.idempotency_key, msgspec.json.encode(answer).decode()
+        made.key, made.answer = caller.own(job.idempotency_key), msgspec.json.encode(answer).decode()
         made.request_hash = hash_request(msgspec.json.encode(job)).hex()
     if item.unique:
         unique = item.unique

@@ -176,7 +176,8 @@ class _Work:
         kinds = [f"schedule.{kind}" for kind, _, _ in events]
         subjects = [show_job(job_id) for _, job_id, _ in events]
         details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
-        await self._statements.fetch("add_events", [self._namespace] * len(events), kinds, subjects, details)
+        namespaces, ids = [self._namespace] * len(events), [job_id for _, job_id, _ in events]
+        await self._statements.fetch("add_events", namespaces, kinds, subjects, details, ids)
 
     def _tell(self, changed: Changed) -> None:
         self._done.told.workers |= changed.workers

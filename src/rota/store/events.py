@@ -27,9 +27,9 @@ class Events:
         rows = await self._database.fetch("follow_events", number, limit)
         return EventPage([row for row in rows if row["id"] is not None], rows[0]["oldest"], rows[0]["next"])
 
-    async def between(self, namespace: str, after: int, until: int, limit: int) -> list[Any]:
-        """Those of a namespace with numbers above `after` and up to `until`, in order."""
-        return await self._database.fetch("events_between", namespace, after, until, limit)
+    async def between(self, namespace: str, after: int, until: int, owner: str | None, limit: int) -> list[Any]:
+        """Those of a namespace (and about this owner's jobs) with numbers above `after` and up to `until`, in order."""
+        return await self._database.fetch("events_between", namespace, after, until, owner, limit)
 
     async def latest_before(self, age: timedelta) -> int:
         """The number of the latest event that is older than this; 0 when there is none."""

@@ -72,6 +72,7 @@ class Event(msgspec.Struct, frozen=True):
     kind: str
     subject: str
     detail: str
+    job_id: UUID
 
 
 class Admitted(msgspec.Struct):
@@ -337,9 +338,9 @@ def _hear(departures: Sequence[Departure], around: Surroundings) -> list[Event]:
         change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
         if change == "opened":
             detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
-            events.append(Event(departure.namespace, "breaker.opened", key, detail))
+            events.append(Event(departure.namespace, "breaker.opened", key, detail, departure.job_id))
         elif change == "closed":
-            events.append(Event(departure.namespace, "breaker.closed", key, "an attempt succeeded"))
+            events.append(Event(departure.namespace, "breaker.closed", key, "an attempt succeeded", departure.job_id))
     return events
 
 

@@ -58,6 +58,11 @@ class Jobs:
         """The row of a recurring job, or None."""
         return await self._database.fetch_row("get_job", namespace, job_id)
 
+    async def owner(self, namespace: str, job_id: UUID) -> str | None:
+        """Whose job it is; None when there is none."""
+        owner: str | None = await self._database.fetch_value("owner_of_job", namespace, job_id)
+        return owner
+
     async def first_run(self, namespace: str, job_id: UUID) -> Any | None:
         """The run that a one-shot job is; None when there is none or it is the run of another job."""
         row = await self._database.fetch_row("get_run", namespace, job_id)

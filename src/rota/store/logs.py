@@ -98,10 +98,10 @@ class Logs:
         )
 
     async def search(
-        self, namespace: str, first: UUID, place: Place, text: str, chunks: int
+        self, namespace: str, first: UUID, place: Place, text: str, chunks: int, owner: str | None
     ) -> tuple[list[Any], Place | None]:
         """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
-        rows = await self._database.fetch("search_logs", namespace, first, *place, text.lower(), chunks)
+        rows = await self._database.fetch("search_logs", namespace, first, *place, text.lower(), chunks, owner)
         found = [row for row in rows if row["found"]]
         last = rows[-1] if len(rows) and rows[-1]["last"] else None
         return found, None if last is None else (last["run_id"], last["claim"], last["number"])

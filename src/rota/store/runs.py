@@ -52,6 +52,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
     task: str | None = None
     job_id: UUID | None = None
     name: str | None = None
+    owner: str | None = None
 
 
 class Rerun(msgspec.Struct, frozen=True):
@@ -73,6 +74,10 @@ class Runs:
         if row is None:
             raise NotFoundError("there is no such run")
         return row
+
+    async def owned(self, namespace: str, run_ids: Sequence[UUID], owner: str) -> list[UUID]:
+        """Which of these are this owner's."""
+        return [row["id"] for row in await self._database.fetch("owned_runs", namespace, list(run_ids), owner)]
 
     async def ended(self, wanted: Sequence[tuple[str, UUID]]) -> set[tuple[str, UUID]]:
         """Which of these runs, each with its namespace, have ended."""

@@ -33,6 +33,6 @@ class Waiting:
         earliest = min(others, key=lambda row: (row["nominal_at"], row["id"]), default=None)
         return None if earliest is None else earliest["id"]
 
-    async def events(self, namespace: str, before: int, limit: int) -> list[Any]:
-        """What happened to gates and pools, latest first."""
-        return await self._database.fetch("list_events", namespace, before, limit)
+    async def events(self, namespace: str, before: int, owner: str | None, limit: int) -> list[Any]:
+        """What happened to gates and pools (and about this owner's jobs), latest first."""
+        return await self._database.fetch("list_events", namespace, before, owner, limit)

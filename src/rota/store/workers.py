@@ -256,9 +256,9 @@ class Workers:
         """What workers that are gone left behind."""
         return [LostClaim(*row) for row in await self._database.fetch("claims_of_gone_workers", limit)]
 
-    async def fleet(self) -> list[Any]:
+    async def fleet(self, namespace: str | None = None) -> list[Any]:
         """The fleet, for people."""
-        return await self._database.fetch("list_workers")
+        return await self._database.fetch("list_workers", namespace)
 
     async def waiting_for(self, namespace: str, pool: str, task: str) -> Any:
         """What the fleet offers to a run of this task in this pool."""

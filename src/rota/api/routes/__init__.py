@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from rota.api.operations import Operation
-from rota.api.routes import dead_letters, events, fleet, jobs, logs, pools, runs, schedules, submissions
+from rota.api.routes import (
+    audit,
+    dead_letters,
+    events,
+    fleet,
+    jobs,
+    keys,
+    logs,
+    pools,
+    runs,
+    schedules,
+    sessions,
+    submissions,
+)
 
 OPERATIONS: tuple[Operation, ...] = (
     *submissions.OPERATIONS,
@@ -15,4 +28,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *pools.OPERATIONS,
     *events.OPERATIONS,
     *fleet.OPERATIONS,
+    *keys.OPERATIONS,
+    *sessions.OPERATIONS,
+    *audit.OPERATIONS,
 )

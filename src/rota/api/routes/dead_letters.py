@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
+import msgspec
+
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.services import Services
 from rota.api.views import show_dead_letter
 from rota.contract.runs import CountOut, DeadLetterList, DeadLetterSelection
 from rota.domain.ids import parse_job, parse_run
+from rota.domain.rights import Right
 from rota.errors import BadInputError
 from rota.store.runs import DeadLetterFilter
 
@@ -25,6 +28,7 @@ async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
         task=read_text(query, "task"),
         job_id=parse_job(query["jobId"]) if "jobId" in query else None,
         name=read_text(query, "name"),
+        owner=call.only,
     )
     rows = await services.runs.dead_letters(call.caller.namespace, wanted, limit)
     return DeadLetterList(
@@ -63,16 +67,22 @@ async def _each_page(services: Services, call: Call, act: Callable[[Sequence[UUI
     if chosen.run_ids is not None:
         if filtered or chosen.all:
             raise BadInputError("give runIds or a filter, not both", field="runIds")
-        return await act([parse_run(text) for text in chosen.run_ids])
+        run_ids = [parse_run(text) for text in chosen.run_ids]
+        if call.only is not None:
+            run_ids = await services.runs.owned(call.caller.namespace, run_ids, call.only)
+        return await act(run_ids)
     if not filtered and not chosen.all:
         raise BadInputError("give runIds, a filter (task, jobId, name), or all: true")
     wanted = DeadLetterFilter(
-        task=chosen.task, job_id=parse_job(chosen.job_id) if chosen.job_id else None, name=chosen.name
+        task=chosen.task,
+        job_id=parse_job(chosen.job_id) if chosen.job_id else None,
+        name=chosen.name,
+        owner=call.only,
     )
     count = 0
     while rows := await services.runs.dead_letters(call.caller.namespace, wanted, PAGE):
         count += await act([row["run_id"] for row in rows])
-        wanted = DeadLetterFilter(before=rows[-1]["run_id"], task=wanted.task, job_id=wanted.job_id, name=wanted.name)
+        wanted = msgspec.structs.replace(wanted, before=rows[-1]["run_id"])
     return count
 
 
@@ -80,6 +90,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/dead-letters",
+        needs=Right.READ,
         handler=list_dead_letters,
         summary="List dead letters",
         answer=DeadLetterList,
@@ -93,6 +104,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/dead-letters/redrive",
+        needs=Right.CHANGE,
         handler=redrive,
         summary="Run dead letters again",
         body=DeadLetterSelection,
@@ -102,6 +114,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/dead-letters/discard",
+        needs=Right.CHANGE,
         handler=discard,
         summary="Forget dead letters",
         body=DeadLetterSelection,

@@ -11,6 +11,7 @@ from rota.api.paging import PAGE_PARAMETERS, read_limit
 from rota.api.services import Services
 from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.fleet import EventList, EventOut
+from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError
 
 LATEST = (1 << 63) - 1
@@ -22,7 +23,7 @@ async def list_events(services: Services, call: Call) -> Any:
     if read_switch(call, "follow"):
         return _follow(services, call)
     limit = read_limit(call.query)
-    rows = await services.waiting.events(call.caller.namespace, _read_cursor(call), limit)
+    rows = await services.waiting.events(call.caller.namespace, _read_cursor(call), call.only, limit)
     next_cursor = str(rows[-1]["id"]) if len(rows) == limit else None
     return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
 
@@ -32,18 +33,18 @@ def _follow(services: Services, call: Call) -> Any:
         if name in call.query:
             raise BadInputError("goes with follow=false only", field=name)
     services.event_tail.check_room()
-    return event_stream(_events(services, call.caller.namespace, read_position(call)))
+    return event_stream(_events(services, call.caller.namespace, call.only, read_position(call)))
 
 
-async def _events(services: Services, namespace: str, after: int | None) -> AsyncIterator[bytes]:
+async def _events(services: Services, namespace: str, only: str | None, after: int | None) -> AsyncIterator[bytes]:
     """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
-    async with services.event_tail.follow(namespace) as follower:
+    async with services.event_tail.follow(namespace, only) as follower:
         yield b": following\n\n"
         begin = await follower.begin
         position = begin if after is None else after
         yield f"id: {position}\n\n".encode()
         try:
-            while rows := await services.events.between(namespace, position, begin, PAGE):
+            while rows := await services.events.between(namespace, position, begin, only, PAGE):
                 yield b"".join(_event(row) for row in rows)
                 position = rows[-1]["id"]
         except DatabaseUnavailableError:
@@ -82,6 +83,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/events",
+        needs=Right.READ,
         handler=list_events,
         summary="What happened to breakers, pools and schedules in code; or as it comes (server-sent events)",
         answer=EventList,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from rota.api.admitting import PUBLIC
 from rota.api.operations import Call, Operation
 from rota.api.services import Services
 from rota.api.views import show_shard, show_worker
 from rota.contract.fleet import Health, ShardList, WorkerList
+from rota.domain.rights import EVERYWHERE, Right
 
 
-async def list_workers(services: Services, call: Call) -> WorkerList:  # noqa: ARG001 - the shape of a handler
-    """Live workers, and those gone within the last hour."""
-    return WorkerList(items=[show_worker(row) for row in await services.workers.fleet()])
+async def list_workers(services: Services, call: Call) -> WorkerList:
+    """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
+    everywhere = EVERYWHERE in call.admission.identity.grants
+    rows = await services.workers.fleet(None if everywhere else call.caller.namespace)
+    return WorkerList(items=[show_worker(row, whole=call.only is None) for row in rows])
 
 
 async def list_shards(services: Services, call: Call) -> ShardList:  # noqa: ARG001 - the shape of a handler
@@ -33,19 +37,27 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/workers",
+        needs=Right.READ,
         handler=list_workers,
         summary="The fleet's workers",
         answer=WorkerList,
     ),
-    Operation(method="GET", path="/v1/shards", handler=list_shards, summary="Who owns which shard", answer=ShardList),
-    Operation(method="GET", path="/healthz", handler=healthz, summary="Alive?", answer=Health, public=True),
+    Operation(
+        method="GET",
+        path="/v1/shards",
+        needs=Right.OPERATE,
+        handler=list_shards,
+        summary="Who owns which shard",
+        answer=ShardList,
+    ),
+    Operation(method="GET", path="/healthz", needs=PUBLIC, handler=healthz, summary="Alive?", answer=Health),
     Operation(
         method="GET",
         path="/readyz",
+        needs=PUBLIC,
         handler=readyz,
         summary="Ready?",
         answer=Health,
-        public=True,
         errors=(503,),
     ),
 )

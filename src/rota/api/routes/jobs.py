@@ -26,6 +26,7 @@ from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatu
 from rota.contract.runs import RunList
 from rota.domain.ids import new_id, parse_job, show_job, show_run
 from rota.domain.job import Definition
+from rota.domain.rights import Right
 from rota.errors import (
     BadInputError,
     ConflictError,
@@ -44,9 +45,10 @@ async def list_jobs(services: Services, call: Call) -> JobList:
     """Recurring jobs and one-shots together, latest first."""
     limit, now = read_limit(call.query), services.now
     namespace = call.caller.namespace
-    recurring = await services.jobs.find(namespace, job_filter(call.query, since=None), limit)
+    recurring = await services.jobs.find(namespace, job_filter(call.query, since=None, only=call.only), limit)
     since = now - DEFAULT_RANGE
-    one_shots = await services.jobs.find_one_shots(namespace, job_filter(call.query, since=since), limit)
+    wanted = job_filter(call.query, since=since, only=call.only)
+    one_shots = await services.jobs.find_one_shots(namespace, wanted, limit)
     shown = [(row["id"], show_recurring(row, now, whole=False)) for row in recurring]
     shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
     page = sorted(shown, key=lambda pair: pair[0], reverse=True)[:limit]
@@ -264,10 +266,19 @@ _JOB_LIST = {**FILTER_PARAMETERS, **PAGE_PARAMETERS}
 _IF_MATCH = {"If-Match": "the version that must still be the job's"}
 
 OPERATIONS = (
-    Operation(method="GET", path="/v1/jobs", handler=list_jobs, summary="List jobs", answer=JobList, query=_JOB_LIST),
+    Operation(
+        method="GET",
+        path="/v1/jobs",
+        needs=Right.READ,
+        handler=list_jobs,
+        summary="List jobs",
+        answer=JobList,
+        query=_JOB_LIST,
+    ),
     Operation(
         method="GET",
         path="/v1/jobs/{jobId}",
+        needs=Right.READ,
         handler=get_job,
         summary="Read a job",
         answer=JobOut,
@@ -276,6 +287,7 @@ OPERATIONS = (
     Operation(
         method="PUT",
         path="/v1/jobs/{jobId}",
+        needs=Right.CHANGE,
         handler=change_job,
         summary="Change a job",
         body=JobPatch,
@@ -287,6 +299,7 @@ OPERATIONS = (
     Operation(
         method="DELETE",
         path="/v1/jobs/{jobId}",
+        needs=Right.CHANGE,
         handler=cancel_job,
         summary="Cancel a job with everything of it that waits or runs",
         answer=JobCancelled,
@@ -295,6 +308,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/jobs/{jobId}/status",
+        needs=Right.READ,
         handler=get_status,
         summary="The status of a job's latest run",
         answer=JobStatusOut,
@@ -303,6 +317,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/jobs/{jobId}/runs",
+        needs=Right.READ,
         handler=list_runs_of_job,
         summary="A job's runs",
         answer=RunList,
@@ -312,6 +327,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/jobs/{jobId}/run",
+        needs=Right.CHANGE,
         handler=run_job,
         summary="Run a job now, besides its schedule",
         answer=RunStarted,
@@ -321,6 +337,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/jobs/{jobId}/pause",
+        needs=Right.CHANGE,
         handler=pause_job,
         summary="Pause a job",
         answer=JobOut,
@@ -329,6 +346,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/jobs/{jobId}/resume",
+        needs=Right.CHANGE,
         handler=resume_job,
         summary="Resume a job",
         answer=JobOut,

@@ -19,6 +19,7 @@ from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_pos
 from rota.api.tailing import Chunk
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
+from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.logs import Place
 from rota.store.runs import FIRST_ID
@@ -61,7 +62,9 @@ async def search_logs(services: Services, call: Call) -> LogList:
     found: list[LogLine] = []
     deadline = time.monotonic() + SEARCH_SECONDS
     while place is not None and len(found) < limit and time.monotonic() < deadline:
-        rows, reached = await services.logs.search(call.caller.namespace, first, place, text, CHUNKS_PER_SEARCH)
+        rows, reached = await services.logs.search(
+            call.caller.namespace, first, place, text, CHUNKS_PER_SEARCH, call.only
+        )
         place = reached
         for row in rows:
             found += [line for line in _lines(row) if text.lower() in line.text.lower()]
@@ -162,6 +165,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/runs/{runId}/logs",
+        needs=Right.READ,
         handler=get_logs_of_run,
         summary="What a run wrote: a line each, with time and stream",
         answer=str,
@@ -172,6 +176,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/jobs/{jobId}/logs",
+        needs=Right.READ,
         handler=get_logs_of_job,
         summary="What the latest run of a job wrote",
         answer=str,
@@ -182,6 +187,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/logs",
+        needs=Right.READ,
         handler=search_logs,
         summary="Search the logs of recent runs for a text",
         answer=LogList,

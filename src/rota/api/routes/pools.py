@@ -8,6 +8,7 @@ from rota.api.operations import Call, Operation, decode
 from rota.api.services import Services
 from rota.contract.fields import PoolName
 from rota.contract.fleet import PoolIn, PoolList, PoolOut
+from rota.domain.rights import Right
 from rota.errors import BadInputError, NotFoundError
 
 
@@ -72,10 +73,13 @@ def _pool(call: Call) -> str:
 
 
 OPERATIONS = (
-    Operation(method="GET", path="/v1/pools", handler=list_pools, summary="The pools", answer=PoolList),
+    Operation(
+        method="GET", path="/v1/pools", needs=Right.READ, handler=list_pools, summary="The pools", answer=PoolList
+    ),
     Operation(
         method="PUT",
         path="/v1/pools/{pool}",
+        needs=Right.OPERATE,
         handler=change_pool,
         summary="Limit how much may wait in a pool",
         body=PoolIn,
@@ -84,6 +88,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/pools/{pool}/pause",
+        needs=Right.OPERATE,
         handler=pause_pool,
         summary="Pause a pool: nothing more is started from it",
         answer=PoolOut,
@@ -91,6 +96,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/pools/{pool}/resume",
+        needs=Right.OPERATE,
         handler=resume_pool,
         summary="Resume a paused pool",
         answer=PoolOut,

@@ -15,6 +15,7 @@ from rota.api.paging import (
     FILTER_PARAMETERS,
     PAGE_PARAMETERS,
     next_cursor,
+    owner_within,
     read_limit,
     run_filter,
 )
@@ -23,6 +24,7 @@ from rota.api.views import show_attempt_row, show_run_row, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import floor_id, parse_run, show_job, show_run
+from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError
 from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
 
@@ -35,7 +37,8 @@ _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 async def list_runs(services: Services, call: Call) -> RunList:
     """Runs, latest planned first."""
     limit = read_limit(call.query)
-    rows = await services.runs.find(call.caller.namespace, run_filter(call.query, services.now), limit)
+    wanted = run_filter(call.query, services.now, call.only)
+    rows = await services.runs.find(call.caller.namespace, wanted, limit)
     return RunList(
         items=[show_run_row(row, whole=False) for row in rows],
         next_cursor=next_cursor([row["id"] for row in rows], limit),
@@ -58,7 +61,7 @@ async def get_run(services: Services, call: Call) -> RunOut:
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)
-    if waiting_for := await services.explainer.explain(row):
+    if waiting_for := await services.explainer.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
     return out
 
@@ -95,7 +98,7 @@ async def cancel_run(services: Services, call: Call) -> RunCancelled:
 
 async def cancel_runs(services: Services, call: Call) -> CountOut:
     """Cancels every run that matches and has not ended."""
-    wanted = _selection(decode(call.body, RunSelection), services.now)
+    wanted = _selection(decode(call.body, RunSelection), services.now, call.only)
     count = 0
     while rows := await services.runs.find(call.caller.namespace, wanted, PAGE):
         for row in rows:
@@ -122,7 +125,7 @@ async def retry_run(services: Services, call: Call) -> RunStarted:
     return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
 
 
-def _selection(wanted: RunSelection, now: datetime) -> RunFilter:
+def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:
     given = (
         wanted.status,
         wanted.owner,
@@ -140,7 +143,7 @@ def _selection(wanted: RunSelection, now: datetime) -> RunFilter:
     return RunFilter(
         first=floor_id(start) if wanted.start_time or wanted.end_time else FIRST_ID,
         before=floor_id(wanted.end_time) if wanted.end_time else LAST_ID,
-        owner=wanted.owner,
+        owner=owner_within(wanted.owner, only),
         statuses=[wanted.status] if wanted.status else list(OPEN_STATUSES),
         name=wanted.name,
         tag=wanted.tag,
@@ -152,6 +155,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/runs",
+        needs=Right.READ,
         handler=list_runs,
         summary="List runs: the last 24 hours up to now, unless a time or status is given",
         answer=RunList,
@@ -160,6 +164,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/runs/cancel",
+        needs=Right.CHANGE,
         handler=cancel_runs,
         summary="Cancel every run that matches and has not ended",
         body=RunSelection,
@@ -170,6 +175,7 @@ OPERATIONS = (
     Operation(
         method="GET",
         path="/v1/runs/{runId}",
+        needs=Right.READ,
         handler=get_run,
         summary="Read a run; with waitSeconds, answered once it has ended or the time is over",
         answer=RunOut,
@@ -179,6 +185,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/runs/{runId}/cancel",
+        needs=Right.CHANGE,
         handler=cancel_run,
         summary="Cancel a run",
         answer=RunCancelled,
@@ -188,6 +195,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/runs/{runId}/retry",
+        needs=Right.CHANGE,
         handler=retry_run,
         summary="Run again what has ended",
         answer=RunStarted,

@@ -13,6 +13,7 @@ from rota.api.services import Services
 from rota.contract.schedules import SchedulePreview, SchedulePreviewIn
 from rota.domain.describing import describe
 from rota.domain.ids import parse_job
+from rota.domain.rights import Right
 from rota.domain.schedule import (
     Schedule,
     fire_times,
@@ -55,6 +56,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/schedules/preview",
+        needs=Right.READ,
         handler=preview,
         summary="When a schedule would fire",
         body=SchedulePreviewIn,

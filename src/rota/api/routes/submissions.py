@@ -13,10 +13,15 @@ from rota.api.services import Services
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
 from rota.contract.reading import hash_request
+from rota.domain.rights import Right
 from rota.errors import BadInputError, RotaError
 from rota.intake.intake import Answer, Asked, Repeated
 
 MOST_PER_BATCH = 10_000
+RECURRING = (
+    "cron",
+    "interval",
+)  # what makes runs for months is noted in the audit trail; of others, the run is the trace
 BATCH_LIMIT_BYTES = 32 * 1024 * 1024
 JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
 # A batch up to this size is read in one go; what is longer may have far too many jobs, and they are counted first.
@@ -25,12 +30,15 @@ READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 async def submit(services: Services, call: Call) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
-    wanted = decode(call.body, JobIn)
+    wanted: JobIn = decode(call.body, JobIn)
+    if wanted.schedule_type in RECURRING:
+        await services.auditor.begin("submit", call)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
     asked = Asked(wanted, key, hash_request(call.body) if key else b"")
     (answer,) = await services.intake.submit([asked], call.caller)
     if isinstance(answer, RotaError):
         raise answer
+    call.made = answer.job_id
     if isinstance(answer, Repeated):
         return json_response(answer, 201, {"Idempotent-Replay": "true"})
     return json_response(answer, 200 if answer.duplicate else 201, {"Location": f"/v1/jobs/{answer.job_id}"})
@@ -40,6 +48,8 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     """Up to 10,000 jobs, each with its own result, in order."""
     batch = _read_batch(call)
     asked = [one for one in batch if isinstance(one, Asked)]
+    if any(one.job.schedule_type in RECURRING for one in asked):
+        await services.auditor.begin("submit_batch", call)
     answers = await services.intake.submit(asked, call.caller) if asked else []
     if len(asked) == len(batch):
         return BatchOut(results=[_result(answer) for answer in answers])
@@ -105,6 +115,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/jobs",
+        needs=Right.SUBMIT,
         handler=submit,
         summary="Submit a job",
         body=JobIn,
@@ -118,6 +129,7 @@ OPERATIONS = (
     Operation(
         method="POST",
         path="/v1/jobs/batch",
+        needs=Right.SUBMIT,
         handler=submit_batch,
         summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
         body=list[BatchJobIn],

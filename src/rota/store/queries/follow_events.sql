@@ -1,7 +1,7 @@
 -- Events of all namespaces behind a number, in order, and how far transactions are: none before `oldest` is under way any
 -- more, none from `next` on had begun. One row without an event when there is none. $1 number; $2 limit.
 -- Index: primary key.
-SELECT e.id, e.namespace, e.at, e.kind, e.subject, e.detail,
+SELECT e.id, e.namespace, e.owner, e.at, e.kind, e.subject, e.detail,
        pg_snapshot_xmin(s.snapshot)::text::bigint AS oldest, pg_snapshot_xmax(s.snapshot)::text::bigint AS next
   FROM (SELECT pg_current_snapshot() AS snapshot) AS s
   LEFT JOIN LATERAL (

@@ -1,5 +1,5 @@
 -- Housekeeping on small tables: expired keys (at most $1; a unique key whose job still waits is kept), buckets that
--- are full again, events of long ago, workers gone that hold nothing any more (noted,
+-- are full again, sessions that are over, events of long ago, workers gone that hold nothing any more (noted,
 -- so that the reaper need not look again; after an hour forgotten), schedulers silent for a day.
 WITH expired AS MATERIALIZED (
     SELECT k.ctid AS place,
@@ -22,6 +22,11 @@ WITH expired AS MATERIALIZED (
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.gates
                               WHERE full_at < now() AND wakes_at IS NULL
                               ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+), old_sessions AS (
+    DELETE FROM rota.api_keys
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.api_keys
+                              WHERE kind = 'session' AND expires_at < now() - interval '1 day'
+                              ORDER BY expires_at LIMIT $1))
 ), old_events AS (
     DELETE FROM rota.events WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.events WHERE at < now() - interval '90 days'
                                                      ORDER BY id LIMIT $1))

@@ -1,0 +1,88 @@
+"""The one place where rights are enforced.
+
+Every operation says which right it needs; there is no operation without. Before its handler is called, the caller must
+have that right in the namespace of the request, and when the right reaches no further than the caller's own jobs, the
+job or run in the path must be theirs: another's is answered as if it were not there. What a handler lists or selects
+itself it bounds by `Admission.only`, the owner whose jobs the right is limited to.
+
+An owner never changes, so what was found to be the caller's stays so until the handler is done.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from starlette.requests import Request
+
+from rota.api.auth import Authenticator, Proven
+from rota.contract.fields import NamespaceName
+from rota.domain.ids import parse_job, parse_run
+from rota.domain.rights import EVERYWHERE, Identity, Right
+from rota.errors import BadInputError, ForbiddenError, NotFoundError
+from rota.settings import DEFAULT_NAMESPACE
+
+NAMESPACE_HEADER = "Rota-Namespace"
+PUBLIC: Final = "public"  # whoever it is, and nobody in particular
+ANYONE: Final = "anyone"  # whoever has proven who they are
+Needs = Right | Literal["public", "anyone"]
+NOBODY = Identity(name="", kind="jwt", grants={})
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """Who is let in, where, and with whose jobs they may deal (None: everybody's there)."""
+
+    identity: Identity
+    namespace: str
+    only: str | None
+    session: str | None = None
+
+
+async def admit(needs: Needs, request: Request, services: Any, authenticator: Authenticator) -> Admission:
+    """Lets a request in; raises 401, 403, or 404 for an object that is not the caller's."""
+    if needs == PUBLIC:
+        return Admission(NOBODY, "", None)
+    proven = await authenticator.authenticate(request)
+    namespace = _namespace(request, proven.identity)
+    if not isinstance(needs, Right):
+        return Admission(proven.identity, namespace, None, proven.session)
+    admission = _admit(needs, proven, namespace)
+    if admission.only is not None:
+        await _check_object(request, services, admission)
+    return admission
+
+
+def _admit(needs: Right, proven: Proven, namespace: str) -> Admission:
+    identity = proven.identity
+    grant = identity.grant_in(namespace)
+    if grant is None:
+        raise ForbiddenError(f"you have no role in namespace {namespace!r}")
+    if needs not in grant.role.rights:
+        raise ForbiddenError(f"your role in namespace {namespace!r} is {grant.role.value}, which may not {needs.value}")
+    if not identity.may(needs, namespace):
+        raise ForbiddenError(f"your key is not for this: it lacks the scope {needs.value!r}")
+    return Admission(identity, namespace, None if grant.reaches_all(needs) else identity.name, proven.session)
+
+
+async def _check_object(request: Request, services: Any, admission: Admission) -> None:
+    if job := request.path_params.get("jobId"):
+        owner = await services.jobs.owner(admission.namespace, parse_job(job))
+        if owner != admission.only:
+            raise NotFoundError("there is no such job")
+    if run := request.path_params.get("runId"):
+        run_id = parse_run(run)
+        if not await services.runs.owned(admission.namespace, [run_id], admission.only):
+            raise NotFoundError("there is no such run")
+
+
+def _namespace(request: Request, identity: Identity) -> str:
+    """The one that is named; else the caller's only one, else the default."""
+    named = request.headers.get(NAMESPACE_HEADER)
+    if named is not None:
+        try:
+            return msgspec.convert(named, NamespaceName)
+        except msgspec.ValidationError:
+            raise BadInputError("is not the name of a namespace", field=NAMESPACE_HEADER) from None
+    if len(identity.grants) == 1 and EVERYWHERE not in identity.grants:
+        return next(iter(identity.grants))
+    return DEFAULT_NAMESPACE

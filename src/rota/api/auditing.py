@@ -1,0 +1,80 @@
+"""Who did what: written before it is done, and how it ended afterwards.
+
+The first entry is committed before the handler runs, so that no change goes unrecorded, whatever dies. Payloads and
+headers of jobs stay out of the trail: they belong to their jobs, and may hold what not everybody should read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.domain.ids import new_id
+from rota.errors import RotaError
+from rota.store.audit import AuditEntry, AuditTrail
+from rota.telemetry import get_logger
+
+LONGEST_REQUEST = 4000
+LONGEST_NAME = 200
+_KEPT_BACK = ("payload", "headers", "token")
+_encoder = msgspec.json.Encoder()
+_log = get_logger("audit")
+
+
+class Auditor:
+    """Writes the trail of an API server."""
+
+    def __init__(self, trail: AuditTrail, *, now: Any) -> None:
+        self.trail = trail
+        self._now = now
+
+    async def begin(self, action: str, call: Any) -> None:
+        """Notes what is asked for; raises when it can't be noted, and then nothing is done."""
+        admission = call.admission
+        entry = AuditEntry(
+            id=new_id(self._now().timestamp()),
+            namespace=admission.namespace,
+            actor=admission.identity.name,
+            kind=admission.identity.kind,
+            key_id=admission.identity.key_id,
+            source=call.request.client.host if call.request.client else "",
+            action=action,
+            object=_name(call.path),
+            request=_shown(call.body),
+        )
+        await self.trail.add(entry)
+        call.entry = entry.id
+
+    async def end(self, call: Any, status: int) -> None:
+        """Notes how it ended; the change stands whether that can be noted or not."""
+        change = None if call.change is None else _encoder.encode(call.change).decode()
+        try:
+            await self.trail.add_outcome(call.entry, status, call.made, change)
+        except RotaError as error:
+            _log.error("could not note how an operation ended", entry=str(call.entry), status=status, error=str(error))
+
+
+def _name(path: dict[str, str]) -> str | None:
+    """The object in the path, whatever was written there: it has not been checked yet."""
+    given = next(iter(path.values()), None)
+    if given is None:
+        return None
+    return "".join(character if character.isprintable() else "�" for character in given[:LONGEST_NAME])
+
+
+def _shown(body: bytes) -> str | None:
+    """A request's body as the trail shows it."""
+    if not body:
+        return None
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _encoder.encode({"unreadable": f"{len(body)} bytes"}).decode()
+    if isinstance(given, dict):
+        given = {name: "…" if name in _KEPT_BACK else value for name, value in given.items()}
+    shown = _encoder.encode(given)
+    if isinstance(given, list) or len(shown) > LONGEST_REQUEST:
+        count = f" of {len(given)} items" if isinstance(given, list) else ""
+        shown = _encoder.encode({"large": f"{len(body)} bytes{count}"})
+    return shown.decode().replace("\\u0000", "\\ufffd")

@@ -1,0 +1,150 @@
+"""Sessions: signing in with a cookie, for pages in a browser; and who somebody is.
+
+The cookie holds a secret of its own, never the token that was signed in with, and a script can't read it (HttpOnly).
+Browsers send it along from our own pages only (SameSite), and a change needs the session's CSRF token besides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from datetime import timedelta
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rota.api.admitting import ANYONE, PUBLIC
+from rota.api.auth import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
+from rota.api.keyring import SESSION_PREFIX, digest, make_secret
+from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.services import Services
+from rota.contract.keys import GrantOut, SessionIn, SessionOut, SignedOut
+from rota.domain.ids import new_id
+from rota.domain.rights import Identity
+from rota.store.keys import NewKey
+
+LASTS = timedelta(hours=12)
+PAGE = files("rota.api").joinpath("sign_in.html").read_text(encoding="utf-8")
+
+
+async def sign_in(services: Services, call: Call) -> Response:
+    """Makes a session of a token; the cookie is in the answer."""
+    check_same_site(call.request)
+    wanted: SessionIn = decode(call.body, SessionIn)
+    authenticator: Authenticator = call.request.app.state.authenticator
+    identity = await authenticator.identify(wanted.token.strip())
+    now = services.now
+    expires_at = min(filter(None, (now + LASTS, identity.expires_at)))
+    secret = make_secret(SESSION_PREFIX)
+    await services.keys.add(
+        NewKey(
+            id=new_id(now.timestamp()),
+            kind="session",
+            namespace="",
+            name="session",
+            prefix=secret.prefix,
+            hash=secret.hash,
+            identity=identity,
+            parent=identity.key_id,
+            admin_hash=authenticator.admin_hash if identity.kind == "admin" else None,
+            created_by=identity.name,
+            expires_at=expires_at,
+        )
+    )
+    response = json_response(_show(identity, secret.text), 201)
+    _set_cookie(call.request, response, secret.text, round((expires_at - now).total_seconds()))
+    return response
+
+
+async def who_am_i(services: Services, call: Call) -> SessionOut:  # noqa: ARG001 - the shape of a handler
+    """Who is asking, what they may do, and the token that must go with changes."""
+    return _show(call.admission.identity, call.admission.session)
+
+
+async def sign_out(services: Services, call: Call) -> Response:
+    """Ends the session."""
+    if call.admission.session is not None:
+        await services.keys.end_session(digest(call.admission.session))
+        services.key_ring.forget()
+    response = json_response(SignedOut())
+    _set_cookie(call.request, response, "", 0)
+    return response
+
+
+async def sign_in_page(services: Services, call: Call) -> Response:  # noqa: ARG001 - the shape of a handler
+    """A page with one field."""
+    return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": _policy(PAGE)})
+
+
+def _policy(page: str) -> str:
+    """Nothing but the page's own script and style may run in it, known by their hashes."""
+    sources = {}
+    for tag in ("script", "style"):
+        inside = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+        sources[tag] = f"'sha256-{b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+    return (
+        f"default-src 'none'; script-src {sources['script']}; style-src {sources['style']}; connect-src 'self'; "
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def _set_cookie(request: Request, response: Response, value: str, seconds: int) -> None:
+    secure = request.url.scheme == "https"
+    response.set_cookie(
+        SECURE_COOKIE if secure else COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=secure
+    )
+
+
+def _show(identity: Identity, session: str | None) -> SessionOut:
+    return SessionOut(
+        name=identity.name,
+        kind=identity.kind,
+        grants=[
+            GrantOut(namespace=namespace, role=grant.role, sees=grant.sees)
+            for namespace, grant in sorted(identity.grants.items())
+        ],
+        scopes=None if identity.scopes is None else sorted(identity.scopes),
+        expires_time=identity.expires_at,
+        csrf_token=None if session is None else csrf_token(session),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/session",
+        needs=PUBLIC,
+        handler=sign_in,
+        summary="Sign in: a cookie for a token",
+        body=SessionIn,
+        answer=SessionOut,
+        status=201,
+        errors=(401, 403, 413, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/session",
+        needs=ANYONE,
+        handler=who_am_i,
+        summary="Who is asking, and what they may do",
+        answer=SessionOut,
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/session",
+        needs=ANYONE,
+        handler=sign_out,
+        summary="Sign out",
+        answer=SignedOut,
+    ),
+    Operation(
+        method="GET",
+        path="/sign-in",
+        needs=PUBLIC,
+        handler=sign_in_page,
+        summary="The page to sign in with",
+        answer=str,
+        media_type="text/html",
+    ),
+)
