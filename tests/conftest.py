@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
@@ -15,16 +15,11 @@ import httpx
 import pytest
 
 from engine import Engine
-from rota.api.app import build_app
-from rota.api.auth import Authenticator
-from rota.api.services import Services
-from rota.blobs import Blobs
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate
-from rota.store.notifying import Notifier
+from serving import serving
 
-TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 TEMPLATE = "rota_template"
 # Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes 20 ms.
 QUICK = {
@@ -94,25 +89,6 @@ async def sql(database_url):
     await connection.close()
 
 
-@asynccontextmanager
-async def serving(database, directory, **options):
-    """The API in this process, on the real database: an httpx client that is authenticated."""
-    defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
-    services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
-    await services.set_clock()
-    running = asyncio.create_task(services.run())
-    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
-    transport = httpx.ASGITransport(app)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://rota", headers=headers) as client:
-            client.services = services
-            yield client
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
 @pytest.fixture
 async def api(database, tmp_path):
     """The API in this process: api.get(...), api.post(...)."""
@@ -124,3 +100,25 @@ async def api(database, tmp_path):
 def engine(database, database_url, api):
     """Schedulers and workers in this process, on this test's database."""
     return Engine(database, database_url, api)
+
+
+@pytest.fixture
+async def somebody(api):
+    """Clients with keys: await somebody("viewer", owner="alice") is one who is a viewer in the default namespace."""
+    async with AsyncExitStack() as stack:
+
+        async def with_token(token=None, **options):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            client = httpx.AsyncClient(transport=api._transport, base_url="http://rota", headers=headers, **options)
+            return await stack.enter_async_context(client)
+
+        async def make(role, *, owner="alice", namespace="default", **fields):
+            body = {"name": f"key of {owner}", "role": role, "owner": owner} | fields
+            answer = await api.post("/v1/keys", json=body, headers={"Rota-Namespace": namespace})
+            assert answer.status_code == 201, answer.text
+            client = await with_token(answer.json()["key"])
+            client.key = answer.json()
+            return client
+
+        make.with_token = with_token
+        yield make

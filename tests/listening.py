@@ -9,15 +9,14 @@ from contextlib import asynccontextmanager
 from rota.api.app import build_app
 from rota.api.auth import Authenticator
 from rota.api.server import _Server, http_config
+from serving import TOKEN
 from support import eventually
-
-TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 
 
 @asynccontextmanager
 async def listening(services, port=0):
     """The API on a port of this machine: its server, whose `url` says where."""
-    app = build_app(services, Authenticator(TOKEN), "test")
+    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
     with socket.create_server(("127.0.0.1", port)) as listener:
         config = http_config(app, "127.0.0.1", port)
         config.timeout_graceful_shutdown = 0

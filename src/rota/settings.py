@@ -46,6 +46,7 @@ class Settings:
     listen_url: str | None = None
     server_url: str | None = None
     given_token: str | None = field(default=None, repr=False)
+    namespace: str | None = None
     notify: bool = True
     log_level: str = "info"
     log_json: bool = False
@@ -219,6 +220,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_LISTEN_URL": ("listen_url", _text),
     "ROTA_URL": ("server_url", _text),
     "ROTA_TOKEN": ("given_token", _text),
+    "ROTA_NAMESPACE": ("namespace", _text),
     "ROTA_NOTIFY": ("notify", _switch),
     "ROTA_LOG_LEVEL": ("log_level", _text),
     "ROTA_LOG_JSON": ("log_json", _switch),

@@ -36,6 +36,6 @@ def door(engine) -> Door:
 @pytest.fixture
 async def app(door):
     """An application whose submissions go straight into this test's database."""
-    made = rota.App("tests")
+    made = rota.App("tests", owner="tester")
     with made.using(door, ThreadDoor(door, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
         yield made

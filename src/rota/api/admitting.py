@@ -29,6 +29,22 @@ Needs = Right | Literal["public", "anyone"]
 NOBODY = Identity(name="", kind="jwt", grants={})
 
 
+class RefusedError(ForbiddenError):
+    """Somebody who is known may not do this: who it was, for the audit trail."""
+
+    def __init__(self, message: str, admission: Admission) -> None:
+        super().__init__(message)
+        self.admission = admission
+
+
+class HiddenError(NotFoundError):
+    """An object is not the caller's, or not there at all: the answer is the same."""
+
+    def __init__(self, message: str, admission: Admission) -> None:
+        super().__init__(message)
+        self.admission = admission
+
+
 class Admission(msgspec.Struct, frozen=True):
     """Who is let in, where, and with whose jobs they may deal (None: everybody's there)."""
 
@@ -55,24 +71,26 @@ async def admit(needs: Needs, request: Request, services: Any, authenticator: Au
 def _admit(needs: Right, proven: Proven, namespace: str) -> Admission:
     identity = proven.identity
     grant = identity.grant_in(namespace)
+    admission = Admission(identity, namespace, identity.name, proven.session)
     if grant is None:
-        raise ForbiddenError(f"you have no role in namespace {namespace!r}")
+        raise RefusedError(f"you have no role in namespace {namespace!r}", admission)
     if needs not in grant.role.rights:
-        raise ForbiddenError(f"your role in namespace {namespace!r} is {grant.role.value}, which may not {needs.value}")
+        role = f"your role in namespace {namespace!r} is {grant.role.value}"
+        raise RefusedError(f"{role}, which may not {needs.value}", admission)
     if not identity.may(needs, namespace):
-        raise ForbiddenError(f"your key is not for this: it lacks the scope {needs.value!r}")
-    return Admission(identity, namespace, None if grant.reaches_all(needs) else identity.name, proven.session)
+        raise RefusedError(f"your key is not for this: it lacks the scope {needs.value!r}", admission)
+    return msgspec.structs.replace(admission, only=None) if grant.reaches_all(needs) else admission
 
 
 async def _check_object(request: Request, services: Any, admission: Admission) -> None:
     if job := request.path_params.get("jobId"):
         owner = await services.jobs.owner(admission.namespace, parse_job(job))
         if owner != admission.only:
-            raise NotFoundError("there is no such job")
+            raise HiddenError("there is no such job", admission)
     if run := request.path_params.get("runId"):
         run_id = parse_run(run)
         if not await services.runs.owned(admission.namespace, [run_id], admission.only):
-            raise NotFoundError("there is no such run")
+            raise HiddenError("there is no such run", admission)
 
 
 def _namespace(request: Request, identity: Identity) -> str:

@@ -18,6 +18,7 @@ from rota.telemetry import get_logger
 LONGEST_REQUEST = 4000
 LONGEST_NAME = 200
 _KEPT_BACK = ("payload", "headers", "token")
+_FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
 _encoder = msgspec.json.Encoder()
 _log = get_logger("audit")
 
@@ -53,6 +54,23 @@ class Auditor:
             await self.trail.add_outcome(call.entry, status, call.made, change)
         except RotaError as error:
             _log.error("could not note how an operation ended", entry=str(call.entry), status=status, error=str(error))
+
+
+def difference(before: Any, after: Any) -> dict[str, Any]:
+    """What changed between two answers about the same object: each field with what it was and what it is."""
+    old, new = _fields(before), _fields(after)
+    return {
+        name: "…" if name in _KEPT_BACK else {"from": old.get(name), "to": value}
+        for name, value in new.items()
+        if name not in _FLEETING and old.get(name) != value
+    }
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    if struct is None:
+        return {}
+    values = ((field.encode_name, getattr(struct, field.name)) for field in msgspec.structs.fields(struct))
+    return {name: bytes(value) if isinstance(value, msgspec.Raw) else value for name, value in values}
 
 
 def _name(path: dict[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.admitting import Admission, Needs, admit
+from rota.api.admitting import Admission, HiddenError, Needs, RefusedError, admit
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
 from rota.api.problems import HttpError, response_of
@@ -95,6 +95,8 @@ class Operation:
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
                 return await self._answer(services, Call(request, admission, body))
+        except (RefusedError, HiddenError) as error:
+            return await self._refuse(services, request, error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
             return self._response_of(error)
 
@@ -103,6 +105,17 @@ class Operation:
         """Whether it leaves a trace in the audit trail: what changes something does. (A submission's trace is its job;
         of one that makes a schedule, see routes/submissions.py.)"""
         return self.needs in _RECORDED and self.method != "GET"
+
+    async def _refuse(self, services: Any, request: Request, error: RefusedError | HiddenError) -> Response:
+        """Who tried to change what they may not is noted as well; their body is not even read."""
+        response, call = response_of(error), Call(request, error.admission, b"")
+        try:
+            if self.recorded:
+                await services.auditor.begin(self.handler.__name__, call)
+                await services.auditor.end(call, response.status_code)
+        except RotaError as failure:
+            return self._response_of(failure)
+        return response
 
     async def _answer(self, services: Any, call: Call) -> Response:
         try:

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import typer
 
-from rota.cli import bench, dead_letters, jobs, logs, pools, roles, runs, schedules
+from rota.cli import bench, dead_letters, jobs, logs, pools, roles, runs, schedules, tokens
 
 app = typer.Typer(
     name="rota",
@@ -33,7 +33,7 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (roles, jobs, schedules, runs, pools, logs, dead_letters, bench):
+for group in (roles, jobs, schedules, runs, pools, logs, dead_letters, tokens, bench):
     group.add_to(app)
 
 

@@ -105,13 +105,13 @@ def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def server(options: Mapping[str, str] | None = None) -> Iterator[Client]:
+def server(options: Mapping[str, str] | None = None, *, namespace: str | None = None) -> Iterator[Client]:
     """A client for the server that the environment names."""
     with errors_in_words(options):
         settings = Settings.from_environment()
         token = settings.token
         # Whoever sits before a terminal sees at once that something is wrong, and decides.
-        with Client(settings.url, token or "", retries=0) as client:
+        with Client(settings.url, token or "", namespace=namespace, retries=0) as client:
             try:
                 yield client
             except AnswerError as error:

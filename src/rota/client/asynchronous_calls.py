@@ -12,7 +12,7 @@ import msgspec
 
 from rota.client.answers import read_answer, read_object, read_text, unreachable
 from rota.client.bodies import check_headers, encode, query_of
-from rota.client.connecting import find_server, needs_proxy, time_limits
+from rota.client.connecting import find_server, needs_proxy, request_headers, time_limits
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retrying import RETRIES, Patience, Tries
 from rota.client.streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
@@ -45,11 +45,12 @@ class AsyncCalls:
         url: str | None = None,
         token: str | None = None,
         *,
+        namespace: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Takes address and token from where the command line has them, unless they are given.
+        """Takes address, token and namespace from where the command line has them, unless they are given.
 
         Each try of a call may take `timeout` seconds; there are at most `retries` more of them, none of which begins
         later than twice the time-out. Raises SetupError for an address or token that can't be one.
@@ -59,7 +60,7 @@ class AsyncCalls:
         self._retries = retries
         self._http = httpx.AsyncClient(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers=request_headers(token, namespace),
             timeout=time_limits(timeout),
             trust_env=needs_proxy(self.url),
             transport=transport,

@@ -30,6 +30,15 @@ def find_server(url: str | None, token: str | None) -> tuple[str, str | None]:
     return check_url(url), token
 
 
+def request_headers(token: str | None, namespace: str | None) -> dict[str, str]:
+    """What goes with every request; without a namespace the server chooses: the token's only one, or the default."""
+    namespace = namespace or Settings.from_environment().namespace
+    if namespace and not (namespace.isascii() and namespace.isprintable()):
+        raise SetupError(f"{namespace!r} is not the name of a namespace; look at ROTA_NAMESPACE.")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return headers | ({"Rota-Namespace": namespace} if namespace else {})
+
+
 def check_url(url: str) -> str:
     """The server's address; raises SetupError when it can't be one."""
     try:

@@ -31,6 +31,7 @@ from rota.client.bodies import (
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retrying import Deadline, Patience
 from rota.client.synchronous_calls import Calls
+from rota.contract.audit import AuditList, AuditOut
 from rota.contract.fields import Dst
 from rota.contract.fleet import (
     EventList,
@@ -54,6 +55,7 @@ from rota.contract.jobs import (
     RunStarted,
     Submitted,
 )
+from rota.contract.keys import KeyCreated, KeyList, KeyOut, RoleName, Sees, SessionOut
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.contract.runs import CountOut, DeadLetterList, DeadLetterOut, RunCancelled, RunList, RunOut
 from rota.contract.schedules import SchedulePreview
@@ -291,6 +293,64 @@ class Client(Calls):
     def resume_pool(self, pool: str) -> PoolOut:
         """Lets a paused pool go on."""
         return self._ask(PoolOut, "POST", f"{_pool(pool)}/resume", repeatable=True)
+
+    def create_key(
+        self,
+        name: str,
+        role: RoleName,
+        *,
+        owner: str | None = None,
+        sees: Sees = "own",
+        scopes: Sequence[str] | None = None,
+        everywhere: bool = False,
+        expires_time: datetime | None = None,
+        expires_seconds: float | None = None,
+    ) -> KeyCreated:
+        """Makes a key of the namespace; its `key` is shown this once. Not repeated once it may have arrived: what is
+        lost on the way is a key that nobody has, to be revoked."""
+        given = {
+            "name": name,
+            "role": role,
+            "owner": owner,
+            "sees": sees,
+            "scopes": scopes,
+            "everywhere": everywhere,
+            "expires_time": expires_time,
+            "expires_seconds": expires_seconds,
+        }
+        return self._ask(KeyCreated, "POST", "/v1/keys", body=fields_of(given))
+
+    def api_keys(self, *, page_size: int = PAGE_SIZE) -> Iterator[KeyOut]:
+        """Keys of the namespace, latest first, without their secrets."""
+        return self._items(KeyList, "/v1/keys", {}, page_size)
+
+    def revoke_key(self, key_id: str) -> KeyOut:
+        """Ends a key: once this returns, no server takes it any more."""
+        return self._ask(KeyOut, "DELETE", f"/v1/keys/{quote(key_id, safe='')}", repeatable=True)
+
+    def who_am_i(self) -> SessionOut:
+        """Who the token stands for, and what they may do."""
+        return self._ask(SessionOut, "GET", "/v1/session", repeatable=True)
+
+    def audit(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        about: str | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Iterator[AuditOut]:
+        """Who did what, latest first; `about` is the id or name of the object."""
+        filters = {
+            "actor": actor,
+            "action": action,
+            "object": about,
+            "start_time": start_time,
+            "end_time": end_time,
+        }
+        return self._items(AuditList, "/v1/audit", filters, page_size)
 
     def preview(
         self,

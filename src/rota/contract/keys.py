@@ -13,6 +13,7 @@ from rota.domain.rights import Right, Role
 
 KeyId = Annotated[str, Meta(pattern=r"^key_[0-9a-f]{32}(?!\n)$")]
 Sees = Literal["own", "all"]
+RoleName = Literal["viewer", "submitter", "operator", "admin"]
 
 
 class KeyIn(In, kw_only=True):

@@ -61,8 +61,9 @@ class App:
     """A registry of tasks. `rota worker --app module:app` serves them.
 
     `name` and `version` tell applications and their releases apart where schedules are declared in code; without a
-    version, what is declared is its own version. `url` and `token` say where to submit to, as ROTA_URL and ROTA_TOKEN
-    do.
+    version, what is declared is its own version. `url`, `token` and `namespace` say where to submit to, as ROTA_URL,
+    ROTA_TOKEN and ROTA_NAMESPACE do. Jobs that are submitted over HTTP belong to the token's owner; `owner` is for
+    those that are declared in code or submitted in a transaction.
     """
 
     def __init__(
@@ -72,18 +73,18 @@ class App:
         version: str | None = None,
         url: str | None = None,
         token: str | None = None,
-        namespace: str = DEFAULT_NAMESPACE,
+        namespace: str | None = None,
         owner: str = DEFAULT_OWNER,
         middleware: Sequence[Middleware] = (),
     ) -> None:
         self.name = name or DEFAULT_NAME
         self.has_name = name is not None
         self.state = SimpleNamespace()
-        self.caller = Caller(namespace, owner)
+        self.caller = Caller(namespace or DEFAULT_NAMESPACE, owner)
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._doors = Doors(url, token)
+        self._doors = Doors(url, token, namespace)
         self._declarations = Declarations(self.name, version)
         self._lifespan: Callable[[], Any] | None = None
 

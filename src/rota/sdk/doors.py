@@ -29,9 +29,10 @@ class Doors:
 
     barred: ClassVar[str | None] = None
 
-    def __init__(self, url: str | None, token: str | None) -> None:
+    def __init__(self, url: str | None, token: str | None, namespace: str | None) -> None:
         self._url = url
         self._token = token
+        self._namespace = namespace
         self._instead: tuple[Door, SyncDoor] | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ApiDoor] = WeakKeyDictionary()
         self._by_process: dict[int, SyncApiDoor] = {}
@@ -48,7 +49,7 @@ class Doors:
         if loop not in self._by_loop:
             from rota.sdk.remote import ApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
 
-            self._by_loop[loop] = ApiDoor(self._url, self._token)
+            self._by_loop[loop] = ApiDoor(self._url, self._token, self._namespace)
         return self._by_loop[loop]
 
     def open_sync(self) -> SyncDoor:
@@ -64,7 +65,7 @@ class Doors:
                 from rota.sdk.remote_sync import SyncApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
 
                 # A process that was forked must not speak on its parent's connections.
-                door = SyncApiDoor(self._url, self._token)
+                door = SyncApiDoor(self._url, self._token, self._namespace)
                 self._by_process = {process: door}
                 atexit.register(door.close)
             return self._by_process[process]

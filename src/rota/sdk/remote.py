@@ -18,8 +18,8 @@ from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refu
 class ApiDoor:
     """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
 
-    def __init__(self, url: str | None, token: str | None) -> None:
-        self._client = AsyncClient(url, token)
+    def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
+        self._client = AsyncClient(url, token, namespace=namespace)
         self._away = Away()
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:

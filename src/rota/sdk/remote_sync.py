@@ -19,8 +19,8 @@ from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refu
 class SyncApiDoor:
     """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
 
-    def __init__(self, url: str | None, token: str | None) -> None:
-        self._client = Client(url, token)
+    def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
+        self._client = Client(url, token, namespace=namespace)
         self._away = Away()
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:

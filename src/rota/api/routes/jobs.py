@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from rota.api.auditing import difference
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -92,11 +93,14 @@ async def change_job(services: Services, call: Call) -> Any:
     patch: JobPatch = decode(call.body, JobPatch)
     expected = _read_if_match(call)
     row = await services.jobs.get(call.caller.namespace, job_id)
+    before = await _shown(services, call.caller.namespace, job_id)
     if row is None:
         await _change_one_shot(services, call, job_id, patch, expected)
     else:
         await _change_recurring(services, row, patch, expected)
-    return await _show(services, call.caller.namespace, job_id)
+    after = await _shown(services, call.caller.namespace, job_id)
+    call.change = difference(before, after)
+    return _tagged(after)
 
 
 async def cancel_job(services: Services, call: Call) -> JobCancelled:
@@ -163,6 +167,14 @@ async def resume_job(services: Services, call: Call) -> Any:
 
 
 async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
+    return _tagged(await _shown(services, namespace, job_id))
+
+
+def _tagged(job: JobOut) -> Any:
+    return json_response(job, 200, {"ETag": f'"{job.version}"'})
+
+
+async def _shown(services: Services, namespace: str, job_id: UUID) -> JobOut:
     row = await services.jobs.get(namespace, job_id)
     latest = None
     if row is not None:
@@ -178,7 +190,7 @@ async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
     if stored:
         shown.payload, shown.storage_error = await services.fetch_stored(stored)
     shown.breaker_state = await services.explainer.breaker_state(row if row is not None else latest)
-    return json_response(shown, 200, {"ETag": f'"{shown.version}"'})
+    return shown
 
 
 def _as_it_is(row: Any, *, state: str) -> JobChange:

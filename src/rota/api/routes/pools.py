@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.api.auditing import difference
 from rota.api.operations import Call, Operation, decode
 from rota.api.services import Services
 from rota.contract.fields import PoolName
@@ -21,9 +22,12 @@ async def change_pool(services: Services, call: Call) -> PoolOut:
     """Says how much may wait in a pool."""
     namespace, pool = call.caller.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
+    before = [found for found in await _pools(services, namespace) if found.pool == pool]
     await services.pools.limit(namespace, pool, wanted.most_waiting)
     services.intake.pressure.forget()
-    return await _pool_of(services, namespace, pool)
+    after = await _pool_of(services, namespace, pool)
+    call.change = difference(before[0] if before else None, after)
+    return after
 
 
 async def pause_pool(services: Services, call: Call) -> PoolOut:

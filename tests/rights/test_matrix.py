@@ -1,0 +1,246 @@
+"""Each operation, each role, own and other: from the table of operations, so that a new one without a line fails."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import rota
+from rota.api.admitting import ANYONE, PUBLIC
+from rota.api.routes import OPERATIONS
+from rota.domain.rights import Right
+from rota.worker.logs import RunHandler
+from support import job
+
+# The least role for each operation. Written out here, not taken from the code: this is the promise.
+LEAST = {
+    "submit": "submitter",
+    "submit_batch": "submitter",
+    "list_jobs": "viewer",
+    "get_job": "viewer",
+    "change_job": "submitter",
+    "cancel_job": "submitter",
+    "get_status": "viewer",
+    "list_runs_of_job": "viewer",
+    "run_job": "submitter",
+    "pause_job": "submitter",
+    "resume_job": "submitter",
+    "list_runs": "viewer",
+    "cancel_runs": "submitter",
+    "get_run": "viewer",
+    "cancel_run": "submitter",
+    "retry_run": "submitter",
+    "get_logs_of_run": "viewer",
+    "get_logs_of_job": "viewer",
+    "search_logs": "viewer",
+    "list_dead_letters": "viewer",
+    "redrive": "submitter",
+    "discard": "submitter",
+    "preview": "viewer",
+    "list_pools": "viewer",
+    "change_pool": "operator",
+    "pause_pool": "operator",
+    "resume_pool": "operator",
+    "list_events": "viewer",
+    "list_workers": "viewer",
+    "list_shards": "operator",
+    "healthz": PUBLIC,
+    "readyz": PUBLIC,
+    "create_key": "admin",
+    "list_keys": "admin",
+    "revoke_key": "admin",
+    "sign_in": PUBLIC,
+    "who_am_i": ANYONE,
+    "sign_out": ANYONE,
+    "sign_in_page": PUBLIC,
+    "list_audit": "admin",
+}
+ROLES = ("viewer", "submitter", "operator", "admin")
+REACHES_ALL = ("operator", "admin")
+BODIES = {
+    "submit": job(),
+    "submit_batch": [job()],
+    "change_job": {"name": "renamed"},
+    "cancel_runs": {"task": "rota.fail"},
+    "redrive": {"all": True},
+    "discard": {"all": True},
+    "preview": {"cronExpression": "@daily"},
+    "change_pool": {"mostWaiting": 1000},
+    "create_key": {"name": "new", "role": "viewer"},
+    "sign_in": {"token": "wrong"},
+}
+QUERIES = {"search_logs": {"search": "line of"}}
+MISSING = "0" * 32
+LISTS = ("list_jobs", "list_runs", "search_logs", "list_dead_letters", "list_events")
+
+
+def each(needed=None):
+    """A test for each operation that `needed` fits."""
+    chosen = [operation for operation in OPERATIONS if needed is None or needed(operation)]
+    return pytest.mark.parametrize("operation", chosen, ids=lambda operation: operation.handler.__name__)
+
+
+def about_jobs(operation):
+    return LEAST[operation.handler.__name__] in ("viewer", "submitter")
+
+
+class Belongings:
+    """What one owner has: a job that waits, a failed run with a dead letter and a log, an event."""
+
+    def __init__(self, owner, waiting, failed):
+        self.owner = owner
+        self.waiting = waiting[4:]
+        self.failed = failed[4:]
+
+    @property
+    def marks(self):
+        """What must not be seen by others."""
+        return (self.waiting, self.failed, f"line of {self.owner}", f"event of {self.owner}")
+
+
+@pytest.fixture
+async def belongings(engine, somebody, sql, monkeypatch):
+    """What alice and bob have."""
+
+    def fail(context: rota.Context, owner: str):
+        context.logger.warning("line of %s", owner)
+        raise ValueError(f"line of {owner}")
+
+    found = {}
+    monkeypatch.setattr(logging.getLogger("rota.task"), "handlers", [RunHandler()])
+    async with engine.running(engine.worker({"rota.fail": fail})):
+        for owner in ("alice", "bob"):
+            client = await somebody("submitter", owner=owner)
+            later = job(scheduleType="future", delaySeconds=86400, task="rota.fail", payload={"owner": owner})
+            waiting = (await client.post("/v1/jobs", json=later)).json()["jobId"]
+            now = job(task="rota.fail", payload={"owner": owner}, maxRetries=0)
+            failed = (await client.post("/v1/jobs", json=now)).json()["jobId"]
+            found[owner] = Belongings(owner, waiting, failed)
+            await engine.until(f"run_{failed[4:]}", "failed")
+    for owner in found:
+        await sql.execute(
+            "INSERT INTO rota.events (namespace, kind, subject, detail, owner) VALUES ('default', 'test', $1, $1, $2)",
+            f"event of {owner}",
+            owner,
+        )
+    return found
+
+
+async def ask(client, operation, of=MISSING, **options):
+    """The operation about somebody's job and run."""
+    name = operation.handler.__name__
+    names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default"}
+    path = operation.path.format(**names)
+    body = {"json": BODIES[name]} if operation.body else {}
+    return await client.request(operation.method, path, params=QUERIES.get(name), **body, **options)
+
+
+async def all_of(sql, owner):
+    """Everything in the database that is somebody's."""
+    statements = (
+        "SELECT id, place, status, name, cancel_requested FROM rota.runs WHERE owner = $1 ORDER BY id",
+        "SELECT id, state, name FROM rota.jobs WHERE owner = $1 ORDER BY id",
+        "SELECT run_id FROM rota.dead_letters WHERE run_id IN (SELECT id FROM rota.runs WHERE owner = $1) ORDER BY 1",
+    )
+    return [[tuple(row) for row in await sql.fetch(statement, owner)] for statement in statements]
+
+
+def has_object(operation):
+    return "{jobId}" in operation.path or "{runId}" in operation.path
+
+
+def test_every_operation_has_a_line_here():
+    assert {operation.handler.__name__ for operation in OPERATIONS} == LEAST.keys()
+    assert all(operation.handler.__name__ in BODIES for operation in OPERATIONS if operation.body)
+
+
+@each()
+async def test_a_role_may_do_what_it_says_and_no_more(somebody, belongings, operation):
+    least = LEAST[operation.handler.__name__]
+    for role in ROLES:
+        client = await somebody(role)
+        answer = await ask(client, operation, belongings["alice"].waiting)
+        if least in (PUBLIC, ANYONE) or ROLES.index(role) >= ROLES.index(least):
+            assert answer.status_code not in (403, 500), (role, answer.text)
+            assert answer.status_code != 401 or operation.handler.__name__ == "sign_in"
+            assert answer.status_code != 404 or "keyId" in operation.path
+        else:
+            assert answer.status_code == 403, (role, answer.text)
+            assert "may not" in answer.json()["detail"]
+    for right in Right if isinstance(operation.needs, Right) else ():
+        client = await somebody("admin", scopes=[right.value])
+        answer = await ask(client, operation, belongings["alice"].waiting)
+        if right is operation.needs:
+            assert answer.status_code != 403, answer.text
+        else:
+            assert answer.status_code == 403
+            assert f"lacks the scope '{operation.needs.value}'" in answer.json()["detail"]
+
+
+@each()
+async def test_what_is_anothers_is_not_there(somebody, belongings, sql, operation):
+    """For those whose role does not reach it: not in lists, not by its id, not changed by what they do to theirs."""
+    other, before = belongings["bob"], await all_of(sql, "bob")
+    for role in ("viewer", "submitter"):
+        if LEAST[operation.handler.__name__] not in (PUBLIC, ANYONE, "viewer", role):
+            continue
+        client = await somebody(role)
+        for of in (other.waiting, other.failed):
+            answer = await ask(client, operation, of)
+            if has_object(operation):
+                missing = await ask(client, operation)
+                assert (answer.status_code, answer.text) == (404, missing.text)
+            assert not any(mark in answer.text for mark in other.marks), answer.text
+        assert await all_of(sql, "bob") == before
+
+
+@each(about_jobs)
+async def test_what_is_ones_own_is_there(somebody, belongings, operation):
+    own, name = belongings["alice"], operation.handler.__name__
+    client = await somebody("submitter")
+    for of in (own.waiting, own.failed) if has_object(operation) else (MISSING,):
+        answer = await ask(client, operation, of)
+        assert answer.status_code in (200, 201, 202, 409), answer.text
+    if name in LISTS:
+        assert any(mark in answer.text for mark in own.marks), answer.text
+    if name in ("cancel_runs", "redrive", "discard"):
+        assert answer.json() == {"count": 1}
+
+
+@each(about_jobs)
+async def test_operators_and_those_who_see_all_reach_what_is_anothers(somebody, belongings, operation):
+    clients = [await somebody("operator")]
+    if operation.needs is Right.READ:
+        clients.append(await somebody("viewer", sees="all"))
+    for client in clients:
+        answer = await ask(client, operation, belongings["bob"].waiting)
+        assert answer.status_code in (200, 201, 202, 409), answer.text
+        if operation.handler.__name__ in LISTS:
+            assert any(mark in answer.text for mark in belongings["bob"].marks), answer.text
+            assert any(mark in answer.text for mark in belongings["alice"].marks), answer.text
+
+
+@each(lambda operation: operation.needs is Right.CHANGE)
+async def test_seeing_all_is_not_touching_all(somebody, belongings, sql, operation):
+    client = await somebody("submitter", sees="all")
+    before = await all_of(sql, "bob")
+    answer = await ask(client, operation, belongings["bob"].waiting)
+    assert answer.status_code == 404 if has_object(operation) else answer.json() == {"count": 1}
+    assert await all_of(sql, "bob") == before
+
+
+@each(lambda operation: isinstance(operation.needs, Right))
+async def test_another_namespace_is_closed(somebody, belongings, operation):
+    """Whether it is there or not: nobody can tell."""
+    for client in (await somebody("admin", owner="eve", namespace="other"), await somebody("admin", owner="eve")):
+        own = client.key["namespace"]
+        strange = {"other": "default", "default": "other"}[own]
+        answer = await ask(client, operation, belongings["bob"].waiting, headers={"Rota-Namespace": strange})
+        assert (answer.status_code, answer.json()["detail"]) == (403, f"you have no role in namespace '{strange}'")
+        if own == "other" and has_object(operation):
+            answer = await ask(client, operation, belongings["bob"].waiting)
+            assert (answer.status_code, answer.text) == (404, (await ask(client, operation)).text)
+        elif own == "other":
+            answer = await ask(client, operation)
+            assert not any(mark in answer.text for mark in belongings["bob"].marks)

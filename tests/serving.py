@@ -1,0 +1,35 @@
+"""The API of a test in its own process, without a connection."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpx
+
+from rota.api.app import build_app
+from rota.api.auth import Authenticator
+from rota.api.services import Services
+from rota.blobs import Blobs
+from rota.store.notifying import Notifier
+
+TOKEN = "test-token"  # noqa: S105 - known to the tests alone
+
+
+@asynccontextmanager
+async def serving(database, directory, **options):
+    """The API in this process, on the real database: an httpx client that is authenticated."""
+    defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
+    services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
+    await services.set_clock()
+    running = asyncio.create_task(services.run())
+    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
+    transport = httpx.ASGITransport(app)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://rota", headers=headers) as client:
+            client.services = services
+            yield client
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
