@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from listening import listening
 from rota.api.keyring import FRESH_SECONDS, KeyRing
 from rota.errors import DatabaseUnavailableError
 from rota.store.keys import Keys
@@ -51,6 +52,29 @@ async def test_once_a_revocation_is_answered_no_server_takes_the_key(api, somebo
     assert (await client.get("/v1/jobs")).status_code == 401
     again = await api.delete(f"/v1/keys/{client.key['keyId']}")
     assert again.json()["revokedTime"] == answer.json()["revokedTime"]
+
+
+async def test_what_is_followed_ends_with_the_key(api, somebody, engine):
+    """A stream that is open when the key is revoked, and an answer that is waited for."""
+    alice = await somebody("submitter")
+    run_id = (await alice.post("/v1/jobs", json=job())).json()["runId"]
+    async with listening(api.services) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        client.headers["Authorization"] = f"Bearer {alice.key['key']}"
+
+        async def follow(path):
+            async with client.stream("GET", path, params={"follow": "true"}) as answer:
+                return answer.status_code, [line async for line in answer.aiter_lines()]
+
+        async def wait():
+            return (await client.get(f"/v1/runs/{run_id}", params={"waitSeconds": "3"})).status_code
+
+        following = [asyncio.create_task(follow(path)) for path in (f"/v1/runs/{run_id}/logs", "/v1/events")]
+        waiting = asyncio.create_task(wait())
+        await eventually(lambda: len(api.services.tail._followers) and len(api.services.event_tail._followers))
+        await api.delete(f"/v1/keys/{alice.key['keyId']}")
+        for status, lines in await asyncio.gather(*following):
+            assert (status, lines[0]) == (200, ": following")
+        assert await waiting == 401
 
 
 async def test_a_key_ends_with_its_time(api, somebody, sql):

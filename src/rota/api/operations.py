@@ -19,7 +19,7 @@ from rota.api.budget import Hold
 from rota.api.problems import HttpError, response_of
 from rota.contract.reading import bad_json
 from rota.domain.rights import Right
-from rota.errors import BadInputError, RotaError
+from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.intake.definitions import Caller
 from rota.telemetry import get_logger
 
@@ -34,8 +34,9 @@ _log = get_logger("api")
 class Call:
     """One request, read and checked."""
 
-    def __init__(self, request: Request, admission: Admission, body: bytes) -> None:
+    def __init__(self, request: Request, admission: Admission, body: bytes, authenticator: Authenticator) -> None:
         self.request = request
+        self._authenticator = authenticator
         self.admission = admission
         self.caller = Caller(admission.namespace, admission.identity.name)
         self.body = body
@@ -58,6 +59,20 @@ class Call:
     def query(self) -> dict[str, str]:
         """Parameters behind the question mark."""
         return dict(self.request.query_params)
+
+    async def check_still_known(self) -> None:
+        """Raises 401 when the caller's key, token or session has ended; for an answer that takes its time."""
+        await self._authenticator.authenticate(self.request)
+
+    async def is_still_known(self) -> bool:
+        """The same for a stream, which ends then."""
+        try:
+            await self.check_still_known()
+        except DatabaseUnavailableError:
+            return True  # not known to be over; whoever streams notices the database by themselves
+        except RotaError:
+            return False
+        return True
 
     async def until_gone(self) -> None:
         """Returns when the client has hung up; for an answer that takes its time."""
@@ -94,9 +109,9 @@ class Operation:
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                return await self._answer(services, Call(request, admission, body))
+                return await self._answer(services, Call(request, admission, body, authenticator))
         except (RefusedError, HiddenError) as error:
-            return await self._refuse(services, request, error)
+            return await self._refuse(services, Call(request, error.admission, b"", authenticator), error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
             return self._response_of(error)
 
@@ -106,9 +121,9 @@ class Operation:
         of one that makes a schedule, see routes/submissions.py.)"""
         return self.needs in _RECORDED and self.method != "GET"
 
-    async def _refuse(self, services: Any, request: Request, error: RefusedError | HiddenError) -> Response:
+    async def _refuse(self, services: Any, call: Call, error: RefusedError | HiddenError) -> Response:
         """Who tried to change what they may not is noted as well; their body is not even read."""
-        response, call = response_of(error), Call(request, error.admission, b"")
+        response = response_of(error)
         try:
             if self.recorded:
                 await services.auditor.begin(self.handler.__name__, call)

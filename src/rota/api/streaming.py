@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 from starlette.responses import StreamingResponse
 
+from rota.api.keyring import FRESH_SECONDS
 from rota.api.operations import Call
 from rota.errors import BadInputError
 
@@ -18,10 +21,29 @@ _SWITCHES = {"true": True, "false": False}
 _encoder = msgspec.json.Encoder()
 
 
-def event_stream(events: AsyncIterator[bytes]) -> StreamingResponse:
-    """A response that nobody on the way keeps or gathers."""
+def event_stream(call: Call, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
+    """A response that nobody on the way keeps or gathers. It ends when its caller's key does."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_while_known(call, events), media_type="text/event-stream", headers=headers)
+
+
+async def _while_known(call: Call, events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    async with aclosing(events):
+        coming = asyncio.ensure_future(anext(events, None))
+        try:
+            while True:
+                await asyncio.wait({coming}, timeout=FRESH_SECONDS)
+                if not await call.is_still_known():
+                    return
+                if not coming.done():
+                    continue
+                if (piece := await coming) is None:
+                    return
+                yield piece
+                coming = asyncio.ensure_future(anext(events, None))
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
 
 
 def event(kind: str, data: Any, position: int | None = None) -> bytes:

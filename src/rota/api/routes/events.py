@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from rota.api.operations import Call, Operation
@@ -33,10 +33,12 @@ def _follow(services: Services, call: Call) -> Any:
         if name in call.query:
             raise BadInputError("goes with follow=false only", field=name)
     services.event_tail.check_room()
-    return event_stream(_events(services, call.caller.namespace, call.only, read_position(call)))
+    return event_stream(call, _events(services, call.caller.namespace, call.only, read_position(call)))
 
 
-async def _events(services: Services, namespace: str, only: str | None, after: int | None) -> AsyncIterator[bytes]:
+async def _events(
+    services: Services, namespace: str, only: str | None, after: int | None
+) -> AsyncGenerator[bytes, None]:
     """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
     async with services.event_tail.follow(namespace, only) as follower:
         yield b": following\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -92,7 +92,7 @@ async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
         return await _signed(services, call.caller.namespace, run_id)
     if follow:
         services.tail.check_room()
-        return event_stream(_events(services, call.caller.namespace, run_id, read_position(call) or 0))
+        return event_stream(call, _events(services, call.caller.namespace, run_id, read_position(call) or 0))
     text = await _whole(services, call.caller.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
@@ -121,7 +121,7 @@ async def _signed(services: Services, namespace: str, run_id: UUID) -> Response:
     raise NotFoundError("the run's log has no address of its own; read it here, without url")
 
 
-async def _events(services: Services, namespace: str, run_id: UUID, after: int) -> AsyncIterator[bytes]:
+async def _events(services: Services, namespace: str, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
     """Server-sent events: `line` for each line, `end` with the run's status; comments keep the connection open."""
     async with services.tail.follow(namespace, run_id, after) as follower:
         yield b": following\n\n"

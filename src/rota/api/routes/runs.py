@@ -52,6 +52,7 @@ async def get_run(services: Services, call: Call) -> RunOut:
     row = await services.runs.get(call.caller.namespace, run_id)
     if seconds and row["place"] != "finished":
         await _until_ended(services, call, run_id, seconds)
+        await call.check_still_known()
         row = await services.runs.get(call.caller.namespace, run_id)
     out = show_run_row(row, whole=True)
     if row["payload_blob"]:
