@@ -73,5 +73,16 @@ class EndedByTaskError(RotaError):
         super().__init__("the task must neither commit nor roll back: its transaction is the worker's to end")
 
 
+class InvalidTokenError(RotaError):
+    """A bearer token that proves nothing. The message may be told to whoever sent it, and never holds the token."""
+
+
+class KeysUnavailableError(InvalidTokenError):
+    """No key is at hand to judge a token by: the identity provider was not reached yet, or not for too long."""
+
+    def __init__(self) -> None:
+        super().__init__("the keys of the identity provider are not at hand; try again in a moment")
+
+
 class SetupError(RotaError):
     """Rota can't start as it was asked to; the message says what to change."""

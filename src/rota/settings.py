@@ -30,6 +30,12 @@ _LEAST = {
     "ROTA_PAYLOAD_LIMIT_BYTES": 1,
     "ROTA_LOG_LIMIT_BYTES": 1024,
     "ROTA_MOST_WAITING_PER_OWNER": 0,
+    "ROTA_JWT_LEEWAY_SECONDS": 0,
+}
+_MOST = {
+    "ROTA_PORT": MAX_PORT,
+    "ROTA_WORKER_PORT": MAX_PORT,
+    "ROTA_JWT_LEEWAY_SECONDS": 300,
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -68,6 +74,13 @@ class Settings:
     log_limit_bytes: int = 2 * 1024 * 1024
     worker_port: int = 0
     most_waiting_per_owner: int = 0
+    jwt_secret: str | None = field(default=None, repr=False)
+    jwt_keys: str | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_leeway_seconds: float = 30.0
+    jwt_claim: str = "rota"
+    jwt_default_role: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -93,13 +106,14 @@ class Settings:
         """Raises SetupError for values that can't work."""
         for variable, (name, _) in _VARIABLES.items():
             value = getattr(self, name)
-            if variable.endswith("_SECONDS") and not 0 < value < math.inf:
+            if variable.endswith("_SECONDS") and variable not in _LEAST and not 0 < value < math.inf:
                 raise SetupError(f"{variable} must be a positive number of seconds, not {value:g}")
             least = _LEAST.get(variable)
-            if least is not None and value < least:
+            if least is not None and not value >= least:  # NaN is neither
                 raise SetupError(f"{variable} must be at least {least}")
-            if variable in ("ROTA_PORT", "ROTA_WORKER_PORT") and value > MAX_PORT:
-                raise SetupError(f"{variable} must be at most {MAX_PORT}")
+            most = _MOST.get(variable)
+            if most is not None and value > most:
+                raise SetupError(f"{variable} must be at most {most}")
         if min(self.worker_lease_seconds, self.scheduler_lease_seconds) < SHORTEST_LEASE_SECONDS:
             raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
         if not self.pools or not self.namespaces:
@@ -242,4 +256,11 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_LOG_LIMIT_BYTES": ("log_limit_bytes", _whole),
     "ROTA_WORKER_PORT": ("worker_port", _whole),
     "ROTA_MOST_WAITING_PER_OWNER": ("most_waiting_per_owner", _whole),
+    "ROTA_JWT_SECRET": ("jwt_secret", _text),
+    "ROTA_JWT_KEYS": ("jwt_keys", _text),
+    "ROTA_JWT_ISSUER": ("jwt_issuer", _text),
+    "ROTA_JWT_AUDIENCE": ("jwt_audience", _text),
+    "ROTA_JWT_LEEWAY_SECONDS": ("jwt_leeway_seconds", _seconds),
+    "ROTA_JWT_CLAIM": ("jwt_claim", _text),
+    "ROTA_JWT_DEFAULT_ROLE": ("jwt_default_role", _text),
 }

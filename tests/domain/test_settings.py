@@ -39,6 +39,13 @@ def test_without_variables_the_defaults_hold():
         ("ROTA_NAMESPACES", "one", "namespaces", ("one",)),
         ("ROTA_DRAIN_SECONDS", "0.5", "drain_seconds", 0.5),
         ("ROTA_PAYLOAD_LIMIT_BYTES", "1000", "payload_limit_bytes", 1000),
+        ("ROTA_JWT_SECRET", "secret", "jwt_secret", "secret"),
+        ("ROTA_JWT_KEYS", "keys.json", "jwt_keys", "keys.json"),
+        ("ROTA_JWT_ISSUER", "https://sign-in.example", "jwt_issuer", "https://sign-in.example"),
+        ("ROTA_JWT_AUDIENCE", "jobs", "jwt_audience", "jobs"),
+        ("ROTA_JWT_LEEWAY_SECONDS", "5", "jwt_leeway_seconds", 5.0),
+        ("ROTA_JWT_CLAIM", "realm_access.roles", "jwt_claim", "realm_access.roles"),
+        ("ROTA_JWT_DEFAULT_ROLE", "viewer", "jwt_default_role", "viewer"),
     ],
 )
 def test_each_variable_sets_its_setting_and_no_other(variable, text, name, value):

@@ -1,0 +1,1 @@
+"""Tokens that others signed: who is behind them, and what they may do."""

@@ -1,0 +1,75 @@
+"""What a token must say: whom it stands for, for how long, by whom and for whom it was issued."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rota.contract.fields import Name
+from rota.errors import InvalidTokenError
+
+RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
+LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectations:
+    """What is asked of every token, whoever signed it."""
+
+    issuer: str | None = None
+    audience: str | None = None
+    leeway_seconds: float = 30.0
+
+    def check(self, claims: dict[str, Any], now: float) -> tuple[str, float]:
+        """The subject and when the token expires; raises InvalidTokenError."""
+        expires_at = self._check_times(claims, now)
+        if self.issuer is not None and claims.get("iss") != self.issuer:
+            raise InvalidTokenError("the token is from another issuer")
+        self._check_audience(claims)
+        return read_subject(claims.get("sub")), expires_at
+
+    def _check_times(self, claims: dict[str, Any], now: float) -> float:
+        expires_at = _time(claims, "exp")
+        if expires_at is None:
+            raise InvalidTokenError("the token has no exp: it must expire some time")
+        if now >= expires_at + self.leeway_seconds:
+            raise InvalidTokenError("the token has expired")
+        for name in ("nbf", "iat"):
+            begins_at = _time(claims, name)
+            if begins_at is not None and begins_at > now + self.leeway_seconds:
+                raise InvalidTokenError("the token is not valid yet")
+        return expires_at
+
+    def _check_audience(self, claims: dict[str, Any]) -> None:
+        given = claims.get("aud", [])
+        audiences = [given] if isinstance(given, str) else given
+        if not isinstance(audiences, list) or not all(isinstance(audience, str) for audience in audiences):
+            raise InvalidTokenError("aud of the token can't be read")
+        # A token that names its audience is not for us unless we know that to be our name.
+        if (audiences or self.audience is not None) and self.audience not in audiences:
+            raise InvalidTokenError("the token is for another audience")
+
+
+def read_subject(subject: Any) -> str:
+    """Whom a token stands for: a name as owners have them."""
+    try:
+        name = msgspec.convert(subject, Name)
+        name.encode()  # half a surrogate pair is no text, and the database would not take it
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None
+    if name == RESERVED_SUBJECT:
+        raise InvalidTokenError(f"sub of the token is {RESERVED_SUBJECT}, which is reserved")
+    return name
+
+
+def _time(claims: dict[str, Any], name: str) -> float | None:
+    if name not in claims:
+        return None
+    value = claims[name]
+    # True is a number to Python; what is infinite is beyond the latest.
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not 0 <= value <= LATEST:
+        raise InvalidTokenError(f"{name} of the token is no time in seconds")
+    return float(value)

@@ -1,0 +1,88 @@
+"""The text of a token, taken apart: bounded, strict, and unforgiving about JSON.
+
+What two readers could understand in two ways is not read at all: keys that come twice, NaN, padding, other encodings.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import jwt
+import msgspec
+
+from rota.errors import InvalidTokenError
+
+LONGEST_TOKEN = 8 * 1024
+LONGEST_KEY_ID = 255
+# Which algorithms there are for us, and nowhere else: what is not in here can't be asked for by a token.
+OWN_ALGORITHM = "HS256"
+PROVIDER_ALGORITHMS = frozenset({"RS256", "ES256", "EdDSA"})
+NOT_VALID = "the token is not valid"
+_SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_SIGNATURES = jwt.PyJWS(algorithms=[OWN_ALGORITHM, *PROVIDER_ALGORITHMS])
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a token says of its signature. Keys that it brings along, or points at, are not looked at."""
+
+    algorithm: str
+    key_id: str | None
+
+
+def check_shape(token: str) -> None:
+    """Raises InvalidTokenError for what is too long, or not three parts of base64url. Before anything is parsed."""
+    if len(token) > LONGEST_TOKEN or not _SHAPE.fullmatch(token):
+        raise InvalidTokenError(NOT_VALID)
+
+
+def read_header(token: str) -> Header:
+    """The header of a token of the right shape."""
+    fields = read_object(_decoded(token.partition(".")[0]))
+    algorithm, key_id = fields.get("alg"), fields.get("kid")
+    # `crit` lists what must be understood, and we understand nothing beyond the plain.
+    if not isinstance(algorithm, str) or "crit" in fields:
+        raise InvalidTokenError(NOT_VALID)
+    if "kid" in fields and not (isinstance(key_id, str) and 0 < len(key_id) <= LONGEST_KEY_ID):
+        raise InvalidTokenError(NOT_VALID)
+    return Header(algorithm, key_id)
+
+
+def read_claims(token: str, *, key: Any, algorithm: str) -> dict[str, Any]:
+    """The claims, once the signature is found to be made with this key and this algorithm."""
+    try:
+        payload: bytes = _SIGNATURES.decode(token, key, algorithms=[algorithm])
+    except jwt.PyJWTError:
+        raise InvalidTokenError(NOT_VALID) from None
+    return read_object(payload)
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """A JSON object that can be understood in one way only."""
+    try:
+        found = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise InvalidTokenError(NOT_VALID) from None
+    if not isinstance(found, dict):
+        raise InvalidTokenError(NOT_VALID)
+    return found
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError:
+        raise InvalidTokenError(NOT_VALID) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
