@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import time
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 SECRET = "a secret of the tests, long enough to be one"  # noqa: S105 - known to the tests alone
 ISSUER = "https://sign-in.example"
 AUDIENCE = "rota"
+NOW = timedelta()
 
 
 def part(data: Any) -> str:
@@ -31,10 +33,13 @@ def number(value: int, size: int | None = None) -> str:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """What a good token says; a change to None leaves that out."""
-    now = int(time.time())
-    given = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 600} | changes
-    return {name: value for name, value in given.items() if value is not None}
+    """What a good token says. A change to None leaves that out; a timedelta is a time from now on."""
+    given = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "iat": NOW, "exp": timedelta(minutes=10)} | changes
+    return {name: _moment(value) for name, value in given.items() if value is not None}
+
+
+def _moment(value: Any) -> Any:
+    return int(time.time()) + value.total_seconds() if isinstance(value, timedelta) else value
 
 
 class Signer:

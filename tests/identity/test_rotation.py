@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from rota.errors import InvalidTokenError, KeysUnavailableError
 from rota.identity.claims import Expectations
 from rota.identity.keyring import KEPT_SECONDS, MOST_WAITING, KeyRing
-from rota.identity.keys import LARGEST_SET_BYTES, MOST_KEYS
+from rota.identity.keys import LARGEST_SET_BYTES, MOST_KEYS, read_keys
 from rota.identity.roles import RolesClaim
 from rota.identity.sources import KeyFile, Provider
 from rota.identity.verifying import TokenVerifier
@@ -247,9 +247,10 @@ async def test_a_provider_that_was_never_reached_is_told_from_a_bad_token(provid
 
 
 async def test_a_provider_that_stalls_is_given_up_and_the_known_keys_stay(provider, monotonic):
-    async with verifying(Provider(provider.url), monotonic, load_seconds=0.2) as verifier:
+    async with verifying(Provider(provider.url), monotonic) as verifier:
         token = rsa_signer().token()
         assert await verifier.verify(token)
+        verifier.ring._load_seconds = 0.2
         provider.gate.clear()
         with capture_logs() as logs:
             await verifier.ring.tick()
@@ -434,9 +435,14 @@ async def test_a_file_put_in_place_of_another_is_noticed_though_size_and_time_ar
 async def test_a_file_that_did_not_change_is_not_read(key_file, file_verifier, monkeypatch):
     token = rsa_signer().token()
     first = await file_verifier.verify(token)
-    monkeypatch.setattr("rota.identity.sources.read_keys", lambda _data: pytest.fail("was read"))
+    read = []
+    monkeypatch.setattr("rota.identity.sources.read_keys", lambda data: read.append(data) or read_keys(data))
     await file_verifier.ring.tick()
     assert await file_verifier.verify(token) is first
+    assert not read
+    key_file.touch()
+    await file_verifier.ring.tick()
+    assert len(read) == 1
 
 
 async def test_a_file_caught_half_written_leaves_the_keys_and_is_read_when_it_is_whole(key_file, file_verifier):
@@ -449,6 +455,7 @@ async def test_a_file_caught_half_written_leaves_the_keys_and_is_read_when_it_is
         with capture_logs() as logs:
             await file_verifier.ring.tick()
             await file_verifier.ring.tick()
+        assert len(logs) == 1  # and not that all is well again, since it did not change
         assert "no JSON" in logs[0]["error"]
         assert await file_verifier.verify(known)
         file.write(whole[50:])

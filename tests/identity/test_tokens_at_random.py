@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from forging import AUDIENCE, ISSUER, SECRET, OwnSigner, claims, ec_signer, ed_signer, key_set, part, rsa_signer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.domain.rights import Identity
@@ -70,22 +70,26 @@ def outcome(token):
         return str(refused)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_refused(text):
     assert outcome(text) == "the token is not valid"
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(), min_size=3, max_size=3))
 def test_any_bytes_in_three_parts_are_refused(parts):
     assert outcome(".".join(map(part, parts))) == "the token is not valid"
 
 
+@settings(deadline=None)
 @given(values | headers, values | changes, st.binary(max_size=80))
 def test_any_json_without_a_signature_is_refused(header, payload, signature):
     token = ".".join([part(json.dumps(header)), part(json.dumps(payload)), part(signature)])
     assert outcome(token) == "the token is not valid"
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SIGNERS), headers)
 def test_any_header_well_signed_is_taken_or_refused(signer, header):
     found = outcome(signer.token(header=header))
@@ -95,6 +99,7 @@ def test_any_header_well_signed_is_taken_or_refused(signer, header):
         assert header.get("kid", signer.key_id) == signer.key_id or signer.algorithm == "HS256"
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SIGNERS), changes)
 def test_any_claims_well_signed_are_taken_or_refused(signer, changed):
     payload = claims() | changed
@@ -106,11 +111,13 @@ def test_any_claims_well_signed_are_taken_or_refused(signer, changed):
         assert AUDIENCE in payload["aud"]
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SIGNERS), values)
 def test_any_payload_well_signed_is_taken_or_refused(signer, payload):
     assert isinstance(outcome(signer.token(payload=json.dumps(payload))), str)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SIGNERS), st.data())
 def test_a_token_with_one_bit_flipped_is_refused(signer, data):
     token = signer.token()
@@ -120,6 +127,7 @@ def test_a_token_with_one_bit_flipped_is_refused(signer, data):
     assert outcome(flipped) == "the token is not valid"
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SIGNERS), st.data())
 def test_a_token_cut_short_is_refused(signer, data):
     token = signer.token()
@@ -128,12 +136,14 @@ def test_a_token_cut_short_is_refused(signer, data):
     assert outcome(token[start:end]) == "the token is not valid"
 
 
+@settings(deadline=None)
 @given(st.binary() | values.map(lambda value: json.dumps({"keys": value}).encode()))
 def test_any_key_set_is_read_or_refused(data):
     with suppress(KeysError):
         assert not read_keys(data).keys
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from([rsa_signer(), ec_signer(), ed_signer()]),
     st.dictionaries(
