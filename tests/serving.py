@@ -17,13 +17,13 @@ TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 
 
 @asynccontextmanager
-async def serving(database, directory, **options):
+async def serving(database, directory, verifier=None, **options):
     """The API in this process, on the real database: an httpx client that is authenticated."""
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
     services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
     running = asyncio.create_task(services.run())
-    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
+    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring, verifier=verifier), "test")
     transport = httpx.ASGITransport(app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:

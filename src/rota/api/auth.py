@@ -15,7 +15,8 @@ from starlette.requests import Request
 from rota.api.keyring import KEY_PREFIX, SESSION_PREFIX, KeyRing, digest
 from rota.api.problems import HttpError
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
-from rota.errors import SetupError
+from rota.errors import InvalidTokenError, KeysUnavailableError, SetupError
+from rota.identity.verifying import TokenVerifier
 
 ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
 COOKIE = "rota_session"
@@ -36,12 +37,13 @@ class Proven(NamedTuple):
 class Authenticator:
     """Knows the admin token, and whom to ask about other credentials."""
 
-    def __init__(self, token: str, *, ring: KeyRing | None = None) -> None:
+    def __init__(self, token: str, *, ring: KeyRing | None = None, verifier: TokenVerifier | None = None) -> None:
         if not token:
             raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
         self.admin_hash = digest(token)
         self._ring = ring
+        self._verifier = verifier
 
     async def authenticate(self, request: Request) -> Proven:
         """The caller behind a request; raises 401, or 403 for a request that another site's page may have made."""
@@ -63,7 +65,14 @@ class Authenticator:
             if identity := await self._in_ring(token):
                 return identity
             raise _unknown("the key is unknown, has expired or was revoked")
-        raise _unknown("the token is not valid")
+        if self._verifier is None:
+            raise _unknown("the token is not valid")
+        try:
+            return await self._verifier.verify(token)
+        except KeysUnavailableError as error:
+            raise HttpError(503, "Keys unavailable", str(error), {"Retry-After": "5"}) from error
+        except InvalidTokenError as error:
+            raise _unknown(str(error)) from error
 
     async def _of_session(self, request: Request) -> Proven:
         session = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE)

@@ -15,6 +15,7 @@ from rota.api.auth import Authenticator, admin_token
 from rota.api.services import Services
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, open_database, until_stopped
+from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.notifying import Notifier
@@ -71,7 +72,10 @@ async def build_server(settings: Settings, database: Database) -> _Server:
     )
     await services.set_clock()
     token = settings.given_token or admin_token(settings.admin_token_file)
-    app = build_app(services, Authenticator(token, ring=services.key_ring), rota.__version__)
+    verifier = TokenVerifier.from_settings(settings)
+    if verifier is not None:
+        services.beside.append(verifier.run)
+    app = build_app(services, Authenticator(token, ring=services.key_ring, verifier=verifier), rota.__version__)
     app.state.services = services
     return _Server(http_config(app, settings.host, settings.port))
 

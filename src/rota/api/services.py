@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -80,6 +81,7 @@ class Services:
         self.keys = Keys(database)
         self.key_ring = KeyRing(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what else runs as long as we do
         self._notifier = notifier
 
     @property
@@ -122,6 +124,8 @@ class Services:
             group.create_task(self.tail.run(), name="tail")
             group.create_task(self.run_ends.run(), name="run-ends")
             group.create_task(self.event_tail.run(), name="event-tail")
+            for other in self.beside:
+                group.create_task(other())
 
     def let_go(self) -> None:
         """Answers everybody who only waits for something: the server is about to stop."""

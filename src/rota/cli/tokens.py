@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import typer
 
 from rota.cli.inputs import refuse_empty
-from rota.cli.output import JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.output import JsonFlag, LimitOption, errors_in_words, print_json, say, server, tell_next_page
 from rota.cli.tables import Column, console, print_table, status, text, time
 from rota.cli.times import check_time, parse_interval
 from rota.client import Client
-from rota.domain.rights import EVERYWHERE, Right, Role
-from rota.errors import BadInputError
+from rota.domain.rights import EVERYWHERE, Grant, Right, Role
+from rota.errors import BadInputError, SetupError
+from rota.settings import DEFAULT_NAMESPACE, Settings
 
 _KEY_OPTIONS = {
     "name": "NAME",
@@ -128,6 +130,36 @@ def revoke(
             print_json(answer)
             return
         console().print(f"{answer['prefix']} ({answer['name']}) is revoked", soft_wrap=True, markup=False)
+
+
+@token.command()
+def sign(
+    subject: str = typer.Argument(metavar="SUBJECT", help="Who it is for; the owner of their jobs."),
+    role: Role = typer.Option(..., "--role", help="What it may do."),
+    namespace: str | None = NamespaceOption,
+    sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
+    expires: str = typer.Option("1h", "--expires", help="Valid for so long: 15m, 12h."),
+) -> None:
+    """Sign a JWT with ROTA_JWT_SECRET, without asking a server. It can't be revoked: keep it short."""
+    from rota.identity.signing import sign_token  # noqa: PLC0415 - cryptography takes a while, and no other command needs it
+
+    with errors_in_words(_KEY_OPTIONS):
+        settings = Settings.from_environment()
+        if settings.jwt_secret is None:
+            raise SetupError("There is no secret to sign with: set ROTA_JWT_SECRET as the server has it.")
+        grants = {namespace or settings.namespace or DEFAULT_NAMESPACE: Grant(role, "all" if sees_all else "own")}
+        expires_at = datetime.now(UTC) + timedelta(seconds=parse_interval(expires, "--expires"))
+        print(
+            sign_token(
+                settings.jwt_secret,
+                subject,
+                grants,
+                expires_at,
+                issuer=settings.jwt_issuer,
+                audience=settings.jwt_audience,
+                claim=settings.jwt_claim,
+            )
+        )
 
 
 def whoami(as_json: bool = JsonFlag) -> None:
