@@ -15,7 +15,7 @@ from serving import serving
 from support import job
 
 SECRET = "a secret of at least thirty-two bytes"  # noqa: S105 - known to the tests alone
-OTHER = "another secret of thirty-two bytes or so"  # noqa: S105 - nobody's
+OTHER = "another secret of thirty-two bytes or so"
 
 
 @pytest.fixture

@@ -55,6 +55,11 @@ class Grant(msgspec.Struct, frozen=True):
     role: Role
     sees: Literal["own", "all"] = "own"
 
+    @property
+    def sight(self) -> Literal["own", "all"]:
+        """Whose jobs it reads."""
+        return "all" if self.reaches_all(Right.READ) else "own"
+
     def reaches_all(self, right: Right) -> bool:
         """Whether this right is one over everybody's jobs."""
         return self.role in (Role.OPERATOR, Role.ADMIN) or (right is Right.READ and self.sees == "all")

@@ -29,7 +29,7 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
     if owner == RESERVED_OWNER and not everywhere:
         raise ForbiddenError("the owner 'admin' is for the admin of everything")
     namespace = EVERYWHERE if wanted.everywhere else call.caller.namespace
-    secret = make_secret()
+    secret, grant = make_secret(), Grant(wanted.role, wanted.sees)
     scopes = None if wanted.scopes is None else frozenset(wanted.scopes)
     new = NewKey(
         id=new_id(services.now.timestamp()),
@@ -38,7 +38,7 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
         name=wanted.name,
         prefix=secret.prefix,
         hash=secret.hash,
-        identity=Identity(name=owner, kind="key", grants={namespace: Grant(wanted.role, wanted.sees)}, scopes=scopes),
+        identity=Identity(name=owner, kind="key", grants={namespace: grant}, scopes=scopes),
         created_by=call.caller.owner,
         expires_at=_expiry(wanted, services.now),
     )
@@ -52,7 +52,7 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
         owner=owner,
         namespace=namespace,
         role=wanted.role,
-        sees=wanted.sees,
+        sees=grant.sight,
         scopes=None if scopes is None else sorted(scopes),
         status="active",
         created_time=created_at,
@@ -102,7 +102,7 @@ def _show(row: Any) -> KeyOut:
         owner=row["owner"],
         namespace=row["namespace"],
         role=grant.role,
-        sees=grant.sees,
+        sees=grant.sight,
         scopes=row["scopes"],
         status="revoked" if row["revoked_at"] else "expired" if row["expired"] else "active",
         created_time=row["created_at"],

@@ -101,7 +101,7 @@ def _show(identity: Identity, session: str | None) -> SessionOut:
         name=identity.name,
         kind=identity.kind,
         grants=[
-            GrantOut(namespace=namespace, role=grant.role, sees=grant.sees)
+            GrantOut(namespace=namespace, role=grant.role, sees=grant.sight)
             for namespace, grant in sorted(identity.grants.items())
         ],
         scopes=None if identity.scopes is None else sorted(identity.scopes),
