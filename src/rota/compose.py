@@ -18,6 +18,7 @@ from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.domain.declared import Application
+from rota.domain.limits import default_limits
 from rota.domain.run import Claim
 from rota.doors import Door
 from rota.errors import DatabaseUnavailableError, SetupError
@@ -156,7 +157,7 @@ class WorkerDoors:
             payload_limit_bytes=settings.payload_limit_bytes,
             blobs=self._blobs,
             now=clock.now_datetime,
-            most_waiting_per_owner=settings.most_waiting_per_owner or None,
+            defaults=default_limits(settings),
         )
         self._running: asyncio.Task[None] | None = None
 
@@ -168,7 +169,9 @@ class WorkerDoors:
                 self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
             return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
-        return IntakeDoor(intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose)
+        return IntakeDoor(
+            intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose, of_run=True
+        )
 
     async def close(self) -> None:
         """Nothing more is submitted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class RotaError(Exception):
     """Base of all errors raised by Rota."""
@@ -48,7 +50,23 @@ class OverloadedError(RotaError):
 
 
 class TooMuchWaitingError(OverloadedError):
-    """As much waits as may, of this owner or in this pool."""
+    """As much waits as may, of this owner, in this pool or in this namespace."""
+
+
+class RateLimitedError(OverloadedError):
+    """More came than the limit of the key or the namespace lets through; `headers` say how the bucket stands."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int, headers: Mapping[str, str]) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds)
+        self.headers = dict(headers)
+
+
+class TooLargeError(RotaError):
+    """More at once than a limit ever lets through: waiting does not help, less does."""
+
+
+class FanOutError(RotaError):
+    """A run has submitted as many jobs as one may. It fails for good: another try would submit as many again."""
 
 
 class DatabaseUnavailableError(RotaError):

@@ -36,7 +36,11 @@ _MOST = {
     "ROTA_PORT": MAX_PORT,
     "ROTA_WORKER_PORT": MAX_PORT,
     "ROTA_JWT_LEEWAY_SECONDS": 300,
+    "ROTA_MOST_FAN_OUT": 0,
 }
+_PER_SECOND = ("ROTA_REQUESTS_PER_SECOND", "ROTA_JOBS_PER_SECOND")
+SLOWEST_PER_SECOND = 0.001
+FASTEST_PER_SECOND = 1_000_000.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -81,6 +85,9 @@ class Settings:
     jwt_leeway_seconds: float = 30.0
     jwt_claim: str = "rota"
     jwt_default_role: str | None = None
+    requests_per_second: float = 0.0
+    jobs_per_second: float = 0.0
+    most_fan_out: int = 100_000
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -104,6 +111,7 @@ class Settings:
 
     def check(self) -> None:
         """Raises SetupError for values that can't work."""
+        _check_rates(self)
         for variable, (name, _) in _VARIABLES.items():
             value = getattr(self, name)
             if variable.endswith("_SECONDS") and variable not in _LEAST and not 0 < value < math.inf:
@@ -176,6 +184,14 @@ class Settings:
         return self.home / "admin.token"
 
 
+def _check_rates(settings: Settings) -> None:
+    for variable in _PER_SECOND:
+        value = getattr(settings, _VARIABLES[variable][0])
+        if value != 0 and not SLOWEST_PER_SECOND <= value <= FASTEST_PER_SECOND:
+            least, most = f"{SLOWEST_PER_SECOND:g}", f"{FASTEST_PER_SECOND:,.0f}"
+            raise SetupError(f"{variable} must be 0 (no limit), or from {least} to {most}")
+
+
 def _check_secret(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
         raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name is made of letters, digits and _")
@@ -203,6 +219,13 @@ def _seconds(value: str, variable: str) -> float:
         return float(value)
     except ValueError:
         raise SetupError(f"{variable} must be a number of seconds, not {value!r}") from None
+
+
+def _rate(value: str, variable: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise SetupError(f"{variable} must be a number, not {value!r}") from None
 
 
 def _switch(value: str, variable: str) -> bool:
@@ -263,4 +286,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_JWT_LEEWAY_SECONDS": ("jwt_leeway_seconds", _seconds),
     "ROTA_JWT_CLAIM": ("jwt_claim", _text),
     "ROTA_JWT_DEFAULT_ROLE": ("jwt_default_role", _text),
+    "ROTA_REQUESTS_PER_SECOND": ("requests_per_second", _rate),
+    "ROTA_JOBS_PER_SECOND": ("jobs_per_second", _rate),
+    "ROTA_MOST_FAN_OUT": ("most_fan_out", _whole),
 }

@@ -7,6 +7,7 @@ import pytest
 from engine import report
 from rota.broker.protocol import Profile
 from rota.broker.shares import Shares
+from rota.domain.limits import Limits
 from support import eventually, job
 
 
@@ -108,7 +109,7 @@ async def test_a_pool_takes_no_more_than_may_wait_in_it(engine):
 
 async def test_an_owner_has_no_more_waiting_than_it_may(engine):
     services = engine.api.services
-    services.intake.pressure._most_per_owner = 2
+    services.intake.limits._defaults = Limits(most_waiting=2)
     await services.intake.pressure.look()
     results = (await engine.api.post("/v1/jobs/batch", json=[job(orderingKey="a") for _ in range(4)])).json()["results"]
     assert [result.get("error", {}).get("status") for result in results] == [None, None, 429, 429]
@@ -122,4 +123,4 @@ async def test_without_caps_nothing_is_counted(engine):
     pressure = engine.api.services.intake.pressure
     await pressure.look()
     assert pressure.refuse([]) == {}
-    assert pressure._in_pool == pressure._of_owner == {}
+    assert pressure._counts == [{}, {}, {}]

@@ -28,8 +28,8 @@ _ERRORS = {
     404: "There is no such object",
     409: "The object's state does not allow this",
     412: "The version in If-Match is not the current one",
-    413: "The body is too large",
-    429: "As much waits as may; Retry-After says when to try again",
+    413: "The body is too large, or has more jobs than fit a limit",
+    429: "As much waits as may, or requests come too fast; Retry-After says when to try again",
     422: "The idempotency key was used with another body",
     503: "Overloaded, or the database is away; see Retry-After",
 }

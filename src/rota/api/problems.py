@@ -20,7 +20,9 @@ from rota.errors import (
     KeyReusedError,
     NotFoundError,
     OverloadedError,
+    RateLimitedError,
     RotaError,
+    TooLargeError,
     TooMuchWaitingError,
     VersionMismatchError,
 )
@@ -39,6 +41,8 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
     (KeyHeldError, 503, "Key held"),
     (DataRejectedError, 422, "Refused by the database"),
     (TooMuchWaitingError, 429, "Too much is waiting"),
+    (RateLimitedError, 429, "Rate limited"),
+    (TooLargeError, 413, "Too large"),
     (OverloadedError, 503, "Overloaded"),
     (DatabaseUnavailableError, 503, "Database unavailable"),
     (BlobError, 503, "Object storage unavailable"),
@@ -71,7 +75,7 @@ def problem_of(error: RotaError) -> Problem:
 def response_of(error: RotaError) -> Response:
     """The HTTP response of an error."""
     problem = problem_of(error)
-    headers = dict(error.headers) if isinstance(error, HttpError) else {}
+    headers = dict(error.headers) if isinstance(error, (HttpError, RateLimitedError)) else {}
     if isinstance(error, OverloadedError):
         headers["Retry-After"] = str(error.retry_after_seconds)
     elif isinstance(error, (DatabaseUnavailableError, BlobError)):

@@ -16,6 +16,7 @@ from rota.api.services import Services
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, open_database, until_stopped
 from rota.identity.verifying import TokenVerifier
+from rota.domain.limits import default_limits
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.notifying import Notifier
@@ -67,7 +68,7 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
-        most_waiting_per_owner=settings.most_waiting_per_owner or None,
+        defaults=default_limits(settings),
         blobs=Blobs.open(settings.blobs),
     )
     await services.set_clock()

@@ -17,10 +17,12 @@ from rota.api.budget import BodyBudget
 from rota.api.ending import RunEnds
 from rota.api.explaining import Explainer
 from rota.api.keyring import KeyRing
+from rota.api.limiting import Limiter
 from rota.api.tailing import LogTail
 from rota.api.watching import EventTail
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
+from rota.domain.limits import Limits
 from rota.errors import DatabaseUnavailableError
 from rota.intake.intake import Intake
 from rota.store.audit import AuditTrail
@@ -28,6 +30,7 @@ from rota.store.database import Database
 from rota.store.events import Events
 from rota.store.jobs import Jobs
 from rota.store.keys import Keys
+from rota.store.limits import Buckets, LimitTable
 from rota.store.listening import GATE, READY, SCHEDULE, WORKER
 from rota.store.logs import Logs
 from rota.store.notifying import Notifier
@@ -51,7 +54,7 @@ class Services:
         shards: int,
         payload_limit_bytes: int,
         blobs: Blobs,
-        most_waiting_per_owner: int | None = None,
+        defaults: Limits | None = None,
     ) -> None:
         self.database = database
         self.blobs = blobs
@@ -66,8 +69,10 @@ class Services:
             payload_limit_bytes=payload_limit_bytes,
             blobs=blobs,
             now=lambda: self.now,
-            most_waiting_per_owner=most_waiting_per_owner,
+            defaults=defaults,
         )
+        self.limiter = Limiter(book=self.intake.limits, buckets=Buckets(database))
+        self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
         self.run_ends = RunEnds(self.runs)

@@ -21,6 +21,7 @@ from rota.contract.fields import (
     RunStatusName,
 )
 from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
+from rota.contract.limits import LimitsIn
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
@@ -149,6 +150,19 @@ class DeadLetterFilters(TypedDict, total=False):
     name: str | None
 
 
+class LimitChanges(TypedDict, total=False):
+    """Limits to change; None lifts one."""
+
+    requests_per_second: float | None
+    request_burst: int | None
+    jobs_per_second: float | None
+    job_burst: int | None
+    most_waiting: int | None
+    largest_payload_bytes: int | None
+    largest_batch: int | None
+    most_fan_out: int | None
+
+
 def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
     """A submission; raises BadInputError for fields that don't exist or say twice when to run."""
     given = {name: value for name, value in job.items() if value is not None}
@@ -162,6 +176,11 @@ def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
 def changes_body(changes: Mapping[str, Any]) -> dict[str, Any]:
     """A change; raises BadInputError for fields that can't be changed."""
     return _renamed(changes, JobPatch)
+
+
+def limits_body(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A change of limits; raises BadInputError for those that don't exist."""
+    return _renamed(changes, LimitsIn)
 
 
 def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:

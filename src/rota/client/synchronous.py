@@ -19,6 +19,7 @@ from rota.client.bodies import (
     JobChanges,
     JobFields,
     JobFilters,
+    LimitChanges,
     NewJob,
     RunChoice,
     RunFilters,
@@ -26,6 +27,7 @@ from rota.client.bodies import (
     changes_body,
     fields_of,
     job_body,
+    limits_body,
     new_key,
 )
 from rota.client.errors import AnswerError, ServerUnreachableError
@@ -56,6 +58,7 @@ from rota.contract.jobs import (
     Submitted,
 )
 from rota.contract.keys import KeyCreated, KeyList, KeyOut, RoleName, Sees, SessionOut
+from rota.contract.limits import LimitsList, LimitsOut
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.contract.runs import CountOut, DeadLetterList, DeadLetterOut, RunCancelled, RunList, RunOut
 from rota.contract.schedules import SchedulePreview
@@ -351,6 +354,15 @@ class Client(Calls):
             "end_time": end_time,
         }
         return self._items(AuditList, "/v1/audit", filters, page_size)
+
+    def limits(self, *, page_size: int = PAGE_SIZE) -> Iterator[LimitsOut]:
+        """Limits of the namespace, its own first, and of those in it, with what is left of them."""
+        return self._items(LimitsList, "/v1/limits", {}, page_size)
+
+    def set_limits(self, subject: str | None = None, **changes: Unpack[LimitChanges]) -> LimitsOut:
+        """Changes limits of a key or owner, or of the namespace as a whole; None lifts one."""
+        path = "/v1/limits" if subject is None else f"/v1/limits/{quote(subject, safe='')}"
+        return self._ask(LimitsOut, "PUT", path, body=limits_body(changes), repeatable=True)
 
     def preview(
         self,

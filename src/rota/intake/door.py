@@ -13,9 +13,9 @@ from rota.contract.jobs import BatchJobIn, Submitted
 from rota.contract.reading import hash_request
 from rota.domain.ids import parse_run
 from rota.doors import Outcome
-from rota.errors import RotaError
+from rota.errors import FanOutError, RotaError
 from rota.intake.definitions import Caller
-from rota.intake.intake import Asked, Intake
+from rota.intake.intake import Asked, Intake, Repeated
 from rota.store.listening import GATE, WORKER
 from rota.store.notifying import Notifier
 from rota.store.runs import Runs
@@ -28,17 +28,43 @@ Whose = Callable[[], Awaitable[Caller]]
 class IntakeDoor:
     """Submits on behalf of somebody."""
 
-    def __init__(self, *, intake: Intake, runs: Runs, blobs: Blobs, notifier: Notifier, whose: Whose) -> None:
+    def __init__(
+        self, *, intake: Intake, runs: Runs, blobs: Blobs, notifier: Notifier, whose: Whose, of_run: bool = False
+    ) -> None:
+        """`of_run`: the door of one run, which may submit only so many."""
         self._intake = intake
         self._runs = runs
         self._blobs = blobs
         self._notifier = notifier
         self._whose = whose
+        self._of_run = of_run
+        self._submitted = 0
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        """Committed together with what others submit."""
+        """Committed together with what others submit; raises FanOutError when a run has submitted too many."""
         asked = [Asked(job, job.idempotency_key, _hash(job)) for job in jobs]
-        return await self._intake.submit(asked, await self._whose())
+        caller = await self._whose()
+        if self._of_run:
+            return await self._fan_out(asked, caller)
+        return await self._intake.submit(asked, caller)
+
+    async def _fan_out(self, asked: list[Asked], caller: Caller) -> list[Submitted | RotaError]:
+        """Counts before it submits, so that two at once don't both fit where one does; only new jobs stay counted."""
+        await self._intake.limits.open()
+        most = self._intake.limits.most_fan_out(caller)
+        if most is not None and self._submitted + len(asked) > most:
+            raise FanOutError(
+                f"a run may submit {most} jobs in all; this one has submitted {self._submitted} "
+                f"and wants {len(asked)} more"
+            )
+        self._submitted += len(asked)
+        made = 0
+        try:
+            answers = await self._intake.submit(asked, caller)
+            made = sum(_is_new(answer) for answer in answers)
+        finally:
+            self._submitted -= len(asked) - made
+        return answers
 
     async def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """Looks again and again, less and less often."""
@@ -69,6 +95,10 @@ class IntakeDoor:
         if row["result_blob"] is not None:
             return msgspec.json.decode(await self._blobs.get(row["result_blob"]))
         return None if row["result"] is None else msgspec.json.decode(row["result"])
+
+
+def _is_new(answer: Submitted | RotaError) -> bool:
+    return not isinstance(answer, (RotaError, Repeated)) and not answer.duplicate
 
 
 def _hash(job: BatchJobIn) -> bytes:

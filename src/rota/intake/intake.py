@@ -17,11 +17,14 @@ from rota.blobs import Blobs
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import day_of, show_job, show_run
 from rota.domain.job import STORED_BYTES, Submission, SubmissionKey
+from rota.domain.limits import Limits
 from rota.errors import KeyReusedError, RotaError
 from rota.intake.definitions import Caller, Preparer
+from rota.intake.limits import LimitBook
 from rota.intake.pressure import Pressure
 from rota.intake.submitting import GroupCommitter
 from rota.store.database import Database
+from rota.store.limits import LimitTable
 from rota.store.notifying import Notifier
 from rota.store.pools import Pools
 from rota.store.submissions import Duplicate, KnownKey, Submissions
@@ -56,12 +59,13 @@ class Intake:
         payload_limit_bytes: int,
         blobs: Blobs,
         now: Callable[[], datetime],
-        most_waiting_per_owner: int | None = None,
+        defaults: Limits | None = None,
     ) -> None:
         self._submissions = Submissions(database)
         self._blobs = blobs
         self._now = now
-        self.pressure = Pressure(Pools(database), now=now, most_per_owner=most_waiting_per_owner)
+        self.limits = LimitBook(LimitTable(database), defaults or Limits())
+        self.pressure = Pressure(Pools(database), self.limits, now=now)
         self.preparer = Preparer(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
         self._committer = GroupCommitter(
             submissions=self._submissions, notifier=notifier, now=now, pressure=self.pressure
@@ -72,9 +76,12 @@ class Intake:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._committer.run(), name="committer")
             group.create_task(self.pressure.run(), name="pressure")
+            group.create_task(self.limits.run(), name="limits")
 
     async def submit(self, asked: Sequence[Asked], caller: Caller) -> list[Answer]:
-        """Each one's answer or refusal, in order, once all are committed."""
+        """Each one's answer or refusal, in order, once all are committed; raises TooLargeError for too many at once."""
+        await self.limits.open()
+        self.limits.check_batch(caller, len(asked))
         now = self._now()
         answers: list[Answer] = []
         items: list[Submission] = []
@@ -86,6 +93,7 @@ class Intake:
                 continue
             try:
                 item, answer = self.preparer.prepare(job, caller, now)
+                self.limits.check_payload(caller, item.definition.payload)
                 if _is_too_large(item):
                     item = await self._offload(item)
             except RotaError as error:

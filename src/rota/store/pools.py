@@ -38,6 +38,11 @@ class Pools:
         rows = await self._database.fetch("count_owners")
         return {(row["namespace"], row["owner"]): row["waiting"] for row in rows}
 
+    async def count_namespaces(self, caps: Mapping[str, int]) -> dict[str, int]:
+        """How many wait in these namespaces, counted up to the cap of each."""
+        rows = await self._database.fetch("count_namespaces", list(caps), list(caps.values()))
+        return {row["namespace"]: row["waiting"] for row in rows}
+
     async def limit(self, namespace: str, pool: str, most_waiting: int | None) -> None:
         """How many runs may wait in it; None: any number."""
         await self._database.fetch("limit_pool", namespace, pool, most_waiting)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from rota.blobs import Blobs
 from rota.broker.protocol import Report
+from rota.domain.limits import default_limits
 from rota.domain.run import Claim
 from rota.errors import SetupError
 from rota.intake.definitions import Caller
@@ -73,6 +74,7 @@ class Engine:
             payload_limit_bytes=settings.payload_limit_bytes,
             blobs=self.blobs,
             now=clock.now_datetime,
+            defaults=default_limits(settings),
         )
         self._scheduler = Scheduler(
             database=database, notifier=self._hints, listen_url=None, lease_seconds=LEASE_SECONDS
@@ -249,7 +251,14 @@ class Engine:
         async def whose() -> Caller:
             return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
-        return self._door(whose)
+        return self._door(whose, of_run=True)
 
-    def _door(self, whose: Any) -> IntakeDoor:
-        return IntakeDoor(intake=self._intake, runs=self._runs, blobs=self.blobs, notifier=self._hints, whose=whose)
+    def _door(self, whose: Any, *, of_run: bool = False) -> IntakeDoor:
+        return IntakeDoor(
+            intake=self._intake,
+            runs=self._runs,
+            blobs=self.blobs,
+            notifier=self._hints,
+            whose=whose,
+            of_run=of_run,
+        )

@@ -16,7 +16,7 @@ import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.doors import Door, Outcome
-from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
+from rota.errors import BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError, RotaError
 from rota.worker.messages import Answered, Asked
 
 
@@ -36,7 +36,7 @@ class Look(msgspec.Struct):
 
 PORTION_BYTES = 4 * 1024 * 1024
 _KINDS: dict[Any, type[RotaError]] = {
-    kind.__name__: kind for kind in (BadInputError, ConflictError, DuplicateError, KeyReusedError)
+    kind.__name__: kind for kind in (BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError)
 }
 _jobs = msgspec.json.Decoder(list[BatchJobIn])
 _answers = msgspec.json.Decoder(list[Any])
@@ -70,7 +70,7 @@ class Questions:
         if future is None or not future.set_running_or_notify_cancel():
             return
         if said.error is not None:
-            future.set_exception(RotaError(said.error))
+            future.set_exception(_KINDS.get(said.kind, RotaError)(said.error))
         else:
             future.set_result(said.answer or b"")
 
@@ -136,7 +136,7 @@ async def answer(asked: Asked, door: Door | None) -> Answered:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
         return Answered(asked.number, await _ask(asked, door))
     except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
-        return Answered(asked.number, error=str(error) or type(error).__name__)
+        return Answered(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 
 async def _ask(asked: Asked, door: Door) -> bytes:

@@ -24,7 +24,7 @@ from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.worker.arguments import encode
 from rota.worker.asking import AskingDoor, Questions, SyncAskingDoor
-from rota.worker.context import Context, Final, Snooze
+from rota.worker.context import FINAL, Context, Final, Snooze
 from rota.worker.executing import describe
 from rota.worker.logs import capture_output, current
 from rota.worker.messages import (
@@ -283,7 +283,7 @@ def _failed(problem: BaseException, *, noticed: bool) -> Done:
     if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
         problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
     error, trace = describe(problem)
-    return Done(error=error, trace=trace, final=isinstance(problem, Final), noticed=noticed, spent=spent)
+    return Done(error=error, trace=trace, final=isinstance(problem, FINAL), noticed=noticed, spent=spent)
 
 
 def main(arguments: list[str]) -> None:

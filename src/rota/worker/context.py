@@ -19,7 +19,7 @@ from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.doors import Door, SyncDoor
-from rota.errors import SetupError
+from rota.errors import FanOutError, SetupError
 
 MESSAGE_LIMIT = 500
 CHECKPOINT_LIMIT_BYTES = 64 * 1024
@@ -31,6 +31,9 @@ _opening = threading.Lock()
 
 class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no such customer")
     """Raised by a task: it failed, and another try would not help."""
+
+
+FINAL = (Final, FanOutError)  # what is not tried again
 
 
 class PlainError(Exception):

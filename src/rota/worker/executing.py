@@ -30,7 +30,7 @@ from rota.domain.text import clean_text
 from rota.doors import Door, SyncDoor
 from rota.telemetry import get_logger
 from rota.worker.arguments import encode
-from rota.worker.context import Context, Final, PlainError, Said, Snooze
+from rota.worker.context import FINAL, Context, Final, PlainError, Said, Snooze
 from rota.worker.logs import LogWriter, RunLog, current
 from rota.worker.masking import Mask
 from rota.worker.runners import Runner
@@ -97,6 +97,7 @@ class Executor:
         self._log_limit = log_limit_bytes
         self._on_change = on_change
         self._doors = doors
+        self._open_doors: dict[int, Door] = {}
 
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
@@ -140,7 +141,7 @@ class Executor:
         except GeneratorExit:
             raise
         except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
-            outcome = attempt.stop_as or (Outcome.final if isinstance(problem, Final) else Outcome.failed)
+            outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
             error, trace = self._describe(problem)
             if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
                 error, trace = self._why_stopped(attempt), None
@@ -175,12 +176,19 @@ class Executor:
             self._on_change(context)
 
     def door(self, claim: Claim) -> Door | None:
-        """Through which the task of this claim submits others."""
-        return self._doors(claim) if self._doors else None
+        """Through which the task of this claim submits others: always the same, since it counts. May be called from a
+        thread."""
+        if self._doors is None:
+            return None
+        found = self._open_doors.get(claim.number)
+        if found or claim.number not in self.running:
+            return found or self._doors(claim)
+        return self._open_doors.setdefault(claim.number, self._doors(claim))
 
     def sync_door(self, claim: Claim) -> SyncDoor | None:
         """The same, for a task in a thread."""
-        return ThreadDoor(self._doors(claim), self._loop) if self._doors else None
+        door = self.door(claim)
+        return ThreadDoor(door, self._loop) if door else None
 
     def open_log(self, claim: Claim) -> RunLog:
         """May be called from a thread."""
@@ -244,6 +252,7 @@ class Executor:
             said.checkpoint if isinstance(said, Said) else None,
         )
         del self.running[attempt.claim.number]
+        self._open_doors.pop(attempt.claim.number, None)
         self._on_end(attempt, report)
 
     async def _payload(self, claim: Claim) -> Any:

@@ -30,11 +30,12 @@ class Stop(msgspec.Struct, tag=True):
 
 
 class Answered(msgspec.Struct, tag=True):
-    """The answer to a question of the function: JSON, or why there is none."""
+    """The answer to a question of the function: JSON, or why there is none, and the name of the error."""
 
     number: int
     answer: bytes | None = None
     error: str | None = None
+    kind: str = ""
 
 
 class Asked(msgspec.Struct, tag=True):

@@ -91,6 +91,7 @@ async def change_job(services: Services, call: Call) -> Any:
     """Changes fields; binds every run that has not been started."""
     job_id = parse_job(call.path["jobId"])
     patch: JobPatch = decode(call.body, JobPatch)
+    services.intake.limits.check_payload(call.caller, services.intake.preparer.payload(patch.payload))
     expected = _read_if_match(call)
     row = await services.jobs.get(call.caller.namespace, job_id)
     before = await _shown(services, call.caller.namespace, job_id)

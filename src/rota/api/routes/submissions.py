@@ -35,6 +35,7 @@ async def submit(services: Services, call: Call) -> Any:
         await services.auditor.begin("submit", call)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
     asked = Asked(wanted, key, hash_request(call.body) if key else b"")
+    await _take(services, call, 1)
     (answer,) = await services.intake.submit([asked], call.caller)
     if isinstance(answer, RotaError):
         raise answer
@@ -50,11 +51,17 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     asked = [one for one in batch if isinstance(one, Asked)]
     if any(one.job.schedule_type in RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
+    await _take(services, call, len(asked))
     answers = await services.intake.submit(asked, call.caller) if asked else []
     if len(asked) == len(batch):
         return BatchOut(results=[_result(answer) for answer in answers])
     coming = iter(answers)
     return BatchOut(results=[_result(next(coming) if isinstance(one, Asked) else one) for one in batch])
+
+
+async def _take(services: Services, call: Call, count: int) -> None:
+    """All jobs of a request are let through, or none; a repeat counts like the first."""
+    await services.limiter.take(call.caller.namespace, call.caller.owner, "jobs", count)
 
 
 def _read_batch(call: Call) -> Sequence[Asked | RotaError]:
@@ -135,6 +142,6 @@ OPERATIONS = (
         body=list[BatchJobIn],
         answer=BatchOut,
         body_limit=BATCH_LIMIT_BYTES,
-        errors=(413,),
+        errors=(413, 429),
     ),
 )

@@ -27,6 +27,9 @@ WITH expired AS MATERIALIZED (
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.api_keys
                               WHERE kind = 'session' AND expires_at < now() - interval '1 day'
                               ORDER BY expires_at LIMIT $1))
+), idle_buckets AS (
+    DELETE FROM rota.buckets
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.buckets WHERE full_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED))
 ), old_events AS (
     DELETE FROM rota.events WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.events WHERE at < now() - interval '90 days'
                                                      ORDER BY id LIMIT $1))

@@ -1,0 +1,116 @@
+"""Limits: how fast requests and jobs may come, how much may wait, how large things may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.api.operations import Call, Operation, decode
+from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.api.services import Services
+from rota.contract.fields import Name
+from rota.contract.limits import LimitsIn, LimitsList, LimitsOut
+from rota.domain.limits import WHOLE, Limits, Rate, rate_of
+from rota.domain.rights import Right
+from rota.errors import BadInputError
+
+_FIELDS = Limits.__struct_fields__
+_CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
+
+
+async def list_limits(services: Services, call: Call) -> LimitsList:
+    """The limits that somebody set, with what is left of them."""
+    limit = read_limit(call.query)
+    rows = await services.limit_table.find(call.caller.namespace, _read_cursor(call), limit)
+    cursor = f"{_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
+    return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
+
+
+async def change_limits(services: Services, call: Call) -> LimitsOut:
+    """Limits of the namespace as a whole."""
+    return await _change(services, call, WHOLE)
+
+
+async def change_limits_of(services: Services, call: Call) -> LimitsOut:
+    """Limits of a key or an owner in the namespace."""
+    try:
+        subject = msgspec.convert(call.path["subject"], Name)
+    except msgspec.ValidationError:
+        raise BadInputError("must have 1 to 200 printable characters", field="subject") from None
+    return await _change(services, call, subject)
+
+
+async def _change(services: Services, call: Call, subject: str) -> LimitsOut:
+    wanted: LimitsIn = decode(call.body, LimitsIn)
+    given = {name: getattr(wanted, name) for name in _FIELDS}
+    changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    if not changes:
+        raise BadInputError("names no limit to change")
+    row = await services.intake.limits.change(call.caller.namespace, subject, changes)
+    services.intake.pressure.forget()
+    return _show(services, row, with_use=False)
+
+
+def _show(services: Services, row: Any, *, with_use: bool) -> LimitsOut:
+    shown = LimitsOut(
+        subject=row["subject"] or None, changed_time=row["changed_at"], **{name: row[name] for name in _FIELDS}
+    )
+    requests = rate_of(shown.requests_per_second, shown.request_burst)
+    jobs = rate_of(shown.jobs_per_second, shown.job_burst)
+    shown.request_burst = requests.burst if requests else shown.request_burst
+    shown.job_burst = jobs.burst if jobs else shown.job_burst
+    if with_use:
+        shown.requests_left = _left(requests, row["request_tokens"], row["requests_counted_ago"])
+        shown.jobs_left = _left(jobs, row["job_tokens"], row["jobs_counted_ago"])
+        shown.waiting = services.intake.pressure.waiting(row["namespace"], row["subject"])
+    return shown
+
+
+def _left(rate: Rate | None, tokens: float | None, counted_ago: float | None) -> int | None:
+    """What is in a bucket now; one that nobody has taken from is full."""
+    if rate is None:
+        return None
+    if tokens is None or counted_ago is None:
+        return rate.burst
+    return int(min(rate.burst, tokens + rate.per_second * max(0.0, counted_ago)))
+
+
+def _read_cursor(call: Call) -> str | None:
+    text = call.query.get("cursor")
+    if text is None:
+        return None
+    if not text.startswith(_CURSOR) or not text.isprintable():
+        raise BadInputError("is not a cursor that a list gave", field="cursor")
+    return text.removeprefix(_CURSOR)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/limits",
+        needs=Right.OPERATE,
+        handler=list_limits,
+        summary="Limits of the namespace and of those in it",
+        query=PAGE_PARAMETERS,
+        answer=LimitsList,
+    ),
+    Operation(
+        method="PUT",
+        path="/v1/limits",
+        needs=Right.ADMINISTER,
+        handler=change_limits,
+        summary="Change limits of the namespace as a whole",
+        body=LimitsIn,
+        answer=LimitsOut,
+    ),
+    Operation(
+        method="PUT",
+        path="/v1/limits/{subject}",
+        needs=Right.ADMINISTER,
+        handler=change_limits_of,
+        summary="Change limits of a key or an owner",
+        body=LimitsIn,
+        answer=LimitsOut,
+    ),
+)

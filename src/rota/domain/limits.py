@@ -1,0 +1,60 @@
+"""Limits of tenants: what a namespace, or somebody in it, may."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from rota.settings import Settings
+
+Kind = Literal["requests", "jobs"]
+WHOLE = ""  # the subject of the namespace as a whole
+BURST_SECONDS = 5.0  # a bucket holds so much where nobody says otherwise
+# And never less than this: servers come for tokens now and then, and what a bucket can't hold meanwhile would be lost.
+LEAST_BURST_SECONDS = 0.1
+
+
+class Rate(NamedTuple):
+    """How fast a bucket fills, and how much it holds."""
+
+    per_second: float
+    burst: int
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What is limited; None: it is not."""
+
+    requests_per_second: float | None = None
+    request_burst: int | None = None
+    jobs_per_second: float | None = None
+    job_burst: int | None = None
+    most_waiting: int | None = None
+    largest_payload_bytes: int | None = None
+    largest_batch: int | None = None
+    most_fan_out: int | None = None
+
+    def rate(self, kind: Kind) -> Rate | None:
+        """How fast these may come; None: as fast as they like."""
+        if kind == "requests":
+            return rate_of(self.requests_per_second, self.request_burst)
+        return rate_of(self.jobs_per_second, self.job_burst)
+
+
+def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
+    """A rate with the burst that was given, or that goes with it."""
+    if per_second is None:
+        return None
+    wanted = BURST_SECONDS * per_second if burst is None else burst
+    return Rate(per_second, max(1, math.ceil(wanted), math.ceil(LEAST_BURST_SECONDS * per_second)))
+
+
+def default_limits(settings: Settings) -> Limits:
+    """What somebody may of whom nothing is said."""
+    return Limits(
+        requests_per_second=settings.requests_per_second or None,
+        jobs_per_second=settings.jobs_per_second or None,
+        most_waiting=settings.most_waiting_per_owner or None,
+        most_fan_out=settings.most_fan_out,
+    )
