@@ -97,6 +97,12 @@ async def api(database, tmp_path):
 
 
 @pytest.fixture
+def make_api(database, tmp_path):
+    """More of them, or with options of their own: async with make_api(...) as api."""
+    return lambda **options: serving(database, tmp_path, **options)
+
+
+@pytest.fixture
 def engine(database, database_url, api):
     """Schedulers and workers in this process, on this test's database."""
     return Engine(database, database_url, api)

@@ -381,6 +381,37 @@ def test_pools_are_paused_limited_and_listed(rota):
     assert "pool.paused" in rota.in_process("events").out
 
 
+def test_limits_are_set_lifted_and_listed(rota):
+    assert "Nobody has limits" in rota.in_process("limits").out
+    done = rota("limits", "set", "--jobs-per-second", "500", "--most-waiting", "100000")
+    assert (done.code, done.out) == (0, "the namespace: jobs per second 500, job burst 2500, most waiting 100000\n")
+    whose = rota.json("limits", "set", "--subject", "alice@example.com", "--requests-per-second", "2.5")
+    assert (whose["subject"], whose["requestsPerSecond"]) == ("alice@example.com", 2.5)
+    shown = rota.in_process("limits").out
+    assert [word in shown for word in ("(namespace)", "500 (burst 2500)", "alice@example.com", "2.5 (burst 13)")] == [
+        True
+    ] * 4
+    assert [item["subject"] for item in rota.json("limits", "--limit", "1")["items"]] == [None]
+    lifted = rota.json("limits", "set", "--lift", "jobs-per-second", "--lift", "most-waiting")
+    assert (lifted["jobsPerSecond"], lifted["mostWaiting"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set",), "give a limit to set, or --lift"),
+        (("set", "--lift", "everything"), "--lift: must be one of requests-per-second, request-burst,"),
+        (("set", "--lift", "job-burst", "--job-burst", "1"), "set and lifted at once"),
+        (("set", "--requests-per-second", "0"), "--requests-per-second: must be >= 0.001"),
+        (("--json", "set", "--job-burst", "1"), "give options behind set"),
+    ],
+)
+def test_wrong_limits_are_refused_in_words(rota, arguments, words):
+    done = rota.in_process("limits", *arguments)
+    assert done.code == 2
+    assert words in done.err
+
+
 def test_dead_letters_are_listed_redriven_and_discarded(rota, buried):
     listed = rota("dead-letters")
     assert listed.code == 0

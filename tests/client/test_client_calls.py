@@ -153,6 +153,18 @@ async def test_dead_letters_are_listed_redriven_and_discarded(client, engine):
     assert await client.redrive(everything=True) == 0
 
 
+async def test_limits_are_set_lifted_and_listed(client):
+    whole = await client.set_limits(jobs_per_second=1000, largest_batch=50)
+    assert (whole.subject, whole.jobs_per_second, whole.job_burst, whole.largest_batch) == (None, 1000, 5000, 50)
+    one = await client.set_limits("google-oauth2|1 7", requests_per_second=2, request_burst=7)
+    assert (one.subject, one.requests_per_second, one.request_burst) == ("google-oauth2|1 7", 2, 7)
+    assert (await client.set_limits("google-oauth2|1 7", requests_per_second=None)).requests_per_second is None
+    found = [limits async for limits in client.limits(page_size=1)]
+    assert [limits.subject for limits in found] == [None, "google-oauth2|1 7"]
+    with pytest.raises(BadInputError, match="there is no field 'most_joy'"):
+        await client.set_limits(most_joy=1)
+
+
 async def test_pools_are_limited_paused_and_resumed_and_events_tell(client):
     assert (await client.limit_pool("mail", 5)).most_waiting == 5
     assert (await client.pause_pool("mail")).status == "paused"

@@ -46,6 +46,9 @@ def test_without_variables_the_defaults_hold():
         ("ROTA_JWT_LEEWAY_SECONDS", "5", "jwt_leeway_seconds", 5.0),
         ("ROTA_JWT_CLAIM", "realm_access.roles", "jwt_claim", "realm_access.roles"),
         ("ROTA_JWT_DEFAULT_ROLE", "viewer", "jwt_default_role", "viewer"),
+        ("ROTA_REQUESTS_PER_SECOND", "2.5", "requests_per_second", 2.5),
+        ("ROTA_JOBS_PER_SECOND", "100", "jobs_per_second", 100.0),
+        ("ROTA_MOST_FAN_OUT", "50", "most_fan_out", 50),
     ],
 )
 def test_each_variable_sets_its_setting_and_no_other(variable, text, name, value):
@@ -76,6 +79,7 @@ def test_an_empty_variable_counts_as_not_set():
         ("ROTA_SLOTS", "many"),
         ("ROTA_WORKER_LEASE_SECONDS", "5s"),
         ("ROTA_NOTIFY", "maybe"),
+        ("ROTA_JOBS_PER_SECOND", "fast"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_variable(variable, text):
@@ -100,6 +104,12 @@ def test_a_value_that_does_not_fit_is_refused_with_its_variable(variable, text):
 )
 def test_a_switch_understands_the_usual_words(text, value):
     assert Settings.from_environment({"ROTA_NOTIFY": text}).notify is value
+
+
+@pytest.mark.parametrize("text", ["-1", "0.0001", "nan", "inf", "2000000"])
+def test_a_rate_that_no_bucket_can_have_is_refused(text):
+    with pytest.raises(SetupError, match="ROTA_REQUESTS_PER_SECOND must be 0"):
+        Settings.from_environment({"ROTA_REQUESTS_PER_SECOND": text})
 
 
 def test_a_relative_home_becomes_absolute_and_a_tilde_is_expanded(tmp_path, monkeypatch):

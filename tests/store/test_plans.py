@@ -141,6 +141,36 @@ STATEMENTS = [
 ]
 
 
+async def test_limits_and_buckets_are_found_by_their_keys(database, sql):
+    await sql.execute(
+        "INSERT INTO rota.limits (namespace, subject, requests_per_second, changed_at, number)"
+        " SELECT 'default', 's' || n, 1, now(), n FROM generate_series(1, 5000) AS n"
+    )
+    await sql.execute(
+        "INSERT INTO rota.buckets (namespace, subject, kind, tokens, granted, counted_at, full_at)"
+        " SELECT 'default', 's' || n, 'requests', 1, 0, now(), now() FROM generate_series(1, 5000) AS n"
+    )
+    changed = await explain(database, "changed_limits", 5000)
+    assert {node["Index Name"] for node in scans(changed, "limits")} == {"limits_changed"}
+    assert changed["Shared Hit Blocks"] + changed["Shared Read Blocks"] < 10, "it is asked all the time"
+    listed = await explain(database, "list_limits", "default", "s1000", 50)
+    assert {node["Index Name"] for node in scans(listed, "limits")} == {"limits_pkey"}
+    assert {node["Index Name"] for node in scans(listed, "buckets")} == {"buckets_pkey"}
+    assert sum(node["Actual Rows"] for node in scans(listed, "limits")) == 50
+    taken = await explain(database, "take_tokens", "default", "s77", "requests", 1.0, 5.0, 1, 1)
+    (writing,) = [node for node in nodes(taken) if node["Node Type"] == "ModifyTable"]
+    assert writing["Conflict Arbiter Indexes"] == ["buckets_pkey"]
+    assert taken["Shared Hit Blocks"] + taken["Shared Read Blocks"] < 30
+
+
+async def test_a_bucket_is_changed_in_place(database, sql):
+    """No index grows with what is taken: every change is heap-only, and pruned as it goes."""
+    for _ in range(300):
+        await database.fetch("take_tokens", "default", "a", "requests", 1.0, 5.0, 1, 1)
+    assert await sql.fetchval("SELECT pg_relation_size('rota.buckets') / 8192") <= 2
+    assert await sql.fetchval("SELECT pg_relation_size('rota.buckets_pkey') / 8192") <= 2
+
+
 async def test_statements_use_the_indexes_they_name(crowded):
     for name, arguments, tables in STATEMENTS:
         plan = await explain(crowded, name, *arguments)
@@ -157,7 +187,7 @@ LEADERS = re.compile(
     r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit|app)\b"
 )
 # They count what waits, up to a limit, and now and then: there is no index for it.
-COUNTING = {"count_owners", "count_waiting"}
+COUNTING = {"count_owners", "count_waiting", "count_namespaces"}
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
          "submission_keys")  # fmt: skip
 

@@ -233,7 +233,7 @@ class _Hand:
 
     def _ceiling(self, now: float) -> float:
         """There can't be more in the bucket: what was left and what came since."""
-        return min(self.rate.burst, self._left + (now - self._asked_at) * self.rate.per_second)
+        return min(self.rate.burst, self._left + max(0.0, now - self._asked_at) * self.rate.per_second)
 
     def _wait(self, amount: int, now: float) -> float:
         """For how many seconds asking would be in vain."""

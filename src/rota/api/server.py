@@ -15,8 +15,8 @@ from rota.api.auth import Authenticator, admin_token
 from rota.api.services import Services
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, open_database, until_stopped
-from rota.identity.verifying import TokenVerifier
 from rota.domain.limits import default_limits
+from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.notifying import Notifier

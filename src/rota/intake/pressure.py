@@ -60,7 +60,8 @@ class Pressure:
         self._monotonic = monotonic
         self._caps: dict[Counted, int] = {}
         self._counts: list[dict[Counted, int]] = [{}, {}, {}]
-        self._since = _nothing()  # what came in since the last count began
+        self._since = _nothing()  # what came in since the last count began, or was under way then
+        self._under_way: dict[UUID, list[_Place]] = {}  # accepted, and not known to be committed
         self._changed = asyncio.Event()
         self._looking = asyncio.Lock()
 
@@ -69,6 +70,12 @@ class Pressure:
         if not self._caps and not self._limits.bounds_waiting:
             return {}
         return {item.id: refusal for item in items if (refusal := self._judge(item))}
+
+    def settled(self, items: Iterable[Submission]) -> None:
+        """These are committed, or never will be: the next count says which."""
+        if self._under_way:
+            for item in items:
+                self._under_way.pop(item.id, None)
 
     def waiting(self, namespace: str, owner: str) -> int | None:
         """How many wait of an owner, or in all of a namespace, as last counted; None: nobody counts them."""
@@ -85,6 +92,7 @@ class Pressure:
         for kind, key, *_ in places:
             self._counts[kind][key] = self._counts[kind].get(key, 0) + 1
             self._since[kind][key] += 1
+        self._under_way[item.id] = places
         return None
 
     def _places(self, item: Submission) -> Iterator[_Place]:
@@ -111,18 +119,26 @@ class Pressure:
                     await self._changed.wait()
 
     async def look(self) -> None:
-        """One count. What comes in meanwhile may or may not be in it, and is added: rather too much than too little."""
+        """One count. What is under way when it begins, or comes in meanwhile, may or may not be in it, and is added:
+        rather too much than too little."""
         async with self._looking:
             await self._look()
 
     async def _look(self) -> None:
         self._caps = await self._pools.caps()
-        self._since = since = _nothing()
+        self._since = since = self._count_under_way()
         in_pools = await self._pools.count_waiting(self._caps) if self._caps else {}
         of_owners = await self._pools.count_owners() if self._limits.bounds_owners else {}
         in_namespaces = await self._count_namespaces(of_owners)
         counted = (in_pools, of_owners, in_namespaces)
         self._counts = [came + Counter(count) for came, count in zip(since, counted, strict=True)]
+
+    def _count_under_way(self) -> list[Counter[Counted]]:
+        counts = _nothing()
+        for places in self._under_way.values():
+            for place in places:
+                counts[place.kind][place.key] += 1
+        return counts
 
     async def _count_namespaces(self, of_owners: dict[Counted, int]) -> dict[Counted, int]:
         caps = {namespace: cap for (namespace, _), cap in self._limits.waiting_of_namespaces.items()}

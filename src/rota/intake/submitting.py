@@ -86,8 +86,11 @@ class GroupCommitter:
             chunks += new
         self._count += len(firsts)
         fates: dict[UUID, Fate] = dict(refused)
-        for chunk in chunks:
-            fates |= await chunk.future
+        try:
+            for chunk in chunks:
+                fates |= await chunk.future
+        finally:
+            self._pressure.settled(items)
         for item, first in repeats:
             # What a repeat gets that comes a moment later: the first answer, or the first error.
             fates[item.id] = fates.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
