@@ -20,6 +20,7 @@ from bench.progress import Progress
 from bench.punctuality import measure_punctuality
 from bench.report import Results, describe_machine, print_table, results_before, write_report
 from bench.sdk import measure_sdk
+from bench.tenants import measure_tenants
 from bench.throughput import measure_throughput
 from rota.telemetry import configure_logging
 
@@ -51,6 +52,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
             progress, keys=one(500, 20_000, 100_000), chain=one(20, 500, 1000), seconds=one(1.0, 5.0, 10.0)
         ),
         "sdk": lambda progress: measure_sdk(progress, runs=one(10, 200, 500), many=one(200, 20_000, 20_000)),
+        "tenants": lambda progress: measure_tenants(progress, requests=one(10_000, 300_000, 1_000_000)),
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
         "idle": lambda progress: measure_idle(
             progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)

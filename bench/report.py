@@ -20,6 +20,7 @@ from bench.http import Http
 from bench.idle import Idle
 from bench.punctuality import Punctuality
 from bench.sdk import Sdk
+from bench.tenants import Tenants
 from bench.throughput import WINDOW_SECONDS, Throughput
 from rota.bench.load import Spread
 
@@ -37,6 +38,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     growth: list[Size] | None = None
     gates: Gates | None = None
     sdk: Sdk | None = None
+    tenants: Tenants | None = None
     bloat: Bloat | None = None
     idle: Idle | None = None
 
@@ -74,6 +76,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += [_growth_row(size) for size in results.growth or []]
     rows += _gates_rows(results.gates) if results.gates else []
     rows += _sdk_rows(results.sdk) if results.sdk else []
+    rows += _tenants_rows(results.tenants) if results.tenants else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
@@ -194,6 +197,19 @@ def _gates_rows(it: Gates) -> list[Row]:
             f"{it.plain_beside_keys_per_second:,.0f} jobs/s",
             f"{it.share:.0%} of {it.plain_per_second:,.0f} with none",
         ),
+    ]
+
+
+def _tenants_rows(it: Tenants) -> list[Row]:
+    ways = (
+        ("of somebody with no limit", it.unlimited),
+        ("of somebody with a limit", it.limited),
+        ("with one, in a namespace with one", it.limited_twice),
+        ("nearly all refused", it.flood),
+    )
+    return [
+        (f"limiter, request {words}", f"{way.microseconds:.1f} µs", f"{way.requests:,}: {way.statements} statements")
+        for words, way in ways
     ]
 
 

@@ -84,6 +84,15 @@ async def test_the_sdk_is_measured_over_http_and_in_transactions():
     assert min(found.plain_per_second, found.transactional_per_second) > 0
 
 
+async def test_tenants_cost_a_server_some_time_and_the_database_few_statements():
+    found = await short("tenants")
+    assert (found.unlimited.statements, found.unlimited.refused) == (0, 0)
+    for path in (found.limited, found.limited_twice, found.flood):
+        assert path.microseconds > 0
+        assert 0 < path.statements < path.requests / 10
+    assert found.flood.refused > 9000
+
+
 async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
     results = await run(["bloat", "idle"], length="short", output=tmp_path)
     assert results.bloat.dead_rows > 0
