@@ -103,12 +103,47 @@ async def test_what_holds_by_default_is_written_down_with_the_first_limit_of_som
         assert [whole[name] for name in kept] == [None, 5, None, None], "defaults are those of a key"
 
 
-async def test_settings_limit_those_of_whom_nothing_is_said(make_api):
+async def test_settings_limit_those_of_whom_nothing_is_said(make_api, somebody):
+    alice = await somebody("submitter")
     async with make_api(defaults=Limits(jobs_per_second=0.001, job_burst=2)) as api:
-        statuses = [(await api.post("/v1/jobs", json=job())).status_code for _ in range(3)]
-        assert statuses == [201, 201, 429]
-        await put(api, "admin", jobsPerSecond=None)
-        assert (await api.post("/v1/jobs", json=job())).status_code == 201
+
+        async def submit(**headers):
+            return (await api.post("/v1/jobs", json=job(), headers=headers)).status_code
+
+        authorization = alice.headers["Authorization"]
+        assert [await submit(Authorization=authorization) for _ in range(3)] == [201, 201, 429]
+        assert [await submit() for _ in range(3)] == [201, 201, 201]  # the admin token is for those who mend things
+        await put(api, "alice", jobsPerSecond=None)
+        assert await submit(Authorization=authorization) == 201
+
+
+async def test_requests_are_limited_by_key_by_owner_and_by_namespace(api, somebody):
+    first, second = await somebody("viewer"), await somebody("viewer")
+    await put(api, first.key["keyId"], requestsPerSecond=0.001, requestBurst=2)
+    assert [(await first.get("/v1/jobs")).status_code for _ in range(3)] == [200, 200, 429]
+    assert (await second.get("/v1/jobs")).status_code == 200
+    await put(api, "alice", requestsPerSecond=0.001, requestBurst=1)
+    answers = [await second.get("/v1/jobs") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert [answer.headers["ratelimit-remaining"] for answer in answers] == ["0", "0"]
+    assert "the limit of 'alice'" in answers[1].json()["detail"]
+    await put(api, requestsPerSecond=0.001, requestBurst=1)
+    assert [(await api.get("/v1/jobs")).status_code for _ in range(2)] == [200, 429]
+
+
+async def test_who_is_refused_uses_up_their_own_limits_and_nobody_elses(api, somebody):
+    mallory = await somebody("viewer", owner="mallory", namespace="acme")
+    headers = {"Rota-Namespace": "acme"}
+    await api.put("/v1/limits/mallory", json={"requestsPerSecond": 0.001, "requestBurst": 3}, headers=headers)
+    await put(api, requestsPerSecond=0.001, requestBurst=5)
+    statuses = [
+        (await mallory.post("/v1/pools/default/pause", headers={"Rota-Namespace": "default"})).status_code
+        for _ in range(6)
+    ]
+    assert statuses == [403, 403, 403, 429, 429, 429]
+    assert (await api.get("/v1/jobs")).status_code == 200
+    trail = (await api.get("/v1/audit", params={"actor": "mallory"})).json()["items"]
+    assert len(trail) == 3
 
 
 async def test_jobs_that_come_too_fast_are_refused_with_the_usual_headers(api):
@@ -123,14 +158,16 @@ async def test_jobs_that_come_too_fast_are_refused_with_the_usual_headers(api):
     assert [refused.headers[name] for name in names] == ["100", "3", "0", "300"]
 
 
-async def test_a_batch_takes_as_many_as_it_has_or_none(api):
-    await put(api, "admin", jobsPerSecond=0.01, jobBurst=5)
-    assert (await api.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 200
-    assert (await api.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 429
-    assert (await api.post("/v1/jobs/batch", json=[job()] * 2)).status_code == 200
-    refused = await api.post("/v1/jobs/batch", json=[job()] * 6)
+async def test_a_batch_takes_as_many_as_it_has_or_none(api, somebody):
+    alice = await somebody("submitter")
+    await put(api, "alice", jobsPerSecond=0.01, jobBurst=5)
+    assert (await alice.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 200
+    assert (await alice.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 429
+    assert (await alice.post("/v1/jobs/batch", json=[job()] * 2)).status_code == 200
+    refused = await alice.post("/v1/jobs/batch", json=[job()] * 6)
     assert (refused.status_code, refused.json()["title"]) == (413, "Too large")
-    assert refused.json()["detail"] == "6 jobs at once; the limit of 'admin' allows at most 5"
+    assert refused.json()["detail"] == "6 jobs at once; the limit of 'alice' allows at most 5"
+    assert (await api.post("/v1/jobs/batch", json=[])).status_code == 200
     assert len((await api.get("/v1/runs")).json()["items"]) == 5
 
 

@@ -42,6 +42,9 @@ LEAST = {
     "change_pool": "operator",
     "pause_pool": "operator",
     "resume_pool": "operator",
+    "list_limits": "operator",
+    "change_limits": "admin",
+    "change_limits_of": "admin",
     "list_events": "viewer",
     "list_workers": "viewer",
     "list_shards": "operator",
@@ -67,6 +70,8 @@ BODIES = {
     "discard": {"all": True},
     "preview": {"cronExpression": "@daily"},
     "change_pool": {"mostWaiting": 1000},
+    "change_limits": {"mostWaiting": 1_000_000},
+    "change_limits_of": {"mostWaiting": 1_000_000},
     "create_key": {"name": "new", "role": "viewer"},
     "sign_in": {"token": "wrong"},
 }
@@ -130,7 +135,7 @@ async def belongings(engine, somebody, sql, monkeypatch):
 async def ask(client, operation, of=MISSING, **options):
     """The operation about somebody's job and run."""
     name = operation.handler.__name__
-    names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default"}
+    names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
     path = operation.path.format(**names)
     body = {"json": BODIES[name]} if operation.body else {}
     return await client.request(operation.method, path, params=QUERIES.get(name), **body, **options)

@@ -16,8 +16,10 @@ import msgspec
 from starlette.requests import Request
 
 from rota.api.auth import Authenticator, Proven
+from rota.api.limiting import Allowance, Limiter
 from rota.contract.fields import NamespaceName
-from rota.domain.ids import parse_job, parse_run
+from rota.domain.ids import parse_job, parse_run, show_key_id
+from rota.domain.limits import Kind
 from rota.domain.rights import EVERYWHERE, Identity, Right
 from rota.errors import BadInputError, ForbiddenError, NotFoundError
 from rota.settings import DEFAULT_NAMESPACE
@@ -80,6 +82,18 @@ def _admit(needs: Right, proven: Proven, namespace: str) -> Admission:
     if not identity.may(needs, namespace):
         raise RefusedError(f"your key is not for this: it lacks the scope {needs.value!r}", admission)
     return msgspec.structs.replace(admission, only=None) if grant.reaches_all(needs) else admission
+
+
+async def take(limiter: Limiter, admission: Admission, kind: Kind, amount: int = 1) -> Allowance:
+    """Counts requests or jobs towards the limits of the caller, of their key and of the namespace; raises 429.
+
+    Who has no role in the namespace of the request does not use up its limits, but those of their own.
+    """
+    identity, namespace = admission.identity, admission.namespace
+    if identity.grant_in(namespace) is None:
+        namespace = next(iter(identity.grants), namespace)
+    key = None if identity.key_id is None else show_key_id(identity.key_id)
+    return await limiter.take(namespace, "" if identity.kind == "admin" else identity.name, kind, amount, key=key)
 
 
 async def _check_object(request: Request, services: Any, admission: Admission) -> None:

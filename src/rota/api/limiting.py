@@ -21,6 +21,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from functools import reduce
 
 from rota.domain.limits import WHOLE, Kind, Rate
 from rota.errors import RateLimitedError, TooLargeError
@@ -85,8 +86,10 @@ class Limiter:
         self._monotonic = monotonic
         self._hands: dict[Key, _Hand] = {}
 
-    async def take(self, namespace: str, subject: str, kind: Kind, amount: int = 1) -> Allowance:
-        """Takes so many from the subject's bucket and the namespace's, or from neither.
+    async def take(
+        self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
+    ) -> Allowance:
+        """Takes so many from the buckets of the subject, of the key and of the namespace, or from none of them.
 
         Raises RateLimitedError when there are not enough now, TooLargeError when there never will be.
         """
@@ -95,9 +98,12 @@ class Limiter:
             await book.open()
         own = book.rate(namespace, subject, kind) if subject else None
         whole = book.rate(namespace, WHOLE, kind)
-        if own is None and whole is None:
+        keyed = book.rate_of_key(namespace, key, kind) if key else None
+        if own is None and whole is None and keyed is None:
             return UNLIMITED
         hands = []
+        if key and keyed is not None:
+            hands.append(self._hand((namespace, key, kind), keyed))
         if own is not None:
             hands.append(self._hand((namespace, subject, kind), own))
         if whole is not None:
@@ -118,8 +124,7 @@ class Limiter:
             for hand in served:
                 hand.give_back(amount)
             raise
-        allowance = hands[0].allowance(now)
-        return allowance if len(hands) == 1 else tighter(allowance, hands[1].allowance(now))
+        return reduce(tighter, (hand.allowance(now) for hand in hands))
 
     def _hand(self, key: Key, rate: Rate) -> _Hand:
         hand = self._hands.get(key)

@@ -13,9 +13,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.admitting import Admission, HiddenError, Needs, RefusedError, admit
+from rota.api.admitting import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit, take
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
+from rota.api.limiting import UNLIMITED, Allowance
 from rota.api.problems import HttpError, response_of
 from rota.contract.reading import bad_json
 from rota.domain.rights import Right
@@ -26,6 +27,7 @@ from rota.telemetry import get_logger
 BODY_LIMIT_BYTES = 1024 * 1024
 INTERNAL_ERROR = 500
 CLIENT_CLOSED = 499
+TOO_MANY = 429
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -34,12 +36,20 @@ _log = get_logger("api")
 class Call:
     """One request, read and checked."""
 
-    def __init__(self, request: Request, admission: Admission, body: bytes, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        request: Request,
+        admission: Admission,
+        body: bytes,
+        authenticator: Authenticator,
+        allowance: Allowance = UNLIMITED,
+    ) -> None:
         self.request = request
         self._authenticator = authenticator
         self.admission = admission
         self.caller = Caller(admission.namespace, admission.identity.name)
         self.body = body
+        self.allowance = allowance
         # For the audit trail: its entry, the object that was made, and what was changed.
         self.entry: UUID | None = None
         self.made: str | None = None
@@ -106,10 +116,11 @@ class Operation:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
         try:
             admission = await admit(self.needs, request, services, authenticator)
+            allowance = UNLIMITED if self.needs == PUBLIC else await take(services.limiter, admission, "requests")
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                return await self._answer(services, Call(request, admission, body, authenticator))
+                return await self._answer(services, Call(request, admission, body, authenticator, allowance))
         except (RefusedError, HiddenError) as error:
             return await self._refuse(services, Call(request, error.admission, b"", authenticator), error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
@@ -125,6 +136,7 @@ class Operation:
         """Who tried to change what they may not is noted as well; their body is not even read."""
         response = response_of(error)
         try:
+            await take(services.limiter, error.admission, "requests")
             if self.recorded:
                 await services.auditor.begin(self.handler.__name__, call)
                 await services.auditor.end(call, response.status_code)
@@ -142,6 +154,8 @@ class Operation:
             response = self._response_of(error)
         if call.entry is not None:
             await services.auditor.end(call, response.status_code)
+        if call.allowance is not UNLIMITED and response.status_code != TOO_MANY:
+            response.headers.update(call.allowance.headers)
         return response
 
     def _response_of(self, error: Exception) -> Response:

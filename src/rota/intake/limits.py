@@ -72,6 +72,10 @@ class LimitBook:
         found = self._rows.get((namespace, subject))
         return found or (_NONE if subject == WHOLE else self._defaults)
 
+    def rate_of_key(self, namespace: str, key: str, kind: Kind) -> Rate | None:
+        """How fast these may come with one key; the defaults are for its owner."""
+        return self._rates.get((namespace, key, kind))
+
     def rate(self, namespace: str, subject: str, kind: Kind) -> Rate | None:
         """How fast these may come from somebody; None: as fast as they like."""
         return self._rates.get((namespace, subject, kind), self._default_rates[kind] if subject else None)

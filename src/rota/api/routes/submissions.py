@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from rota.api.admitting import take
+from rota.api.limiting import tighter
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.problems import problem_of
 from rota.api.services import Services
@@ -61,7 +63,7 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
 
 async def _take(services: Services, call: Call, count: int) -> None:
     """All jobs of a request are let through, or none; a repeat counts like the first."""
-    await services.limiter.take(call.caller.namespace, call.caller.owner, "jobs", count)
+    call.allowance = tighter(call.allowance, await take(services.limiter, call.admission, "jobs", count))
 
 
 def _read_batch(call: Call) -> Sequence[Asked | RotaError]:
