@@ -12,11 +12,12 @@ import logging
 import shlex
 import shutil
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from rota.api.server import run_api
@@ -29,6 +30,7 @@ from rota.sdk.app import App
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate as apply_migrations
+from rota.store.roles import DatabaseRole, Roles
 from rota.supervisor import Supervisor, check_port
 from rota.telemetry import configure_logging
 from rota.watching import Watcher, places_of
@@ -99,6 +101,26 @@ def apply_all_migrations(settings: Settings) -> list[str]:
 
     applied: list[str] = _run(apply())
     return applied
+
+
+def change_database_roles(
+    settings: Settings,
+    wanted: Sequence[tuple[str, str, tuple[str, ...] | None, tuple[str, ...] | None]],
+    forgotten: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Makes these (role, kind, namespaces, pools) what they should be, forgets others; returns all on record."""
+
+    async def change() -> list[dict[str, Any]]:
+        async with open_database(settings, size=1, name="rota-database-roles") as database:
+            roles = Roles(database)
+            if wanted:
+                await roles.set([DatabaseRole(*one) for one in wanted])
+            if forgotten:
+                await roles.forget(forgotten)
+            return [msgspec.structs.asdict(role) for role in await roles.all()]
+
+    changed: list[dict[str, Any]] = _run(change())
+    return changed
 
 
 def _load_app(option: str) -> App:

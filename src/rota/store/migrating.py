@@ -12,11 +12,16 @@ import asyncpg
 
 from rota.errors import SetupError
 from rota.store.database import Database
+from rota.store.granting import grant_rights
 
 # Taken for the transaction, not the session: a pooler in transaction mode may not keep a session for us.
 LOCK_KEY = 7682
 DAYS_AHEAD = 7
 STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
+# Somebody else, who owns the schema; null: we do, or there is none yet.
+_OWNER = """
+SELECT pg_get_userbyid(nspowner) FROM pg_namespace
+ WHERE nspname = 'rota' AND NOT pg_has_role(current_user, nspowner, 'USAGE')"""
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -55,6 +60,8 @@ async def migrate(database: Database) -> list[Migration]:
             await connection.execute(
                 "INSERT INTO rota.migrations (number, name) VALUES ($1, $2)", step.number, step.name
             )
+        if applied:
+            await grant_rights(connection)  # to what is new as well
     await database.fetch("make_days", DAYS_AHEAD)
     return applied
 
@@ -62,15 +69,27 @@ async def migrate(database: Database) -> list[Migration]:
 async def bring_up_to_date(database: Database) -> None:
     """Applies what this release needs and the database lacks. A newer schema is fine.
 
-    Raises SetupError when something is missing and our role may not make it.
+    Raises SetupError when something is missing and our role may not make it, or when it may not even look.
     """
     async with database.raw() as connection:
         try:
             done = await _done(connection)
+            owner = await connection.fetchval(_OWNER)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-            done = set()
-    if all(step.number in done for step in migrations()):
+            done, owner = set(), None  # whoever makes it will be
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise SetupError(
+                f"This database role has no rights in Rota's schema ({error}): give it some with "
+                "`rota database-roles`, as the schema's owner."
+            ) from error
+    missing = [step for step in migrations() if step.number not in done]
+    if not missing:
         return
+    if owner:
+        raise SetupError(
+            f"The database's schema is not up to date (it lacks {missing[0].number:04} {missing[0].name}), and this "
+            f"role may not change it: run `rota migrate` as its owner, {owner}."
+        )
     try:
         await migrate(database)
     except asyncpg.InsufficientPrivilegeError as error:

@@ -209,6 +209,7 @@ class _Holder(msgspec.Struct, frozen=True):
     status: str
     recurring: bool
     waits: bool
+    unseen: bool
     in_window: bool
 
 
@@ -239,9 +240,9 @@ async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[
     holders = {}
     for row in others:
         it = how[row["namespace"], row["job_id"]]
-        status = it["status"] or "gone"
+        status = it["status"] or ("queued" if it["waits"] else "gone")
         holders[row["namespace"], row["key"]] = _Holder(
-            row["job_id"], status, it["recurring"], it["waits"], row["in_window"]
+            row["job_id"], status, it["recurring"], it["waits"], it["unseen"], row["in_window"]
         )
     return holders
 
@@ -252,8 +253,8 @@ def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) 
     holder = holders.get((item.namespace, unique.key))
     if holder is None or not (holder.waits or holder.in_window):
         return None
-    if unique.on_duplicate == "replace" and not (holder.recurring and holder.waits):
-        return None  # what waits is replaced, unless it is a schedule
+    if unique.on_duplicate == "replace" and not ((holder.recurring or holder.unseen) and holder.waits):
+        return None  # what waits is replaced, unless it is a schedule, or out of our role's reach
     return Duplicate(holder.job_id, holder.status, holder.recurring, kept=unique.on_duplicate == "keep")
 
 

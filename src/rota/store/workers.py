@@ -11,7 +11,7 @@ import msgspec
 
 from rota.domain.declared import Application, encode_schedules, release_of
 from rota.domain.run import Claim, Outcome, Verdict
-from rota.errors import DataRejectedError
+from rota.errors import DataRejectedError, SetupError
 from rota.store.batches import or_nothing, with_days, write_each
 from rota.store.database import Database
 from rota.store.positions import Positions
@@ -138,7 +138,11 @@ class Workers:
         self._portion = Portion()
 
     async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
-        """Makes the worker known; returns the lanes it may claim from, by (namespace, pool)."""
+        """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
+
+        Raises SetupError when its database role is bound to others.
+        """
+        await self._check_binding(registration)
         lanes: dict[PoolKey, list[int]] = {}
         *columns, _ = msgspec.structs.astuple(registration)
         app = registration.application
@@ -263,6 +267,19 @@ class Workers:
     async def waiting_for(self, namespace: str, pool: str, task: str) -> Any:
         """What the fleet offers to a run of this task in this pool."""
         return await self._database.fetch_row("waiting_for", namespace, pool, task)
+
+    async def _check_binding(self, registration: Registration) -> None:
+        """Says in words what the database would refuse in its own."""
+        bound = await self._database.fetch_row("binding")
+        for what, wanted, may in (
+            ("namespaces", registration.namespaces, bound["namespaces"]),
+            ("pools", registration.pools, bound["pools"]),
+        ):
+            if may is not None and (others := [name for name in wanted if name not in may]):
+                raise SetupError(
+                    f"The database role {bound['role']} may serve the {what} {', '.join(may) or '(none)'} alone, not "
+                    f"{', '.join(others)}: change ROTA_{what.upper()}, or its binding with `rota database-roles`."
+                )
 
     async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
         wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]

@@ -7,17 +7,21 @@
 -- (ctid): they are locked, so they can't move; one that moved just before is left for the next look.
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
+-- Where a lane begins is computed beforehand: under row level security an index is not asked for the result of a function.
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
     SELECT id FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
+), lanes AS MATERIALIZED (
+    SELECT lane, least(to_timestamp(begin_at), now() - interval '250 ms') AS begin_at
+      FROM me, unnest($2::bigint[], $3::float8[]) AS i (lane, begin_at)
 ), found AS MATERIALIZED (
     SELECT lanes.lane, r.place, r.ready_at > now() AS ahead, r.ready_at - r.priority * interval '5 minutes' AS rank
-      FROM me, unnest($2::bigint[], $3::float8[]) AS lanes (lane, begin_at)
+      FROM lanes
      CROSS JOIN LATERAL (
            SELECT l.ctid AS place, l.ready_at, l.priority
              FROM rota.live_runs AS l
             WHERE l.lane = lanes.lane AND l.worker_id IS NULL
-              AND l.ready_at >= least(to_timestamp(lanes.begin_at), now() - interval '250 ms') AND l.ready_at <= now() + $5::interval
+              AND l.ready_at >= lanes.begin_at AND l.ready_at <= now() + $5::interval
             ORDER BY l.ready_at
             LIMIT $6
               FOR UPDATE SKIP LOCKED

@@ -1,0 +1,82 @@
+"""`rota database-roles`: narrower roles of the database for servers, workers and programs that submit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from rota.cli.output import errors_in_words
+from rota.cli.roles import HomeOption
+from rota.cli.tables import Column, print_table, text
+from rota.errors import BadInputError
+from rota.settings import Settings
+
+ServerOption = typer.Option([], "--server", help="A role for the API and schedulers.", metavar="ROLE")
+WorkerOption = typer.Option([], "--worker", help="A role for workers.", metavar="ROLE")
+SubmitterOption = typer.Option([], "--submitter", help="A role that may call rota.submit_v1.", metavar="ROLE")
+NamespacesOption = typer.Option(
+    None, "--namespaces", help="Bind these workers and submitters to namespaces, separated by commas."
+)
+PoolsOption = typer.Option(None, "--pools", help="Bind these workers to pools, separated by commas.")
+ForgetOption = typer.Option([], "--forget", help="Take everything from a role.", metavar="ROLE")
+
+COLUMNS = (
+    text("ROLE", "name"),
+    text("KIND", "kind"),
+    Column(heading="NAMESPACES", show=lambda item: _list(item["namespaces"])),
+    Column(heading="POOLS", show=lambda item: _list(item["pools"])),
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(database_roles)
+
+
+def database_roles(
+    server: list[str] = ServerOption,
+    worker: list[str] = WorkerOption,
+    submitter: list[str] = SubmitterOption,
+    namespaces: str | None = NamespacesOption,
+    pools: str | None = PoolsOption,
+    forget: list[str] = ForgetOption,
+    home: Path | None = HomeOption,
+) -> None:
+    """Give database roles the rights they need and no others, as the schema's owner; show those that have some."""
+    with errors_in_words():
+        _check(worker, submitter, namespaces, pools)
+        if len({*server, *worker, *submitter, *forget}) < len([*server, *worker, *submitter, *forget]):
+            raise BadInputError("a role is of one kind; give each once")
+        from rota.cli import starting  # noqa: PLC0415 - see roles.py
+
+        names, places = _names(namespaces, "--namespaces"), _names(pools, "--pools")
+        wanted = [
+            *((role, "server", None, None) for role in server),
+            *((role, "worker", names, places) for role in worker),
+            *((role, "submitter", names, None) for role in submitter),
+        ]
+        settings = Settings.from_environment(home=home)
+        roles = starting.change_database_roles(settings, wanted, forget)
+        print_table(roles, COLUMNS, none="No roles: everything runs as the schema's owner.")
+
+
+def _check(worker: Sequence[str], submitter: Sequence[str], namespaces: str | None, pools: str | None) -> None:
+    if namespaces is not None and not (worker or submitter):
+        raise BadInputError("--namespaces binds the roles of --worker and --submitter; give one")
+    if pools is not None and not worker:
+        raise BadInputError("--pools binds the roles of --worker; give one")
+
+
+def _names(option: str | None, name: str) -> tuple[str, ...] | None:
+    if option is None:
+        return None
+    names = tuple(dict.fromkeys(word.strip() for word in option.split(",")))
+    if not all(names):
+        raise BadInputError(f"{name} wants names separated by commas, not {option!r}")
+    return names
+
+
+def _list(names: Sequence[str] | None) -> str:
+    return "any" if names is None else ", ".join(names)

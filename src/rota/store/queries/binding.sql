@@ -1,0 +1,2 @@
+-- What our database role is bound to; null: not at all.
+SELECT session_user AS role, b.namespaces, b.pools FROM rota.bound_to() AS b

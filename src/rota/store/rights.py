@@ -1,0 +1,103 @@
+"""What each kind of database role may do: one list, which is granted, and against which tests hold the schema.
+
+Kinds: *server* runs the API and schedulers; *worker* claims runs, reports how they went, and submits for the tasks it
+runs; *submitter* belongs to a program that submits in transactions of its own. Whatever is not said here is for the
+schema's owner alone: to change it, to TRUNCATE, to reach the partitions of a day other than through their parent.
+
+A bound role reaches rows of its namespaces only; the last column says how a row shows whose it is. Pools bind what is
+ready, where work is taken from: a role that is bound to pools may still submit to others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+KINDS = (SERVER, WORKER, SUBMITTER) = ("server", "worker", "submitter")
+
+# S, I, U, D: SELECT, INSERT, UPDATE, DELETE. Submitters have no right to any table.
+#   namespace  the row has one
+#   ready      it has a namespace, and a pool to be claimed from
+#   serving    it has lists of those that a worker serves
+_TABLES = """
+    table              server  worker  bound-by
+
+    live_runs          SIUD    SIUD    ready
+    upcoming_runs      SIUD    SID     namespace
+    held_runs          SIUD    SID     namespace
+    finished_runs      SI      SI      namespace
+    runs               S       S       -
+    attempts           SI      SI      namespace
+    dead_letters       SID     I       namespace
+    departures         SID     I       namespace
+    jobs               SIU     SI      namespace
+    payloads           SI      SI      namespace
+    submission_keys    SIUD    SIU     namespace
+    log_chunks         S       SI      namespace
+    log_ends           SID     SI      namespace
+    kept_logs          SI      -       -
+    pools              SIU     S       namespace
+    gates              SIUD    -       -
+    events             SID     -       -
+    workers            SUD     SIU     serving
+    app_versions       S       SIU     namespace
+    apps               SIU     -       -
+    schedulers         SIUD    -       -
+    shard_leases       SU      -       -
+    constants          SU      S       -
+    migrations         S       S       -
+    database_roles     -       -       -
+
+    api_keys           SIUD    -       -
+    audit              SI      -       -
+    audit_outcomes     SI      -       -
+    limits             SIUD    S       namespace
+    buckets            SIUD    -       -
+"""
+
+# USAGE: the next number, not a number of one's choice.
+_SEQUENCES = """
+    claim_numbers      worker
+    log_positions      worker
+"""
+
+_FUNCTIONS = """
+    submit_v1          worker submitter
+    complete_v1        worker
+    bound_to           worker
+    waits_unseen       server worker
+    lane_of            server worker
+    expiry_of          server worker
+    changed_expiry     server
+    id_floor           server
+    make_day           server worker
+    drop_log_days      server
+    make_day_of        -
+    replace_waiting    -
+    submit_unbound     -
+    complete_unbound   -
+"""
+
+_WORDS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+
+
+class TableRights(NamedTuple):
+    """Of one table or view: what each kind may do, and how its rows are bound (None: they are not)."""
+
+    rights: dict[str, tuple[str, ...]]
+    bound: str | None
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def _words(letters: str) -> tuple[str, ...]:
+    return tuple(_WORDS[letter] for letter in letters if letter != "-")
+
+
+TABLES = {
+    table: TableRights({SERVER: _words(server), WORKER: _words(worker)}, None if bound == "-" else bound)
+    for table, server, worker, bound in _rows(_TABLES)[1:]
+}
+SEQUENCES = {name: frozenset(kinds) & {*KINDS} for name, *kinds in _rows(_SEQUENCES)}
+FUNCTIONS = {name: frozenset(kinds) & {*KINDS} for name, *kinds in _rows(_FUNCTIONS)}
