@@ -1,9 +1,9 @@
 """Granting: every database role on record gets exactly what rights.py says, and is bound to what the record says.
 
-Rights on tables hold for whatever code connects with the role, ours or somebody's who has altered it. Bound roles have
-row level security on top: one restrictive policy per table and role, with what it is bound to written into it, so that a
-statement pays for a comparison and nothing else. Roles that are not bound, and the owner, pay nothing: the policy that
-concerns everybody is `true`, which the planner leaves out.
+Rights on tables hold for whatever code connects with the role, ours or altered. Bound roles have row level security on
+top: one restrictive policy per table and role, with what it is bound to written into it, so that a statement pays for a
+comparison and nothing else. Roles that are not bound, and the owner, pay nothing: the policy that concerns everybody is
+`true`, which the planner leaves out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def _policy(bound: str | None, namespaces: str | None, pools: str | None) -> str
     seen: list[str] = []
     written: list[str] = []
     if bound in ("namespace", "ready") and namespaces:
-        seen.append(f"namespace = ANY ({namespaces})")
+        # A collation that no index has: what is added to a statement must not lead it to another index.
+        seen.append(f'namespace COLLATE "POSIX" = ANY ({namespaces})')
         written.append(f"namespace = ANY ({namespaces})")
     if bound == "ready" and pools:
         seen.append(f"pool = ANY ({pools})")

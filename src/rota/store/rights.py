@@ -28,7 +28,7 @@ _TABLES = """
     runs               S       S       -
     attempts           SI      SI      namespace
     dead_letters       SID     I       namespace
-    departures         SID     I       namespace
+    departures         SIUD    I       namespace
     jobs               SIU     SI      namespace
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace

@@ -94,7 +94,7 @@ class Roles:
 
 async def _check(connection: Any, name: str) -> None:
     row = await connection.fetchrow(
-        "SELECT rolsuper OR rolbypassrls AS unbound, pg_has_role(r.oid, nspowner, 'USAGE') AS owner, quote_ident(rolname) AS quoted"
+        "SELECT rolsuper OR rolbypassrls OR pg_has_role(r.oid, nspowner, 'USAGE') AS above"
         "  FROM pg_roles AS r, pg_namespace WHERE rolname = $1 AND nspname = 'rota'",
         name,
     )
@@ -104,7 +104,7 @@ async def _check(connection: Any, name: str) -> None:
             f"There is no database role {name}. Make it first, in psql: CREATE ROLE {quoted} LOGIN; "
             f"then \\password {quoted} asks for its password."
         )
-    if row["unbound"] or row["owner"] or name == EVERYBODY:
+    if row["above"] or name == EVERYBODY:
         raise SetupError(
             f"The role {name} can't be made narrower: it is a superuser, passes by row level security, or has the "
             "rights of the schema's owner. Make another one."

@@ -270,7 +270,7 @@ class Workers:
 
     async def _check_binding(self, registration: Registration) -> None:
         """Says in words what the database would refuse in its own."""
-        bound = await self._database.fetch_row("binding")
+        bound: Any = await self._database.fetch_row("binding")
         for what, wanted, may in (
             ("namespaces", registration.namespaces, bound["namespaces"]),
             ("pools", registration.pools, bound["pools"]),

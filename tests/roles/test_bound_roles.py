@@ -1,0 +1,315 @@
+"""A bound worker keeps to its namespaces and pools, whatever statements it makes up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import asyncpg
+import msgspec
+import pytest
+
+from rota.broker.protocol import Profile
+from rota.contract.jobs import JobIn, Submitted
+from rota.domain.ids import new_id
+from rota.errors import DuplicateError, SetupError
+from rota.intake.definitions import Caller
+from rota.intake.intake import Asked, Intake
+from rota.store.notifying import Notifier
+from rota.store.rights import SUBMITTER, TABLES, WORKER
+from rota.store.roles import DatabaseRole, Roles
+from support import job
+
+BOUND = [table for table, line in TABLES.items() if line.bound]
+# What rows are made of where a column must have a value and any will not do.
+VALUES = {
+    "cause": "submit",
+    "status": "success",
+    "gate": "new",
+    "schedule_type": "interval",
+    "every_seconds": 1.0,
+    "state": "paused",
+    "tags": [],
+    "tasks": [],
+    "pool": "ours",
+    "task": "t",
+    "priority": 0,
+    "policies": "{}",
+    "schedules": "[]",
+    "body": "x",
+    "options": "{}",
+}
+BY_TYPE = {
+    "text": "x",
+    "uuid": uuid4(),
+    "integer": 1,
+    "smallint": 1,
+    "bigint": 1,
+    "boolean": False,
+    "bytea": b"x",
+    "interval": timedelta(seconds=5),
+}
+
+
+async def columns_of(sql, table):
+    """The columns that need a value, with their types."""
+    rows = await sql.fetch(
+        """SELECT attname AS name, format_type(atttypid, NULL) AS type, attnotnull AND NOT atthasdef AND attidentity = '' AS needed
+             FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped""",
+        f"rota.{table}",
+    )
+    also = {"every_seconds"} if table == "jobs" else {"body"} if table == "payloads" else set()
+    return {row["name"]: row["type"] for row in rows if row["needed"] or row["name"] in also}
+
+
+async def add(sql, connection, table, namespace, pool="ours"):
+    """Inserts a row of a namespace, as whoever the connection is; gives back by what to find it."""
+    columns = await columns_of(sql, table)
+    now = await sql.fetchval("SELECT now()")
+    values = {}
+    for name, kind in columns.items():
+        values[name] = VALUES.get(name, now if kind.startswith("timestamp") else BY_TYPE.get(kind))
+    values |= {name: new_id(now.timestamp()) for name in columns if name in ("id", "run_id")}
+    values |= {name: str(uuid4()) for name, kind in columns.items() if name in ("key", "version") and kind == "text"}
+    values |= {"namespaces": [namespace], "pools": [pool]} if table == "workers" else {"namespace": namespace}
+    values |= {"pool": pool} if "pool" in columns else {}
+    if "lane" in columns:
+        lane = "SELECT rota.lane_of($1, $2, 't', 0::smallint)"
+        values["lane"] = await sql.fetchval(lane, namespace, pool)
+    numbers = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+    await connection.execute(f"INSERT INTO rota.{table} ({', '.join(values)}) VALUES ({numbers})", *values.values())
+
+
+def where(table, namespace):
+    return f"namespaces = '{{{namespace}}}'" if table == "workers" else f"namespace = '{namespace}'"
+
+
+async def reached(connection, statement):
+    """How many rows a statement reached; 0 as well when it is refused. Nothing of it stays."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        answer = await connection.execute(statement)
+    except asyncpg.InsufficientPrivilegeError:
+        return 0
+    finally:
+        await transaction.rollback()
+    return int(answer.split()[-1])
+
+
+def attempts(table, namespace):
+    """One statement of each kind on the rows of a namespace."""
+    column = "namespaces" if table == "workers" else "namespace"
+    rows = where(table, namespace)
+    return {
+        "SELECT": f"SELECT FROM rota.{table} WHERE {rows}",
+        "UPDATE": f"UPDATE rota.{table} SET {column} = {column} WHERE {rows}",
+        "DELETE": f"DELETE FROM rota.{table} WHERE {rows}",
+    }
+
+
+@pytest.mark.parametrize("table", BOUND)
+async def test_rows_of_other_namespaces_are_out_of_reach(table, make_role, connect, sql):
+    if not await sql.fetchval("SELECT to_regclass('rota.' || $1)", table):
+        pytest.skip("not there yet")
+    connection = await connect(await make_role(WORKER, namespaces=("ours",)))
+    rights = TABLES[table].rights[WORKER]
+    for namespace in ("ours", "theirs"):
+        await add(sql, sql, table, namespace)
+    for right, statement in attempts(table, "theirs").items():
+        assert await reached(connection, statement) == 0, right
+    for right, statement in attempts(table, "ours").items():
+        assert await reached(connection, statement) == (right in rights and "SELECT" in rights), right
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await add(sql, connection, table, "theirs")
+    if "INSERT" in rights:
+        await add(sql, connection, table, "ours")
+    if "UPDATE" in rights:
+        column, value = ("namespaces", "{theirs}") if table == "workers" else ("namespace", "theirs")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+            await connection.execute(f"UPDATE rota.{table} SET {column} = '{value}'")
+    assert await sql.fetchval(f"SELECT count(*) FROM rota.{table} WHERE {where(table, 'theirs')}") == 1
+
+
+async def test_the_view_of_all_runs_hides_them_too(make_role, connect, sql):
+    connection = await connect(await make_role(WORKER, namespaces=("ours",)))
+    for table in ("upcoming_runs", "held_runs", "live_runs", "finished_runs"):
+        for namespace in ("ours", "theirs"):
+            await add(sql, sql, table, namespace)
+    assert [row[0] for row in await connection.fetch("SELECT namespace FROM rota.runs")] == ["ours"] * 4
+
+
+async def test_what_is_ready_in_other_pools_is_out_of_reach(make_role, connect, sql):
+    connection = await connect(await make_role(WORKER, namespaces=("ours",), pools=("ours",)))
+    for pool in ("ours", "others"):
+        await add(sql, sql, "live_runs", "ours", pool)
+    for statement in (
+        "SELECT FROM rota.live_runs",
+        "SELECT FROM rota.live_runs FOR UPDATE",
+        "UPDATE rota.live_runs SET worker_id = gen_random_uuid(), claim = 1",
+        "DELETE FROM rota.live_runs",
+    ):
+        assert await reached(connection, statement) == 1
+    await add(sql, connection, "live_runs", "ours", "others")  # to submit there is allowed
+    assert await sql.fetchval("SELECT count(*) FROM rota.live_runs WHERE pool = 'others'") == 2
+
+
+@pytest.mark.parametrize(
+    ("bound", "namespaces", "pools", "may"),
+    [
+        ({"namespaces": ("ours", "more")}, ("ours", "theirs"), ("p",), "namespaces more, ours alone, not theirs"),
+        ({"pools": ("p",)}, ("any",), ("p", "q"), "pools p alone, not q"),
+    ],
+)
+async def test_a_worker_that_wants_more_is_told_what_it_may_serve(
+    bound, namespaces, pools, may, make_role, connect, engine, sql
+):
+    role = await make_role(WORKER, **bound)
+    broker = engine.broker(database=await connect(role, pool=True))
+    with pytest.raises(SetupError, match=may) as refused:
+        await broker.join(Profile("test", 1, namespaces, pools, ("t",), 1))
+    assert role.name in str(refused.value)
+    assert "rota database-roles" in str(refused.value)
+    assert await sql.fetchval("SELECT count(*) FROM rota.workers") == 0
+
+
+async def test_a_worker_that_does_not_ask_is_refused_by_the_database(make_role, connect, sql):
+    connection = await connect(await make_role(WORKER, namespaces=("ours",), pools=("ours",)))
+    for namespace, pool in (("theirs", "ours"), ("ours", "others")):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+            await add(sql, connection, "workers", namespace, pool)
+    await add(sql, connection, "workers", "ours", "ours")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await connection.execute("UPDATE rota.workers SET app_namespace = 'theirs'")
+
+
+def prepared(namespace, pool="ours"):
+    """A job as libraries hand it to rota.submit_v1."""
+    return {
+        "id": str(uuid4()), "namespace": namespace, "owner": "o", "name": "n", "task": "t", "pool": pool, "priority": 0,
+        "tags": [], "payload": None, "inlineBytes": 1000, "options": "{}", "spread": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [WORKER, SUBMITTER])
+async def test_a_bound_role_submits_in_its_namespaces_alone(kind, make_role, connect, sql):
+    connection = await connect(await make_role(kind, namespaces=("ours",)))
+    submit = "SELECT rota.submit_v1($1)"
+    await connection.fetchval(submit, json.dumps([prepared("ours")]))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="namespaces alone: ours"):
+        await connection.fetchval(submit, json.dumps([prepared("ours"), prepared("theirs")]))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.fetchval(submit, json.dumps([{**prepared("ours"), "namespace": None}]))
+    assert await sql.fetchval("SELECT array_agg(namespace) FROM rota.live_runs") == ["ours"]
+
+
+async def test_a_bound_role_completes_no_run_of_others(make_role, connect, sql):
+    connection = await connect(await make_role(WORKER, namespaces=("ours",), pools=("ours",)))
+    for namespace, pool in (("ours", "ours"), ("ours", "others"), ("theirs", "ours")):
+        await add(sql, sql, "live_runs", namespace, pool)
+    await sql.execute("UPDATE rota.live_runs SET worker_id = gen_random_uuid(), claim = 7")
+    completed = {}
+    for run in await sql.fetch("SELECT namespace, pool, id FROM rota.live_runs"):
+        arguments = (run["namespace"], run["id"], 7)
+        done = "SELECT rota.complete_v1($1, $2, $3, now(), NULL, NULL)"
+        completed[run["namespace"], run["pool"]] = await connection.fetchval(done, *arguments)
+    assert completed == {("ours", "ours"): True, ("ours", "others"): False, ("theirs", "ours"): False}
+
+
+async def test_a_member_of_bound_roles_is_bound_by_each_of_them(make_role, connect, sql):
+    first = await make_role(WORKER, namespaces=("a", "b"))
+    second = await make_role(WORKER, namespaces=("b", "c"))
+    member = await make_role(None)
+    await sql.execute(f"GRANT {first.name}, {second.name} TO {member.name}")
+    connection = await connect(member)
+    for namespace in ("a", "b", "c"):
+        await add(sql, sql, "live_runs", namespace)
+    assert [row[0] for row in await connection.fetch("SELECT namespace FROM rota.live_runs")] == ["b"]
+    assert await connection.fetchval("SELECT namespaces FROM rota.bound_to()") == ["b"]
+
+
+async def test_a_member_that_does_not_inherit_can_not_submit_elsewhere(make_role, connect, sql):
+    group = await make_role(WORKER, namespaces=("ours",))
+    member = await make_role(None)
+    await sql.execute(f"ALTER ROLE {member.name} NOINHERIT")
+    await sql.execute(f"GRANT {group.name} TO {member.name}")
+    connection = await connect(member)
+    await connection.execute(f"SET ROLE {group.name}")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="namespaces alone"):
+        await connection.fetchval("SELECT rota.submit_v1($1)", json.dumps([prepared("theirs")]))
+
+
+async def test_roles_bound_to_nothing_in_common_reach_nothing(make_role, connect, sql):
+    first = await make_role(WORKER, namespaces=("a",))
+    second = await make_role(WORKER, namespaces=("b",))
+    await sql.execute(f"GRANT {first.name} TO {second.name}")
+    assert await (await connect(second)).fetchval("SELECT namespaces FROM rota.bound_to()") == []
+
+
+async def test_who_is_not_bound_is_not_held_back_by_those_who_are(make_role, connect, sql):
+    await make_role(WORKER, namespaces=("ours",))
+    free = await connect(await make_role(WORKER))
+    for namespace in ("ours", "theirs"):
+        await add(sql, sql, "live_runs", namespace)
+    assert len(await free.fetch("SELECT FROM rota.live_runs")) == 2
+    assert await free.fetchval("SELECT namespaces FROM rota.bound_to()") is None
+    await free.fetchval("SELECT rota.submit_v1($1)", json.dumps([prepared("theirs")]))
+
+
+async def test_a_binding_can_be_changed_and_taken_away(make_role, connect, database, sql):
+    role = await make_role(WORKER, namespaces=("a",))
+    connection = await connect(role)
+    for namespace in ("a", "b", "c"):
+        await add(sql, sql, "live_runs", namespace)
+
+    async def seen():
+        return {row[0] for row in await connection.fetch("SELECT namespace FROM rota.live_runs")}
+
+    assert await seen() == {"a"}
+    await Roles(database).set([DatabaseRole(role.name, WORKER, ("b", "c"))])
+    assert await seen() == {"b", "c"}
+    await Roles(database).set([DatabaseRole(role.name, WORKER)])
+    assert await seen() == {"a", "b", "c"}
+
+
+async def test_names_with_quotes_in_them_bind_as_they_are(make_role, connect, sql):
+    odd = ("o'clock", 'say "so"', "back\\slash", "a,b", "{}")
+    connection = await connect(await make_role(WORKER, namespaces=odd))
+    for namespace in (*odd, "theirs"):
+        await add(sql, sql, "live_runs", namespace)
+    assert {row[0] for row in await connection.fetch("SELECT namespace FROM rota.live_runs")} == {*odd}
+
+
+@pytest.mark.parametrize("on_duplicate", ["reject", "replace"])
+async def test_a_unique_job_in_a_pool_out_of_sight_is_in_the_way_all_the_same(
+    on_duplicate, make_role, connect, engine, sql
+):
+    await engine.submit(uniqueKey="k", pool="others")
+    role = await make_role(WORKER, namespaces=("default",), pools=("default",))
+    asked = msgspec.convert(job(uniqueKey="k", onDuplicate=on_duplicate), JobIn)
+    (answer,) = await submit_as(await connect(role, pool=True), engine, asked)
+    assert isinstance(answer, DuplicateError)
+    assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 1
+    await sql.execute("DELETE FROM rota.live_runs")
+    (answer,) = await submit_as(await connect(role, pool=True), engine, asked)
+    assert isinstance(answer, Submitted)
+
+
+async def submit_as(pool, engine, asked):
+    """What a task of a worker does that submits another."""
+    intake = Intake(
+        database=pool,
+        notifier=Notifier(pool),
+        shards=64,
+        payload_limit_bytes=1000,
+        blobs=engine.blobs,
+        now=lambda: datetime.now(UTC),
+    )
+    running = asyncio.create_task(intake.run())
+    try:
+        return await intake.submit([Asked(asked)], Caller("default", "o"))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
