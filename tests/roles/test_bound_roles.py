@@ -56,7 +56,8 @@ BY_TYPE = {
 async def columns_of(sql, table):
     """The columns that need a value, with their types."""
     rows = await sql.fetch(
-        """SELECT attname AS name, format_type(atttypid, NULL) AS type, attnotnull AND NOT atthasdef AND attidentity = '' AS needed
+        """SELECT attname AS name, format_type(atttypid, NULL) AS type,
+                  attnotnull AND NOT atthasdef AND attidentity = '' AS needed
              FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped""",
         f"rota.{table}",
     )

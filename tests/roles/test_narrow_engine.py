@@ -1,4 +1,4 @@
-"""The whole engine under narrow roles: an API, a scheduler and a worker as processes of their own, each with its role."""
+"""The whole engine under narrow roles: an API, a scheduler and a worker, each a process with a role of its own."""
 
 from __future__ import annotations
 

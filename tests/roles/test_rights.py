@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncpg
 import pytest
+from role_statements import SERVER_STATEMENTS, STATEMENTS, WORKER_STATEMENTS
 
 from rota.store.queries import load, load_all
 from rota.store.rights import FUNCTIONS, SEQUENCES, SERVER, SUBMITTER, TABLES, WORKER
 from rota.store.roles import DatabaseRole, Roles
-from role_statements import SERVER_STATEMENTS, STATEMENTS, WORKER_STATEMENTS
 
 # They come with steps of the schema that may not be there yet.
 TO_COME = {"api_keys", "audit", "audit_outcomes", "limits", "buckets"}
@@ -44,7 +44,8 @@ async def is_old(connection):
 async def test_everything_in_the_schema_has_its_line(sql):
     relations = await sql.fetch(
         """SELECT c.relname, c.relkind = 'S' AS sequence FROM pg_class AS c
-            WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S') AND NOT c.relispartition
+            WHERE c.relnamespace = 'rota'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S')
+              AND NOT c.relispartition
               AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = c.oid AND deptype = 'i' AND c.relkind = 'S')"""
     )
     functions = await sql.fetch("SELECT proname FROM pg_proc WHERE pronamespace = 'rota'::regnamespace")
@@ -93,7 +94,8 @@ async def test_the_public_has_nothing(sql, make_role):
     assert not await sql.fetch(
         """SELECT relname FROM pg_class, aclexplode(relacl) AS acl
             WHERE relnamespace = 'rota'::regnamespace AND acl.grantee = 0
-           UNION ALL SELECT nspname FROM pg_namespace, aclexplode(nspacl) AS acl WHERE nspname = 'rota' AND acl.grantee = 0
+           UNION ALL SELECT nspname FROM pg_namespace, aclexplode(nspacl) AS acl
+            WHERE nspname = 'rota' AND acl.grantee = 0
            UNION ALL SELECT proname FROM pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner))) AS acl
             WHERE pronamespace = 'rota'::regnamespace AND acl.grantee = 0"""
     )

@@ -1,4 +1,4 @@
-"""Under a narrow role, bound or not, every statement leads into large tables by what it looks for, as it does for the owner.
+"""Under a narrow role, bound or not, every statement goes into large tables by the same way as under the owner.
 
 Row level security keeps conditions that might tell something of hidden rows away from indexes.
 """
@@ -9,10 +9,10 @@ import json
 import re
 
 import pytest
+from role_statements import SERVER_STATEMENTS, WORKER_STATEMENTS
 
 from rota.store.queries import load
 from rota.store.rights import SERVER, WORKER
-from role_statements import SERVER_STATEMENTS, WORKER_STATEMENTS
 
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting"}
