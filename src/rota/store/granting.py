@@ -29,6 +29,7 @@ _POLICIES = "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'r
 
 async def grant_rights(connection: Any) -> None:
     """Brings rights and policies of all roles on record up to date, in the caller's transaction."""
+    # Everybody may call a new function, unless told otherwise; whoever may use the schema must not therefore.
     await connection.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC")
     roles = await connection.fetch(_ROLES)
     if not roles:

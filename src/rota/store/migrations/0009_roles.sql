@@ -1,6 +1,7 @@
 -- Roles of the database that are narrower than the owner of this schema: which there are, and what a bound one may reach.
 --
--- Who may do what to which table is in store/rights.py, and is granted by `rota database-roles` and after every migration.
+-- Who may do what to which table, and call which function, is in store/rights.py, and is granted by `rota database-roles` and after
+-- every migration (store/granting.py); nobody else may.
 -- Here is what rights alone can't say: functions that do for a narrow role what only the owner may, and keep to what it is
 -- bound to.
 
@@ -116,6 +117,3 @@ BEGIN
     RETURN rota.complete_unbound(of_namespace, of_run, of_claim, began_at, returned, kept_at);
 END
 $$;
-
--- Whoever may use this schema may not therefore call its functions.
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;
