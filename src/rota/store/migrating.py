@@ -46,7 +46,21 @@ def migrations() -> tuple[Migration, ...]:
 
 
 async def migrate(database: Database) -> list[Migration]:
-    """Brings the schema up to date; returns what was applied. Safe to call from many processes at once."""
+    """Brings the schema up to date; returns what was applied. Safe to call from many processes at once.
+
+    Raises SetupError when our role may not.
+    """
+    try:
+        applied = await _apply(database)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SetupError(
+            f"This database role may not change the schema ({error}): run `rota migrate` as its owner."
+        ) from error
+    await database.fetch("make_days", DAYS_AHEAD)
+    return applied
+
+
+async def _apply(database: Database) -> list[Migration]:
     async with database.raw() as connection, connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=STEP_SECONDS)
         await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
@@ -62,7 +76,6 @@ async def migrate(database: Database) -> list[Migration]:
             )
         if applied:
             await grant_rights(connection)  # to what is new as well
-    await database.fetch("make_days", DAYS_AHEAD)
     return applied
 
 
@@ -90,13 +103,7 @@ async def bring_up_to_date(database: Database) -> None:
             f"The database's schema is not up to date (it lacks {missing[0].number:04} {missing[0].name}), and this "
             f"role may not change it: run `rota migrate` as its owner, {owner}."
         )
-    try:
-        await migrate(database)
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise SetupError(
-            f"The database's schema is not up to date and this role may not change it ({error}): "
-            "run `rota migrate` as its owner."
-        ) from error
+    await migrate(database)
 
 
 async def _done(connection: Any) -> set[int]:

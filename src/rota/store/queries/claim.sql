@@ -7,7 +7,7 @@
 -- (ctid): they are locked, so they can't move; one that moved just before is left for the next look.
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
--- Where a lane begins is computed beforehand: under row level security an index is not asked for the result of a function.
+-- Where a lane begins is computed beforehand: under row level security PostgreSQL 15 does not ask an index for what LEAST gives.
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
     SELECT id FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
