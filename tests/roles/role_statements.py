@@ -26,6 +26,7 @@ ONLY_WORKERS = {
 WORKER_STATEMENTS = ONLY_WORKERS | {
     "cancel_runs",
     "capped_pools",
+    "changed_limits",
     "count_owners",
     "count_waiting",
     "find_submission_keys",

@@ -310,7 +310,7 @@ async def submit_as(pool, engine, asked):
     )
     running = asyncio.create_task(intake.run())
     try:
-        return await intake.submit([Asked(asked)], Caller("default", "o"))
+        return await intake.submit([Asked(asked)], Caller("default", "admin"))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

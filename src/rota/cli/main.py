@@ -8,8 +8,7 @@ from importlib.metadata import version
 
 import typer
 
-from rota.cli import bench, dead_letters, jobs, limits, logs, pools, roles, runs, schedules, tokens
-from rota.cli import bench, database_roles, dead_letters, jobs, logs, pools, roles, runs, schedules
+from rota.cli import bench, database_roles, dead_letters, jobs, limits, logs, pools, roles, runs, schedules, tokens
 
 app = typer.Typer(
     name="rota",
@@ -34,8 +33,7 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (roles, jobs, schedules, runs, pools, limits, logs, dead_letters, tokens, bench):
-for group in (roles, database_roles, jobs, schedules, runs, pools, logs, dead_letters, bench):
+for group in (roles, database_roles, jobs, schedules, runs, pools, limits, logs, dead_letters, tokens, bench):
     group.add_to(app)
 
 

@@ -50,7 +50,8 @@ _TABLES = """
     api_keys           SIUD    -       -
     audit              SI      -       -
     audit_outcomes     SI      -       -
-    limits             SIUD    S       namespace
+    limits             SIU     S       namespace
+    limit_changes      SU      -       -
     buckets            SIUD    -       -
 """
 
@@ -72,6 +73,7 @@ _FUNCTIONS = """
     make_day           server worker
     drop_log_days      server
     make_day_of        -
+    refuse_change      -
     replace_waiting    -
     submit_unbound     -
     complete_unbound   -
