@@ -19,6 +19,7 @@ from rota.api.budget import Hold
 from rota.api.limiting import UNLIMITED, Allowance
 from rota.api.problems import HttpError, response_of
 from rota.contract.reading import bad_json
+from rota.contract.strictness import check_names
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.intake.definitions import Caller
@@ -205,11 +206,13 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
 def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     """The body as this type; raises BadInputError naming the field."""
     try:
-        return _decoder(kind).decode(body)
+        found = _decoder(kind).decode(body)
+        check_names(body, found)
     except msgspec.MsgspecError as error:
         raise bad_json(error) from None
     except (UnicodeDecodeError, RecursionError):
         raise BadInputError("the body is not valid JSON") from None
+    return found
 
 
 async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:

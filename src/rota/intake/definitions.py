@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from rota.contract.fields import MisfirePolicy
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
+from rota.contract.strictness import MOST_LEVELS, has_repeated_name, is_too_deep
 from rota.domain.declared import ANCHOR, Declared
 from rota.domain.http import parse_http_call
 from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
@@ -130,10 +131,15 @@ class Preparer:
         if len(data) > self._payload_limit:
             raise BadInputError(f"is {len(data)} bytes; at most {self._payload_limit} are taken", field="payload")
         try:
-            msgspec.json.decode(data)
-            return data.decode()
+            fields = msgspec.json.decode(data)
+            text = data.decode()
         except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
             raise BadInputError("is not valid JSON", field="payload") from None
+        if is_too_deep(data):
+            raise BadInputError(f"is nested more than {MOST_LEVELS} levels deep", field="payload")
+        if has_repeated_name(data, fields):
+            raise BadInputError("has an object with two fields of the same name", field="payload")
+        return text
 
     def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
         """A definition with some fields changed."""

@@ -1,0 +1,95 @@
+"""What the decoder lets pass and we don't: names that occur twice in an object, and nesting without end.
+
+Of two fields with one name a decoder takes the last, others the first: what was checked and what is run could differ.
+Nesting costs whoever reads it stack, and each library has its own idea of how much there is.
+
+Both checks are made of operations that run in C over the whole text.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from rota.errors import BadInputError
+
+MOST_LEVELS = 64
+LARGE_PAYLOAD_BYTES = 256
+_ALIKE = bytes.maketrans(b"[]{}", b"()()")
+_ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
+_UP_AND_DOWN = bytes.maketrans(b"()", b"\x01\xff")  # 1 and -1
+_SHALLOW = 4
+_encoder = msgspec.json.Encoder()
+
+
+def is_too_deep(text: bytes) -> bool:
+    """Whether valid JSON is nested deeper than may be. Most has fewer brackets than that, and is not looked at."""
+    if text.count(b"{") + text.count(b"[") <= MOST_LEVELS:
+        return False
+    brackets = _brackets_of(text)
+    for _ in range(_SHALLOW):  # the innermost level, and that is mostly all there is
+        brackets = brackets.replace(b"()", b"")
+    if not brackets:
+        return False
+    return max(accumulate(array("b", brackets.translate(_UP_AND_DOWN)))) > MOST_LEVELS - _SHALLOW
+
+
+def has_repeated_name(text: bytes, decoded: Any) -> bool:
+    """Whether an object in valid JSON, decoded already, has a name twice.
+
+    Written anew, what was decoded has as many colons as before, unless a field went missing. Only a colon that was
+    written as an escape makes it necessary to look at each object.
+    """
+    if rb"\u003" in text:
+        return _has_repeated_name_somewhere(text)
+    return text.count(b":") != _encoder.encode(decoded).count(b":")
+
+
+def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
+    """Raises BadInputError when a name is repeated in JSON that was read as `found`. What is in there as it came is
+    looked at by whoever reads that: a large payload, or the items of a list."""
+    if isinstance(found, list) and found and isinstance(found[0], msgspec.Raw):
+        return
+    text = bytes(text)
+    payload = getattr(found, "payload", None)
+    if isinstance(payload, msgspec.Raw):
+        text = _without(text, bytes(payload))
+    try:
+        decoded = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return  # it is the payload that can't be read; whoever reads it says so
+    if has_repeated_name(text, decoded):
+        raise BadInputError("the body is not what is expected: an object has two fields of the same name")
+
+
+def _brackets_of(text: bytes) -> bytes:
+    """The brackets outside of strings, both kinds alike."""
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    kept = text.translate(_ALIKE, _ALL_ELSE)
+    brackets = kept.replace(b'""', b"")
+    # The first string with a bracket in it has kept its quotes.
+    return brackets if b'"' not in brackets else b"".join(kept.split(b'"')[::2])
+
+
+def _without(text: bytes, payload: bytes) -> bytes:
+    if len(payload) <= LARGE_PAYLOAD_BYTES:
+        return text
+    # By its beginning: to look for something long, Python prepares at length.
+    start = text.find(payload[:LARGE_PAYLOAD_BYTES])
+    return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
+
+
+def _has_repeated_name_somewhere(text: bytes) -> bool:
+    repeated = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal repeated
+        repeated = repeated or len(dict(pairs)) < len(pairs)
+
+    json.loads(text, object_pairs_hook=look)
+    return repeated
