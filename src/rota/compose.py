@@ -34,6 +34,7 @@ from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
+from rota.store.refused_tls import check_files
 from rota.store.runs import Runs
 from rota.store.transactions import TaskTransactions, check_psycopg
 from rota.worker.addresses import AddressGuard
@@ -88,6 +89,7 @@ def listen_url(settings: Settings, database: Database) -> str | None:
     if not settings.notify:
         return None
     if settings.listen_url:
+        check_files(settings.listen_url, "ROTA_LISTEN_URL")
         return settings.listen_url
     return None if database.pooled else database_url(settings)
 

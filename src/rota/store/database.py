@@ -20,6 +20,7 @@ import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, KeyHeldError, SetupError
 from rota.store.queries import load, load_all
+from rota.store.refused_tls import check_files, explain
 from rota.telemetry import get_logger
 
 PLANNER = {
@@ -233,7 +234,7 @@ class _translated:  # noqa: N801 - reads as a word in a with statement
         if isinstance(error, _DATA) or (isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)):
             raise DataRejectedError(f"{self._doing}: {error}") from error
         if isinstance(error, _UNAVAILABLE):
-            raise DatabaseUnavailableError(f"{self._doing}: {error or type(error).__name__}") from error
+            raise DatabaseUnavailableError(f"{self._doing}: {explain(error)}") from error
 
 
 async def _leave_as_it_is(_connection: Any) -> None:
@@ -242,6 +243,7 @@ async def _leave_as_it_is(_connection: Any) -> None:
 
 async def _check_server(url: str) -> tuple[bool, int]:
     """Whether a pooler sits in between, and the server's version; refuses ones that are too old, and bad URLs."""
+    check_files(url, "ROTA_DATABASE_URL")
     try:
         with _translated("connect"):
             connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)

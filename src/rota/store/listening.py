@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 
 from rota.store.database import CONNECT_SECONDS
+from rota.store.refused_tls import advice, explain
 from rota.telemetry import get_logger
 
 READY = "rota_ready"  # payload: the pool in which runs became ready
@@ -46,7 +47,9 @@ class Listener:
                 asyncpg.InterfaceError,
                 asyncpg.InternalClientError,
             ) as error:
-                _log.info("not listening; polling meanwhile", error=str(error))
+                # A server that is away comes back; a certificate that is wrong stays wrong.
+                say = _log.warning if advice(error) else _log.info
+                say("not listening; polling meanwhile", error=explain(error))
             self.connected = False
             await asyncio.sleep(RECONNECT_SECONDS)
 

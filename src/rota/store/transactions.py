@@ -24,6 +24,7 @@ import asyncpg
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError, EndedByTaskError, RotaError, SetupError
 from rota.store.database import CONNECT_SECONDS
+from rota.store.refused_tls import explain
 
 NAME = "rota-task"
 _COMPLETE = "SELECT rota.complete_v1({}, {}, {}, {}, {}, {})"
@@ -59,8 +60,7 @@ class TaskTransactions:
             async with self._permits, self._plain(claim) as transaction:
                 yield transaction
             return
-        pool = await self._opened()
-        async with pool.acquire() as connection:
+        async with self._connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:
@@ -78,20 +78,29 @@ class TaskTransactions:
             self._pool.terminate()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        try:
+            pool = await self._opened()
+            connection = await pool.acquire()
+        except (OSError, asyncpg.PostgresError) as error:
+            raise DatabaseUnavailableError(f"no connection for a transactional task: {explain(error)}") from error
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
     async def _opened(self) -> Any:
         async with self._opening:
             if self._pool is None:
-                try:
-                    self._pool = await asyncpg.create_pool(
-                        self._url,
-                        min_size=0,
-                        max_size=self._size,
-                        timeout=CONNECT_SECONDS,
-                        reset=_reset,
-                        **self._options,
-                    )
-                except (OSError, asyncpg.PostgresError) as error:
-                    raise DatabaseUnavailableError(f"no connection for a transactional task: {error}") from error
+                self._pool = await asyncpg.create_pool(
+                    self._url,
+                    min_size=0,
+                    max_size=self._size,
+                    timeout=CONNECT_SECONDS,
+                    reset=_reset,
+                    **self._options,
+                )
             return self._pool
 
     @asynccontextmanager
@@ -99,7 +108,7 @@ class TaskTransactions:
         try:
             connection = await self._in_thread(lambda: _open_plain(self._url))
         except OSError as error:
-            raise DatabaseUnavailableError(f"no connection for a transactional task: {error}") from error
+            raise DatabaseUnavailableError(f"no connection for a transactional task: {explain(error)}") from error
         try:
             yield PlainTransaction(connection, claim, self._in_thread)
             await self._in_thread(connection.commit_for_rota)

@@ -1,0 +1,54 @@
+"""Why there is no TLS to the database, in words that say what to do; both libraries say it in theirs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from rota.errors import SetupError
+
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+_REASONS = (
+    (
+        # asyncpg with OpenSSL's words; libpq
+        re.compile(r"(Hostname|IP address) mismatch|does not match host name", re.IGNORECASE),
+        "the server's certificate is not for this host: connect by a name that is in it, or have one made for this one",
+    ),
+    (
+        re.compile(r"certificate verify failed", re.IGNORECASE),
+        "the server's certificate is not believed: name the file with its authority as sslrootcert in the URL",
+    ),
+    (
+        re.compile(r"rejected SSL upgrade|server does not support SSL", re.IGNORECASE),
+        "the server does not speak TLS, which sslmode in the URL asks for: switch it on there (ssl = on)",
+    ),
+)
+
+
+def explain(error: BaseException) -> str:
+    """What the error says, with what to do where TLS is the reason."""
+    said = str(error) or type(error).__name__
+    words = advice(error)
+    return f"{words} ({said})" if words else said
+
+
+def advice(error: BaseException) -> str | None:
+    """What to do; None where TLS is not the reason."""
+    said = str(error)
+    return next((words for pattern, words in _REASONS if pattern.search(said)), None)
+
+
+def check_files(url: str, variable: str) -> None:
+    """Raises SetupError when a file that the URL names can't be read: asyncpg would not say which."""
+    try:
+        query = parse_qsl(urlsplit(url).query)
+    except ValueError:
+        return  # not our business; whoever connects says so
+    for name, file in query:
+        if name not in _FILES:
+            continue
+        try:
+            Path(file).open("rb").close()
+        except OSError as error:
+            raise SetupError(f"{variable}: {name}={file} can't be read ({error.strerror})") from error
