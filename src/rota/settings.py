@@ -32,6 +32,7 @@ _LEAST = {
     "ROTA_MOST_WAITING_PER_OWNER": 0,
     "ROTA_JWT_LEEWAY_SECONDS": 0,
     "ROTA_MOST_FAN_OUT": 0,
+    "ROTA_CONNECTIONS": 0,
 }
 _MOST = {
     "ROTA_PORT": MAX_PORT,
@@ -42,6 +43,7 @@ _PER_SECOND = ("ROTA_REQUESTS_PER_SECOND", "ROTA_JOBS_PER_SECOND")
 SLOWEST_PER_SECOND = 0.001
 FASTEST_PER_SECOND = 1_000_000.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -88,6 +90,10 @@ class Settings:
     requests_per_second: float = 0.0
     jobs_per_second: float = 0.0
     most_fan_out: int = 100_000
+    connections: int = 0
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    ca_file: Path | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -131,8 +137,13 @@ class Settings:
         _ = self.pool_weights
         if self.log_level.lower() not in LOG_LEVELS:
             raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}")
+        self._check_tls()
         for name, value in self.secrets.items():
             _check_secret(name, value)
+
+    def _check_tls(self) -> None:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -156,7 +167,17 @@ class Settings:
     def url(self) -> str:
         """Where the server is, for the command line."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.server_url or f"http://{host}:{self.port}"
+        return self.server_url or f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def scheme(self) -> str:
+        """What the server of these settings speaks."""
+        return "https" if self.tls_certificate else "http"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others on the network can reach the server, and can read along."""
+        return self.tls_certificate is None and self.host not in LOOPBACK
 
     @property
     def token(self) -> str | None:
@@ -289,4 +310,8 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_REQUESTS_PER_SECOND": ("requests_per_second", _rate),
     "ROTA_JOBS_PER_SECOND": ("jobs_per_second", _rate),
     "ROTA_MOST_FAN_OUT": ("most_fan_out", _whole),
+    "ROTA_CONNECTIONS": ("connections", _whole),
+    "ROTA_TLS_CERTIFICATE": ("tls_certificate", _path),
+    "ROTA_TLS_KEY": ("tls_key", _path),
+    "ROTA_CA_FILE": ("ca_file", _path),
 }

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.auth import Authenticator
+from rota.api.headers import GuardedApplication
 from rota.api.openapi import document
 from rota.api.operations import routes_of
 from rota.api.problems import HttpError, response_of
@@ -26,7 +27,7 @@ def build_app(services: Services, authenticator: Authenticator, version: str) ->
 
     routes = routes_of(OPERATIONS, services, authenticator)
     routes.append(Route("/openapi.json", openapi, methods=["GET"]))
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _as_problem})
+    app = GuardedApplication(routes=routes, exception_handlers={HTTPException: _as_problem})
     app.router.redirect_slashes = False
     app.state.authenticator = authenticator
     return app

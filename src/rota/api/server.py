@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -12,7 +15,9 @@ from starlette.applications import Starlette
 import rota
 from rota.api.app import build_app
 from rota.api.auth import Authenticator, admin_token
+from rota.api.connections import Doorkeeper, GuardedProtocol, Limits, most_connections, raise_file_limit
 from rota.api.services import Services
+from rota.api.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, open_database, until_stopped
 from rota.domain.limits import default_limits
@@ -25,8 +30,8 @@ from rota.telemetry import get_logger
 _log = get_logger("api")
 CONNECTIONS = 8
 GRACEFUL_SECONDS = 5
-# Longer than the pauses of clients that submit now and then, and than the idle time-outs of most proxies.
-KEEP_ALIVE_SECONDS = 75
+HANDSHAKE_SECONDS = 10.0
+TLS_GOODBYE_SECONDS = 2.0
 
 
 class _Server(uvicorn.Server):
@@ -36,12 +41,41 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: Any = None) -> None:
+        """Listens; as uvicorn does, but a client that dallies in a TLS handshake is not waited for as long."""
+        config = self.config
+        if sockets is not None or config.ssl is None:
+            await super().startup(sockets)
+            return
+        server = await asyncio.get_running_loop().create_server(
+            lambda: config.http_protocol_class(config=config, server_state=self.server_state, app_state={}),  # type: ignore[call-arg]
+            config.host,
+            config.port,
+            ssl=config.ssl,
+            backlog=config.backlog,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=TLS_GOODBYE_SECONDS,
+        )
+        self.servers = [server]
+        self.started = True
+
 
 async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     """Serves until told to stop: first no new requests, then the scheduler, then the connections."""
+    files = raise_file_limit()
+    certificate = Certificate.of(settings)
+    limits = Limits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
-        server = await build_server(settings, database)
-        _log.info("serving", url=settings.url, token_file=str(settings.admin_token_file))
+        server = await build_server(settings, database, limits, certificate)
+        _log.info(
+            "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections
+        )
+        if settings.is_exposed:
+            _log.warning(
+                "tokens and payloads cross the network as plain text: set ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY, "
+                "or let a proxy with TLS stand in front",
+                host=settings.host,
+            )
 
         async def stop() -> None:
             server.config.app.state.services.let_go()  # type: ignore[union-attr]
@@ -53,6 +87,8 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
                 beside = [services]
                 if with_scheduler:
                     beside.append(group.create_task(build_scheduler(settings, database).run(), name="scheduler"))
+                if certificate:
+                    beside.append(group.create_task(certificate.run(), name="certificate"))
                 await server.serve()
                 for task in beside:
                     task.cancel()
@@ -60,7 +96,9 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
         await until_stopped(serve(), on_stop=stop)
 
 
-async def build_server(settings: Settings, database: Database) -> _Server:
+async def build_server(
+    settings: Settings, database: Database, limits: Limits | None = None, certificate: Certificate | None = None
+) -> _Server:
     """A uvicorn server for this database; it is not serving yet."""
     shards: int = await database.fetch_value("read_constants")
     services = Services(
@@ -78,22 +116,27 @@ async def build_server(settings: Settings, database: Database) -> _Server:
         services.beside.append(verifier.run)
     app = build_app(services, Authenticator(token, ring=services.key_ring, verifier=verifier), rota.__version__)
     app.state.services = services
-    return _Server(http_config(app, settings.host, settings.port))
+    tls = certificate.context if certificate else None
+    return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls))
 
 
-def http_config(app: Starlette, host: str, port: int) -> uvicorn.Config:
+def http_config(
+    app: Starlette, host: str, port: int, *, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+) -> uvicorn.Config:
     """How we serve."""
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http="httptools",
+        http=partial(GuardedProtocol, doorkeeper=Doorkeeper(limits or Limits())),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         access_log=False,
         proxy_headers=False,
         log_level="warning",
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
     )
+    config.load()
+    config.ssl = tls
+    return config

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httptools
 import msgspec
 
+from rota.client.connecting import trust
 from rota.errors import RotaError
 
 ANSWER_SECONDS = 60.0
@@ -96,7 +97,7 @@ class Connections:
     def __init__(self, url: str, token: str | None, count: int) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80)
-        self._tls = parts.scheme == "https"
+        self._tls = trust(url) if parts.scheme == "https" else None
         self._head = f"Host: {parts.netloc}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
         self._count = count
         self._free: asyncio.LifoQueue[_Protocol] = asyncio.LifoQueue()
@@ -126,7 +127,7 @@ class Connections:
 
     async def _open(self) -> _Protocol:
         loop = asyncio.get_running_loop()
-        _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls or None)
+        _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls)
         return protocol
 
     async def get(self, path: str) -> Any:

@@ -21,6 +21,7 @@ import msgspec
 import uvloop
 
 from rota.api.server import run_api
+from rota.api.tls import Certificate
 from rota.cli.tables import clean, console
 from rota.compose import database_url, open_database, run_scheduler, run_worker
 from rota.errors import SetupError
@@ -62,6 +63,7 @@ def start_developing(settings: Settings, *, workers: int, app: str) -> None:
 
 
 def _supervise(settings: Settings, supervisor: Supervisor) -> None:
+    Certificate.of(settings)  # says now what the server would say later, again and again
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
     _run(supervisor.run())
@@ -148,6 +150,11 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def _announce(settings: Settings, *, workers: int) -> None:
     url = _url(settings)
+    trust = (
+        f"--cacert {shlex.quote(str(settings.ca_file or settings.tls_certificate))} "
+        if settings.tls_certificate
+        else ""
+    )
     header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
     database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
     count = "1 worker" if workers == 1 else f"{workers} workers"
@@ -158,7 +165,7 @@ def _announce(settings: Settings, *, workers: int) -> None:
         f"The admin token is in {settings.admin_token_file}",
         "",
         "A first job, with curl:",
-        f"  curl -s {url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",
+        f"  curl -s {trust}{url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",
         "and with rota:",
         f'  {_prefix(settings)}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
         "",
@@ -175,7 +182,11 @@ def _say(line: str) -> None:
 def _url(settings: Settings) -> str:
     """Where a client on this machine finds the server."""
     host = _EVERYWHERE.get(settings.host, settings.host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    return (
+        f"{settings.scheme}://[{host}]:{settings.port}"
+        if ":" in host
+        else f"{settings.scheme}://{host}:{settings.port}"
+    )
 
 
 def _prefix(settings: Settings) -> str:
@@ -183,6 +194,8 @@ def _prefix(settings: Settings) -> str:
     words = []
     if settings.home != Path.home() / ".rota":
         words.append(f"ROTA_HOME={shlex.quote(str(settings.home))} ")
+    if settings.tls_certificate:
+        words.append(f"ROTA_CA_FILE={shlex.quote(str(settings.ca_file or settings.tls_certificate))} ")
     if _url(settings) != f"http://127.0.0.1:{settings.port}":
         words.append(f"ROTA_URL={_url(settings)} ")
     elif settings.port != DEFAULT_PORT:

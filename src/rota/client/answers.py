@@ -53,6 +53,10 @@ def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError
     """Our error for a connection that could not be had, or was lost."""
     if isinstance(error, httpx.TimeoutException):
         return ServerUnreachableError(f"{url} did not answer in time ({error or type(error).__name__})")
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return ServerUnreachableError(
+            f"the certificate of {url} is not believed ({error}); name a file with its authority: ROTA_CA_FILE"
+        )
     return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
 
 

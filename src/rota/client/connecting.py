@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 from rota.errors import SetupError
-from rota.settings import Settings
+from rota.settings import LOOPBACK, Settings
 
 CONNECT_SECONDS = 5.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PORTS = range(1, 65536)
 
 
@@ -52,9 +53,22 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def trust(url: str, ca_file: str | Path | None = None) -> ssl.SSLContext | bool:
+    """Whose certificates are believed: what is in this file (given, or in ROTA_CA_FILE), else what httpx believes."""
+    if not url.startswith("https:"):
+        return True
+    ca_file = ca_file or Settings.from_environment().ca_file
+    if ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise SetupError(f"ROTA_CA_FILE: {ca_file} holds no certificates in PEM form ({error})") from error
+
+
 def needs_proxy(url: str) -> bool:
     """A proxy for the outside world is of no use on the way to this very machine."""
-    return urlsplit(url).hostname not in _LOOPBACK
+    return urlsplit(url).hostname not in LOOPBACK
 
 
 def time_limits(seconds: float) -> httpx.Timeout:

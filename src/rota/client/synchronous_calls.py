@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import httpx
@@ -13,7 +14,7 @@ import msgspec
 
 from rota.client.answers import read_answer, read_object, read_text, unreachable
 from rota.client.bodies import check_headers, encode, query_of
-from rota.client.connecting import find_server, needs_proxy, request_headers, time_limits
+from rota.client.connecting import find_server, needs_proxy, request_headers, time_limits, trust
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retrying import RETRIES, Patience, Tries
 from rota.client.streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
@@ -49,12 +50,14 @@ class Calls:
         namespace: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
+        ca_file: str | Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Takes address, token and namespace from where the command line has them, unless they are given.
 
         Each try of a call may take `timeout` seconds; there are at most `retries` more of them, none of which begins
-        later than twice the time-out. Raises SetupError for an address or token that can't be one.
+        later than twice the time-out. Of a server with TLS only certificates are believed that lead to those in
+        `ca_file` (or ROTA_CA_FILE), where one is named. Raises SetupError for an address or token that can't be one.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
@@ -64,6 +67,7 @@ class Calls:
             headers=request_headers(token, namespace),
             timeout=time_limits(timeout),
             trust_env=needs_proxy(self.url),
+            verify=trust(self.url, ca_file),
             transport=transport,
         )
 

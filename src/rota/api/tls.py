@@ -1,0 +1,127 @@
+"""TLS of the API: certificate and key from files, loaded again when these change.
+
+Whoever renews certificates replaces files; connections that come after the next look get the new one, those that are
+open keep theirs. Files that don't fit together (one of the two is new already) are left for the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NoReturn
+
+from rota.errors import SetupError
+from rota.settings import Settings
+from rota.telemetry import get_logger
+
+LOOK_SECONDS = 60.0
+WARN_BEFORE = timedelta(days=14)
+WARN_EVERY = timedelta(days=1)
+_log = get_logger("tls")
+
+
+class Certificate:
+    """What the server shows to clients; `context` stays the same however often it is renewed."""
+
+    def __init__(self, certificate: Path, key: Path, *, look_seconds: float = LOOK_SECONDS) -> None:
+        """Raises SetupError when the files are no certificate with its key."""
+        self._files = certificate, key
+        self._look_seconds = look_seconds
+        self._seen = self._state()
+        self._warned: datetime | None = None
+        self.context = load(certificate, key)
+        self._warn()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Certificate | None:
+        """That of the settings; None: TLS is not wanted."""
+        if settings.tls_certificate is None or settings.tls_key is None:
+            return None
+        return cls(settings.tls_certificate, settings.tls_key)
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            self.tick()
+
+    def tick(self) -> bool:
+        """One look; whether the certificate was renewed."""
+        state = self._state()
+        renewed = state != self._seen and self._renew()
+        if renewed:
+            self._seen = state
+        self._warn()
+        return renewed
+
+    def _renew(self) -> bool:
+        try:
+            load(*self._files)  # tried apart: half of it must not get into the one that is in use
+            self.context.load_cert_chain(*self._files, password=_refuse_password)
+        except (SetupError, OSError) as error:
+            _log.warning("the new certificate can't be used; the old one is kept", error=str(error))
+            return False
+        self._warned = None
+        _log.info("the certificate was renewed", certificate=str(self._files[0]))
+        return True
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        return [_look_at(file) for file in self._files]
+
+    def _warn(self) -> None:
+        ends, now = _end_of(self._files[0]), datetime.now(UTC)
+        if ends is None or ends - now > WARN_BEFORE or (self._warned and now - self._warned < WARN_EVERY):
+            return
+        self._warned = now
+        what = "has expired: clients refuse it" if ends <= now else "expires soon"
+        _log.warning(f"the certificate {what}; renew it", certificate=str(self._files[0]), until=ends.isoformat())
+
+
+def load(certificate: Path, key: Path) -> ssl.SSLContext:
+    """A context with this certificate; raises SetupError that says what to change."""
+    for variable, file in (("ROTA_TLS_CERTIFICATE", certificate), ("ROTA_TLS_KEY", key)):
+        try:
+            file.open("rb").close()
+        except OSError as error:
+            raise SetupError(f"{variable}: {file} can't be read ({error.strerror}); name a file in PEM form") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(certificate, key, password=_refuse_password)
+    except ssl.SSLError as error:
+        raise SetupError(_words(error, certificate, key)) from error
+    return context
+
+
+def _words(error: ssl.SSLError, certificate: Path, key: Path) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"ROTA_TLS_KEY: {key} is not the key of {certificate}; name the key that was made for it"
+    return (
+        f"ROTA_TLS_CERTIFICATE, ROTA_TLS_KEY: {certificate} and {key} can't be used ({error.reason or error}); they "
+        "must be a certificate, with those that lead to its authority behind it, and its key, both in PEM form"
+    )
+
+
+def _refuse_password() -> NoReturn:
+    raise SetupError("ROTA_TLS_KEY: the key is encrypted; store it without a password, readable by the server alone")
+
+
+def _look_at(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _end_of(certificate: Path) -> datetime | None:
+    """Until when it is valid; None when that can't be told just now."""
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - takes a while, and only TLS needs it
+
+    try:
+        return load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError):
+        return None
