@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ DEFAULT_POOL = "default"
 MOST_WEIGHT = 1000
 MAX_PORT = 65535
 SHORTEST_LEASE_SECONDS = 1.0
+MOST_SECONDS = 366 * 86400.0
 SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - the name of it, not one
 LEAST_SECRET = 4
 _LEAST = {
@@ -44,6 +44,8 @@ SLOWEST_PER_SECOND = 0.001
 FASTEST_PER_SECOND = 1_000_000.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# As the API takes the names of pools (contract/fields.py): a job can't ask for any other.
+_POOL = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -113,15 +115,15 @@ class Settings:
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
         settings.check()
-        return replace(settings, home=settings.home.expanduser().absolute())
+        return replace(settings, home=_find_home(settings.home))
 
     def check(self) -> None:
         """Raises SetupError for values that can't work."""
         _check_rates(self)
         for variable, (name, _) in _VARIABLES.items():
             value = getattr(self, name)
-            if variable.endswith("_SECONDS") and variable not in _LEAST and not 0 < value < math.inf:
-                raise SetupError(f"{variable} must be a positive number of seconds, not {value:g}")
+            if variable.endswith("_SECONDS") and variable not in _LEAST and not 0 < value <= MOST_SECONDS:
+                raise SetupError(f"{variable} must be a number of seconds above 0, at most a year, not {value:g}")
             least = _LEAST.get(variable)
             if least is not None and not value >= least:  # NaN is neither
                 raise SetupError(f"{variable} must be at least {least}")
@@ -155,12 +157,12 @@ class Settings:
         """How the slots of a worker are shared among its pools: 'mail=3,reports=1' gives mail three quarters."""
         weights = []
         for word in self.pools:
-            name, given, weight = word.partition("=")
-            if not name or (given and not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= MOST_WEIGHT)):
+            match = _POOL.fullmatch(word)
+            if match is None or not 1 <= int(match[2] or 1) <= MOST_WEIGHT:
                 raise SetupError(
-                    f"ROTA_POOLS wants names, each with its weight if you like (mail=3,reports=1), not {word!r}"
+                    f"ROTA_POOLS wants names, each with its weight if you like (mail=3,reports=1), not {word[:100]!r}"
                 )
-            weights.append(int(weight) if given else 1)
+            weights.append(int(match[2] or 1))
         return tuple(weights)
 
     @property
@@ -211,6 +213,13 @@ def _check_rates(settings: Settings) -> None:
         if value != 0 and not SLOWEST_PER_SECOND <= value <= FASTEST_PER_SECOND:
             least, most = f"{SLOWEST_PER_SECOND:g}", f"{FASTEST_PER_SECOND:,.0f}"
             raise SetupError(f"{variable} must be 0 (no limit), or from {least} to {most}")
+
+
+def _find_home(given: Path) -> Path:
+    try:
+        return given.expanduser().absolute()
+    except RuntimeError:
+        raise SetupError(f"ROTA_HOME={given}: there is no such user, or it has no home directory") from None
 
 
 def _check_secret(name: str, value: str) -> None:

@@ -221,6 +221,8 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
 
 
 async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
+    if await services.jobs.first_run(call.caller.namespace, job_id) is None:
+        raise NotFoundError("there is no such job")  # nothing is stored for what does not exist
     new_blob = await _offload_patch(services, patch, job_id)
     for left in reversed(range(CHANGE_TRIES)):
         run = await services.jobs.first_run(call.caller.namespace, job_id)

@@ -53,8 +53,8 @@ async def get_logs_of_job(services: Services, call: Call) -> Response:
 async def search_logs(services: Services, call: Call) -> LogList:
     """Lines of recent runs that contain a text, whatever its case; latest runs first."""
     text = call.query.get("search", "")
-    if not text.strip() or len(text) > LONGEST_SEARCH:
-        raise BadInputError(f"must have 1 to {LONGEST_SEARCH} characters", field="search")
+    if not text.strip() or len(text) > LONGEST_SEARCH or "\x00" in text:
+        raise BadInputError(f"must have 1 to {LONGEST_SEARCH} characters, none of them NUL", field="search")
     limit = read_limit(call.query)
     start, end = read_moment(call.query, "startTime"), read_moment(call.query, "endTime")
     first = floor_id(start) if start else FIRST_ID
@@ -75,13 +75,14 @@ async def search_logs(services: Services, call: Call) -> LogList:
 
 
 def _read_place(cursor: str | None, before: UUID) -> Place:
-    """Where a search goes on: below this chunk."""
+    """Where a search goes on: below this chunk, and never beyond the time that was asked for."""
+    latest = (before, -1, -1)
     if cursor is None:
-        return (before, -1, -1)
+        return latest
     match = _PLACE.fullmatch(cursor)
     if match is None:
         raise BadInputError("is not a cursor that a list gave", field="cursor")
-    return (UUID(hex=match[1]), int(match[2]), int(match[3]))
+    return min((UUID(hex=match[1]), int(match[2]), int(match[3])), latest)
 
 
 async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
