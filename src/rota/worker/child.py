@@ -72,6 +72,7 @@ class Child:
         while True:
             wanted = self._wanted.get()
             done = self._run(wanted)
+            done.claim = wanted.claim.number
             done.spent |= _has_threads()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
@@ -175,7 +176,7 @@ class Child:
         self._context = context
         if self._stopped == wanted.claim.number:
             return Done(stopped=True, noticed=True)
-        self.send(Begun())
+        self.send(Begun(wanted.claim.number))
         context.begin()
         token = current.set(context)
         try:

@@ -51,6 +51,18 @@ class Snooze:
         self.seconds = float(seconds)
 
 
+def check_checkpoint(text: str) -> str:
+    """The text of a checkpoint; raises ValueError when it is too long or no JSON: others read it as part of theirs."""
+    size = len(text.encode())
+    if size > CHECKPOINT_LIMIT_BYTES:
+        raise ValueError(f"a checkpoint of {size} bytes; at most {CHECKPOINT_LIMIT_BYTES} are kept")
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"a checkpoint that is no JSON: {error}") from None
+    return text
+
+
 class Said(NamedTuple):
     """What a task said of itself since it was asked last; None: nothing new."""
 
@@ -241,10 +253,7 @@ class Context:
         It is written within a fraction of a second, and in any case before this attempt's end is told. A worker that
         is killed may lose the very last one.
         """
-        encoded = msgspec.json.encode(value)
-        if len(encoded) > CHECKPOINT_LIMIT_BYTES:
-            raise ValueError(f"a checkpoint of {len(encoded)} bytes; at most {CHECKPOINT_LIMIT_BYTES} are kept")
-        self._checkpoint = clean_text(encoded.decode())
+        self._checkpoint = check_checkpoint(clean_text(msgspec.json.encode(value).decode()))
         self._changed = True
         if self.host:
             self.host.changed(self)
@@ -287,11 +296,13 @@ class Context:
         return Said(self._progress, self._message, self._checkpoint)
 
     def take_in(self, said: Said) -> None:
-        """For the worker: what the task said in another process."""
-        self._progress = said.progress
-        self._message = self.mask(said.message) if said.message else None
+        """For the worker: what the task said in another process. Raises ValueError for what no task can say."""
         if said.checkpoint is not None:
-            self._checkpoint = said.checkpoint
+            self._checkpoint = check_checkpoint(clean_text(said.checkpoint))
+        if said.progress is not None and not 0 <= said.progress <= 1:
+            raise ValueError("progress is a number from 0 to 1")
+        self._progress = said.progress
+        self._message = self.mask(clean_text(said.message))[:MESSAGE_LIMIT] if said.message else None
         self._changed = True
         if said.checkpoint is not None and self.host:
             self.host.changed(self)

@@ -267,8 +267,9 @@ class Executor:
     async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
         encoded = encode(value)
+        check_json(encoded)
         if self._secrets:
-            encoded = self._mask(encoded.decode()).encode()
+            encoded = self._mask.in_json(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:
             return encoded.decode(), None
         if len(encoded) > RESULT_LIMIT_BYTES:
@@ -306,10 +307,19 @@ class RemoteError(Exception):
         self.trace = trace
 
 
+def check_json(encoded: bytes) -> None:
+    """Raises Final for what is no JSON: a task can return some that it wrote itself, and others read it as theirs."""
+    try:
+        encoded.decode()
+        msgspec.json.decode(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Final(f"the result is not valid JSON: {error}") from None
+
+
 def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[str, str]:
     """An error and its traceback in words, without the frames of ours that led to it, and without secrets."""
     if isinstance(problem, RemoteError):
-        return mask(problem.error)[:ERROR_LIMIT], mask(problem.trace)[-ERROR_LIMIT:]
+        return mask(clean_text(problem.error))[:ERROR_LIMIT], mask(clean_text(problem.trace))[-ERROR_LIMIT:]
     try:
         words = str(problem) or "no message"
         frames = problem.__traceback__

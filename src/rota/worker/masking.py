@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
+
+import msgspec
 
 MASK = "***"
 # Parts of a secret of several lines (a key in PEM form) that are worth hiding alone: logs are written line by line.
@@ -23,6 +26,25 @@ class Mask:
     def __call__(self, text: str) -> str:
         """The text without secrets."""
         return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def in_json(self, text: str) -> str:
+        """JSON without secrets, and still JSON: one that looks like a number, or goes over a quote, is found value by
+        value."""
+        masked = self(text)
+        try:
+            msgspec.json.decode(masked)
+        except msgspec.DecodeError:
+            return msgspec.json.encode(self._in_value(msgspec.json.decode(text))).decode()
+        return masked
+
+    def _in_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self(name): self._in_value(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._in_value(inner) for inner in value]
+        text = value if isinstance(value, str) else json.dumps(value)
+        masked = self(text)
+        return value if masked == text else masked
 
 
 def _forms(secret: str) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -49,11 +50,13 @@ class Asked(msgspec.Struct, tag=True):
 class Begun(msgspec.Struct, tag=True):
     """The function is about to be called."""
 
+    claim: int
+
 
 class Output(msgspec.Struct, tag=True):
     """The function printed or logged; `whole` lines come from a logger."""
 
-    stream: str
+    stream: Literal["stdout", "stderr", "log"]
     data: bytes
     whole: bool
 
@@ -72,6 +75,7 @@ class Done(msgspec.Struct, tag=True):
     `spent`: this process had better be replaced.
     """
 
+    claim: int = -1
     result: bytes | None = None
     error: str | None = None
     trace: str = ""

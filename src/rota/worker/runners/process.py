@@ -251,6 +251,9 @@ class _Process:
     async def _until_done(self, context: Context) -> Done:
         while True:
             message = await (self._receive() if self._begun else self._first_message())
+            if not self._begun and not (isinstance(message, Begun | Done) and message.claim == context.claim.number):
+                await self.end()
+                raise _NeverBeganError("the process still spoke of another run")
             if isinstance(message, Done):
                 return message
             if isinstance(message, Begun):
@@ -259,11 +262,18 @@ class _Process:
             elif isinstance(message, Asked):
                 self._answer(message, context)
             elif isinstance(message, Told):
-                context.take_in(Said(message.progress, message.message, message.checkpoint))
+                await self._take_in(message, context)
             elif message.whole:
                 context.write(message.stream, message.data.decode("utf-8", "replace"))
             else:
                 context.feed(message.stream, message.data)
+
+    async def _take_in(self, told: Told, context: Context) -> None:
+        try:
+            context.take_in(Said(told.progress, told.message, told.checkpoint))
+        except ValueError as error:
+            await self.end()
+            raise ProcessError(f"the task's process said what makes no sense ({error}), and was ended") from None
 
     def _answer(self, asked: Asked, context: Context) -> None:
         async def answer_it() -> None:
@@ -313,7 +323,7 @@ class _Process:
 def _outcome(done: Done, context: Context) -> Any:
     context.noticed |= done.noticed
     if done.snooze is not None:
-        return Snooze(done.snooze)
+        return Snooze(done.snooze)  # raises for a time that is none
     if done.error is not None:
         raise Final(done.error) if done.final else RemoteError(done.error, done.trace)
     if done.stopped:
