@@ -1,26 +1,32 @@
-"""Structured logging: one line per event, readable on a terminal, JSON when asked for."""
+"""Structured logging: one line per event, readable on a terminal, JSON when asked for.
+
+What is logged holds text of strangers: names, errors, addresses. On a terminal it is escaped, so that nobody writes an
+event of their own, and the lines of a traceback are set in. Tracebacks never show variables: tokens and passwords are
+among them.
+"""
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import Any
 
 import structlog
 
+from rota.visible import escaped
+
+_SET_IN = "    | "
+
 
 def configure_logging(*, level: str = "info", json: bool = False, role: str = "rota") -> None:
     """Sets up structlog once for this process; `role` is on every line."""
-    renderer: Any = (
-        structlog.processors.JSONRenderer() if json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info if json else _pass_through,
-            renderer,
+            *(_for_programs() if json else _for_people()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         # What stands before standard error to catch what runs print is not for us.
@@ -32,10 +38,28 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
 
 
-def _pass_through(_logger: Any, _method: str, event: Any) -> Any:
-    return event
-
-
 def get_logger(name: str) -> Any:
     """A logger bound to a component's name."""
     return structlog.get_logger(component=name)
+
+
+def _for_programs() -> list[Any]:
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def _for_people() -> list[Any]:
+    return [
+        _escape,
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback),
+    ]
+
+
+def _escape(_logger: Any, _method: str, event: Any) -> Any:
+    return {escaped(name): escaped(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _write_traceback(out: Any, exception: Any) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exception)
+    for line in text.getvalue().strip("\n").split("\n"):
+        out.write(f"\n{_SET_IN}{escaped(line)}")

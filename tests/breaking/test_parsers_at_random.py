@@ -136,7 +136,7 @@ moments = shaped("0123456789-:.TZ+ ", 40) | st.sampled_from(
 @given(
     st.fixed_dictionaries(
         {},
-        optional={name: anything for name in ("owner", "name", "tag", "task", "limit")}
+        optional=dict.fromkeys(("owner", "name", "tag", "task", "limit"), anything)
         | {
             "status": shaped("scheduledqueuedfailed,", 30),
             "startTime": moments,
@@ -186,7 +186,7 @@ json_values = st.recursive(
 )
 http_fields = st.fixed_dictionaries(
     {"url": shaped("htps:/[]@.%0123456789abc#?\\", 60) | st.just("http://example.com/")},
-    optional={name: json_values for name in ("method", "body", "json", "expectedStatus", "maxRedirects")}
+    optional=dict.fromkeys(("method", "body", "json", "expectedStatus", "maxRedirects"), json_values)
     | {"headers": json_values | st.dictionaries(shaped("Hostrata-: \r\n", 20), anything, max_size=3)},
 )
 

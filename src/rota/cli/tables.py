@@ -7,7 +7,6 @@ On a terminal a table that is too wide first shows times briefly, then leaves co
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from rich.console import Console
 from rich.text import Text
 
 from rota.cli.times import show_time, show_time_briefly
+from rota.visible import visible
 
 Item = Mapping[str, Any]
 Show = Callable[[Item], str]
 GAP = "  "
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _STYLES = {
     "success": "green",
     "live": "green",
@@ -71,7 +70,7 @@ def status() -> Column:
 
 def console() -> Console:
     """Made anew each time, so that it follows redirections."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def terminal_width() -> int | None:
@@ -123,7 +122,7 @@ def print_fields(value: Item) -> None:
 
 def clean(content: str) -> str:
     """Text that can't move the cursor or change colours: control characters become visible."""
-    return _CONTROLS.sub("\ufffd", content)
+    return visible(content)
 
 
 def _word(content: Any) -> str:
@@ -178,10 +177,10 @@ def _field_lines(content: Any, room: int | None) -> list[str]:
     if isinstance(content, str):
         return _wrap(clean(content), room)
     if isinstance(content, list) and all(isinstance(part, str) for part in content):
-        return [clean(part) for part in content]
-    line = json.dumps(content, ensure_ascii=False)
+        return [_word(part) for part in content]
+    line = clean(json.dumps(content, ensure_ascii=False))
     if room is not None and cell_len(line) > room:
-        return json.dumps(content, ensure_ascii=False, indent=2).splitlines()
+        return clean(json.dumps(content, ensure_ascii=False, indent=2)).split("\n")
     return [line]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Begun(msgspec.Struct, tag=True):
 class Output(msgspec.Struct, tag=True):
     """The function printed or logged; `whole` lines come from a logger."""
 
-    stream: Literal["stdout", "stderr", "log"]
+    stream: Annotated[str, msgspec.Meta(pattern="^(stdout|stderr|log)(?!\n)$")]
     data: bytes
     whole: bool
 
