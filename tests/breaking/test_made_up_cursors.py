@@ -1,0 +1,96 @@
+"""Cursors that no list gave: an answer within the filter, or a refusal."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from rota.api.routes import OPERATIONS
+from rota.domain.ids import floor_id, new_id
+from rota.store.logs import StoredChunk
+from support import job
+
+BORDER = datetime(2090, 1, 2, tzinfo=UTC)
+LISTS = sorted(operation.path for operation in OPERATIONS if "cursor" in operation.query)
+# Which list is narrowed by what, and how each of its items shows that it belongs there.
+NARROW = {
+    "/v1/jobs": ({"name": "wanted"}, lambda item: item["name"] == "wanted"),
+    "/v1/runs": (
+        {"name": "wanted", "endTime": BORDER.isoformat(), "startTime": "2090-01-01T00:00:00Z"},
+        lambda item: item["name"] == "wanted" and "2090-01-01" <= item["scheduledTime"] < "2090-01-02",
+    ),
+    "/v1/jobs/{jobId}/runs": ({}, lambda item: item["name"] == "hourly"),
+    "/v1/dead-letters": ({"task": "wanted"}, lambda item: item["task"] == "wanted"),
+    "/v1/events": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/logs": (
+        {"search": "wanted", "endTime": BORDER.isoformat()},
+        lambda item: "wanted" in item["text"] and UUID(item["runId"][4:]) < floor_id(BORDER),
+    ),
+}
+LINE = "2026-01-01T00:00:00.000Z stdout wanted\n"
+
+
+def cursors(random):
+    """Well-formed ones: the ends of what there can be, and some in between."""
+    numbers = [0, 1, (1 << 128) - 1, 1 << 127, *(random.getrandbits(128) for _ in range(5))]
+    numbers += [floor_id(BORDER + timedelta(days=days)).int for days in (-2, -1, 0, 1, 400)]
+    for number in numbers:
+        yield f"{number:032x}"
+        for rest in ("0.0", "-1.-1", "999999999999999999.999999999", "-999999999999999999.-999999999", "1.0"):
+            yield f"{number:032x}.{rest}"
+    yield from ("0", "1", "9" * 18, str((1 << 63) - 1), "9" * 19, "0" * 18)
+
+
+@pytest.fixture
+async def rows(api, sql):
+    """Something of every list inside of its filter, and something outside; also of another namespace."""
+    recurring = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
+    job_id = (await api.post("/v1/jobs", json=recurring)).json()["jobId"]
+    assert (await api.post(f"/v1/jobs/{job_id}/run")).status_code == 202
+    for name in ("wanted", "other"):
+        for day in (1, 2, 3):
+            body = job(name=name, scheduleType="future", scheduleTime=f"2090-01-0{day}T12:00:00Z")
+            assert (await api.post("/v1/jobs", json=body)).status_code == 201
+    for moment in (BORDER - timedelta(days=1), BORDER + timedelta(days=1)):
+        for namespace in ("default", "elsewhere"):
+            chunk = StoredChunk(namespace, new_id(moment.timestamp()), 1, 0, 1, last=True, body=LINE)
+            await api.services.logs.add([chunk])
+    for namespace, word in (("default", "wanted"), ("default", "other"), ("elsewhere", "wanted")):
+        await sql.execute(
+            "INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task) VALUES ($1, $2, $2, $3, $3)",
+            namespace,
+            new_id(BORDER.timestamp()),
+            word,
+        )
+    for namespace, subject in (("default", "wanted"), ("elsewhere", "other")):
+        await sql.execute(
+            "INSERT INTO rota.events (namespace, kind, subject) VALUES ($1, 'test', $2)", namespace, subject
+        )
+    return job_id
+
+
+def test_every_list_with_a_cursor_is_attacked_here():
+    assert sorted(NARROW) == LISTS
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_made_up_cursor_gives_nothing_outside_of_the_filter(api, rows, path):
+    query, belongs = NARROW[path]
+    address = path.replace("{jobId}", rows)
+    whole = (await api.get(address, params=query)).json()["items"]
+    assert whole
+    given = [json.dumps(item, sort_keys=True) for item in whole]
+    seen = 0
+    for cursor in cursors(Random(7)):
+        for limit in ("1", "500"):
+            answer = await api.get(address, params={**query, "cursor": cursor, "limit": limit})
+            assert answer.status_code in (200, 400), (cursor, answer.text)
+            items = answer.json()["items"] if answer.status_code == 200 else []
+            assert all(belongs(item) for item in items), cursor
+            assert {json.dumps(item, sort_keys=True) for item in items} <= set(given)
+            seen += len(items)
+    assert seen
