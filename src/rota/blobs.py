@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ T = TypeVar("T")
 TIMEOUT_SECONDS = 30.0
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(seconds=5)}
+_ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 _LOCAL_HTTP = ("http://",)
 
 
@@ -39,7 +41,7 @@ class Blobs:
     """One place in object storage."""
 
     def __init__(self, where: str, store: Any) -> None:
-        self.where = where
+        self.where = _shown(where)
         self._store = store
 
     @classmethod
@@ -56,7 +58,7 @@ class Blobs:
                 options["client_options"] = {**_CLIENT, "allow_http": True}
             return cls(where, from_url(where, **options))
         except (BaseError, ValueError, OSError) as error:
-            raise SetupError(f"ROTA_BLOBS={where} can't be used as object storage: {_brief(error)}") from error
+            raise SetupError(f"ROTA_BLOBS={_shown(where)} can't be used as object storage: {_brief(error)}") from None
 
     async def put(self, key: str, body: bytes) -> None:
         """Stores an object, whole or not at all."""
@@ -106,6 +108,13 @@ class Blobs:
             raise BlobError(f"{doing}: object storage failed ({self.where}): {_brief(error)}") from error
 
 
+def _shown(where: str) -> str:
+    """The address without what may be secret in it: user, password, query."""
+    return _ADDRESS.sub(r"\1\2", where)
+
+
 def _brief(error: BaseException) -> str:
-    """The first line: what follows in errors of this library is a dump of its insides."""
-    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
+    """The first line, its addresses without what may be secret: what follows in errors of this library is a dump of
+    its insides."""
+    words = _ADDRESS.sub(r"\1\2", str(error).strip())
+    return words.splitlines()[0][:500] if words else type(error).__name__

@@ -30,7 +30,7 @@ from rota.sdk.app import App
 from rota.sdk.describing import describe_app
 from rota.sdk.task import AsyncTask
 from rota.settings import Settings
-from rota.store.database import Database
+from rota.store.database import Database, check_url
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
@@ -89,6 +89,7 @@ def listen_url(settings: Settings, database: Database) -> str | None:
     if not settings.notify:
         return None
     if settings.listen_url:
+        check_url(settings.listen_url, "ROTA_LISTEN_URL")
         check_files(settings.listen_url, "ROTA_LISTEN_URL")
         return settings.listen_url
     return None if database.pooled else database_url(settings)
@@ -218,6 +219,7 @@ def build_worker(
         most_given_up=max(1, settings.threads // 2),
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
+        hidden=settings.hidden,
         on_lease=runners.subprocesses.put_off,
         clock=clock,
         doors=doors.of,

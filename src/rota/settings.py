@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import unquote
 
 from rota.errors import SetupError
 
@@ -46,6 +47,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # As the API takes the names of pools (contract/fields.py): a job can't ask for any other.
 _POOL = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
+# What object storage and PostgreSQL find by themselves.
+_CREDENTIALS = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_STORAGE_TOKEN",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+    "PGPASSWORD",
+)
+_SECRET_PARAMETERS = frozenset({"password", "sslpassword", "sig", "secret", "token"})
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -56,8 +69,8 @@ class Settings:
     home: Path = field(default_factory=lambda: Path.home() / ".rota")
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-    database_url: str | None = None
-    listen_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
+    listen_url: str | None = field(default=None, repr=False)
     server_url: str | None = None
     given_token: str | None = field(default=None, repr=False)
     namespace: str | None = None
@@ -77,7 +90,7 @@ class Settings:
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
     allow_shell: bool = False
     http_allow: tuple[str, ...] = ()
-    blobs_url: str | None = None
+    blobs_url: str | None = field(default=None, repr=False)
     payload_limit_bytes: int = 10 * 1024 * 1024
     log_limit_bytes: int = 2 * 1024 * 1024
     worker_port: int = 0
@@ -97,6 +110,7 @@ class Settings:
     tls_key: Path | None = None
     ca_file: Path | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Self:
@@ -112,6 +126,7 @@ class Settings:
             for variable, value in environment.items()
             if variable.startswith(SECRET_PREFIX)
         }
+        found["credentials"] = tuple(environment[name] for name in _CREDENTIALS if environment.get(name))
         chosen = {name: value for name, value in overrides.items() if value is not None}
         settings = cls(**(found | chosen))
         settings.check()
@@ -146,6 +161,14 @@ class Settings:
     def _check_tls(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What no log, error or result of a run may show: secrets, the token, passwords in addresses."""
+        addresses = (self.database_url, self.listen_url, self.blobs_url)
+        texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
+        texts += [text for address in addresses if address for text in _passwords(address)]
+        return tuple(text for text in texts if len(text) >= LEAST_SECRET)
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -213,6 +236,17 @@ def _check_rates(settings: Settings) -> None:
         if value != 0 and not SLOWEST_PER_SECOND <= value <= FASTEST_PER_SECOND:
             least, most = f"{SLOWEST_PER_SECOND:g}", f"{FASTEST_PER_SECOND:,.0f}"
             raise SetupError(f"{variable} must be 0 (no limit), or from {least} to {most}")
+
+
+def _passwords(address: str) -> list[str]:
+    """What is secret in an address, as it is written there and as it is meant."""
+    account, found, _ = address.partition("://")[2].rpartition("@")
+    written = [account.partition(":")[2]] if found else []
+    for pair in address.partition("?")[2].split("&"):
+        name, _, value = pair.partition("=")
+        if name.lower() in _SECRET_PARAMETERS:
+            written.append(value)
+    return [text for part in written if part for text in (part, unquote(part))]
 
 
 def _find_home(given: Path) -> Path:

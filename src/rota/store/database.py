@@ -12,9 +12,11 @@ A pooler is noticed by itself: it answers the handshake with a made-up backend p
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -53,6 +55,9 @@ _UNAVAILABLE: tuple[type[Exception], ...] = (
 )
 _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+_SCHEMES = ("postgresql", "postgres")
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _log = get_logger("database")
 T = TypeVar("T")
 
@@ -237,20 +242,43 @@ class _translated:  # noqa: N801 - reads as a word in a with statement
             raise DatabaseUnavailableError(f"{self._doing}: {explain(error)}") from error
 
 
+def check_url(url: str, variable: str) -> None:
+    """Raises SetupError for what is no address of a database.
+
+    A password with a / or # that is not encoded cuts an address in two, and the errors of drivers quote the piece that
+    they can't read. So we look first, and quote nothing.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unreadable(variable) from None
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    if parts.scheme not in _SCHEMES or not all(map(_HOST.fullmatch, hosts)) or _LONE_PERCENT.search(url):
+        raise _unreadable(variable)
+
+
+def _unreadable(variable: str) -> SetupError:
+    return SetupError(
+        f"{variable} can't be read: it must look like postgresql://user:password@host:5432/database, "
+        "special characters in the password written as %2F and the like."
+    )
+
+
 async def _leave_as_it_is(_connection: Any) -> None:
     """No statement of ours leaves session state behind; resetting would cost a round trip each time."""
 
 
 async def _check_server(url: str) -> tuple[bool, int]:
     """Whether a pooler sits in between, and the server's version; refuses ones that are too old, and bad URLs."""
+    check_url(url, "ROTA_DATABASE_URL")
     check_files(url, "ROTA_DATABASE_URL")
     try:
         with _translated("connect"):
             connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)
     except (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError) as error:
         raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
-    except (DataRejectedError, ValueError) as error:
-        raise SetupError(f"ROTA_DATABASE_URL can't be read: {error}") from error
+    except (DataRejectedError, ValueError):
+        raise _unreadable("ROTA_DATABASE_URL") from None
     try:
         with _translated("connect"):
             version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))

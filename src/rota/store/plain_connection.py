@@ -24,6 +24,9 @@ class TaskConnection(psycopg.Connection[Any]):
             connection = cls.connect(url, prepare_threshold=None, application_name=name, connect_timeout=seconds)
         except psycopg.OperationalError as error:
             raise ConnectionError(str(error)) from error
+        except psycopg.ProgrammingError:
+            # Its message quotes the piece of the address that it can't read, which may be of the password.
+            raise ConnectionError("psycopg can't read the database's address") from None
         connection.pgconn.exec_(b"BEGIN")
         return connection
 

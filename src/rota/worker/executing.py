@@ -14,7 +14,7 @@ import asyncio
 import math
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,7 @@ class Executor:
         on_end: Callable[[Attempt, Report], None],
         blobs: Blobs | None = None,
         secrets: Mapping[str, str] | None = None,
+        hidden: Iterable[str] = (),
         grace_seconds: float = GRACE_SECONDS,
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
@@ -92,7 +93,7 @@ class Executor:
         self._on_end = on_end
         self._blobs = blobs
         self._secrets = secrets
-        self._mask = Mask((secrets or {}).values())
+        self._mask = Mask([*(secrets or {}).values(), *hidden])
         self._grace = grace_seconds
         self._log_limit = log_limit_bytes
         self._on_change = on_change
@@ -268,7 +269,7 @@ class Executor:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
         encoded = encode(value)
         check_json(encoded)
-        if self._secrets:
+        if self._mask.longest:
             encoded = self._mask.in_json(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:
             return encoded.decode(), None

@@ -23,7 +23,7 @@ import asyncio
 import heapq
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -87,6 +87,7 @@ class Worker:
         most_given_up: int = MOST_GIVEN_UP,
         blobs: Blobs | None = None,
         secrets: Mapping[str, str] | None = None,
+        hidden: Iterable[str] = (),
         on_lease: Callable[[float], None] = lambda _until: None,
         doors: Callable[[Claim], Door] | None = None,
         clock: DatabaseClock | None = None,
@@ -113,6 +114,7 @@ class Worker:
             doors=doors,
             blobs=blobs,
             secrets=secrets,
+            hidden=hidden,
             grace_seconds=grace_seconds,
             log_limit_bytes=log_limit_bytes,
         )
