@@ -43,7 +43,8 @@ _NOT_PUBLIC = tuple(
         "192.0.0.0/24",
     )
 )
-_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+# Networks of IPv6 whose last 32 bits are an address of IPv4: NAT64, and the old ways to write one.
+_CARRIERS = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
 
 
 class ForbiddenAddressError(OSError):
@@ -87,7 +88,7 @@ def _meanings(address: Address) -> Iterable[Address]:
             yield address.sixtofour
         if address.teredo:
             yield from address.teredo
-        if any(address in network for network in _NAT64):
+        if any(address in network for network in _CARRIERS):
             yield IPv4Address(int(address) & 0xFFFFFFFF)
 
 

@@ -133,7 +133,9 @@ async def _read(response: aiohttp.ClientResponse, url: str, context: Context) ->
         text = context.mask(clean_text(data.decode("utf-8", "ignore" if cut else "strict")))
         answer["body"] = text[:BODY_LIMIT_BYTES] if cut else text
     except UnicodeDecodeError:
-        answer["bodyBase64"] = base64.b64encode(data[:BODY_LIMIT_BYTES]).decode()
+        # Nobody finds a secret in base64, and so it is masked before.
+        masked = context.mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        answer["bodyBase64"] = base64.b64encode(masked[:BODY_LIMIT_BYTES]).decode()
     if cut:
         answer["cut"] = True
         response.close()
