@@ -26,6 +26,9 @@ TIMEOUT_SECONDS = 30.0
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(seconds=5)}
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
+# A longer one is refused by S3; a part of one, by most file systems.
+LONGEST_KEY_BYTES = 1000
+_PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 _LOCAL_HTTP = ("http://",)
 
 
@@ -62,10 +65,12 @@ class Blobs:
 
     async def put(self, key: str, body: bytes) -> None:
         """Stores an object, whole or not at all."""
+        _check_key(key)
         await self._translated(f"could not store {key}", obstore.put_async(self._store, key, body))
 
     async def get(self, key: str) -> bytes:
         """An object's content."""
+        _check_key(key)
 
         async def read() -> bytes:
             answer = await obstore.get_async(self._store, key)
@@ -75,6 +80,7 @@ class Blobs:
 
     async def get_piece(self, key: str, first: int, length: int) -> bytes:
         """A piece of an object."""
+        _check_key(key)
 
         async def read() -> bytes:
             return bytes(await obstore.get_range_async(self._store, key, start=first, length=length))
@@ -85,6 +91,7 @@ class Blobs:
         """An address under which anybody can read the object for a while; None where storage has no such thing."""
         if isinstance(self._store, LocalStore):
             return None
+        _check_key(key)
         signed = await self._translated(
             f"could not sign {key}", obstore.sign_async(self._store, "GET", key, expires_in=valid)
         )
@@ -106,6 +113,13 @@ class Blobs:
             ) from error
         except (BaseError, OSError, ValueError) as error:
             raise BlobError(f"{doing}: object storage failed ({self.where}): {_brief(error)}") from error
+
+
+def _check_key(key: str) -> None:
+    """Raises BlobError for a key that is no plain path below our place."""
+    parts = key.split("/")
+    if len(key.encode()) > LONGEST_KEY_BYTES or not all(map(_PART.fullmatch, parts)) or {".", ".."} & set(parts):
+        raise BlobError(f"{key[:100]!r} is not the key of an object")
 
 
 def _shown(where: str) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from rota.domain.job import check_script_name
+from rota.errors import BadInputError
 from rota.worker.context import Context, Final
 from rota.worker.runners.command import CommandError, CommandRunner
 from rota.worker.subprocesses import Subprocesses
@@ -27,8 +29,9 @@ class ScriptRunner(CommandRunner):
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
         """One process; the end of its standard output is part of the result."""
-        script = find_script(self._directory, payload.get("script", ""))
-        parameters = msgspec.json.encode(payload.get("params", {}))
+        wanted = payload if isinstance(payload, dict) else {}
+        script = find_script(self._directory, wanted.get("script"))
+        parameters = msgspec.json.encode(wanted.get("params", {}))
         variables = {"ROTA_PARAMS": parameters.decode()} if len(parameters) <= LARGEST_VARIABLE_BYTES else {}
         return await self.run_command(
             _command(script),
@@ -41,14 +44,21 @@ class ScriptRunner(CommandRunner):
 
 
 def find_script(directory: Path, name: Any) -> Path:
-    """The script's file; raises Final when the name leads out of the directory or to nothing that can be run."""
-    if not isinstance(name, str) or not name or "\x00" in name:
-        raise Final("payload.script must be the name of a script")
-    root = directory.resolve()
-    path = (root / name).resolve()
+    """The script's file, without links: what is run is what was looked at, whatever a link leads to by then. Raises
+    Final when the name leads out of the directory or to nothing that can be run."""
+    try:
+        check_script_name(name)  # not every way to submit is the API's
+    except BadInputError as error:
+        raise Final(f"payload.script {error}") from None
+    try:
+        root = directory.resolve()
+        path: Path = (root / name).resolve()
+        is_there: bool = path.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long, a link to itself
+        raise CommandError(f"{name!r} can't be looked for in the scripts directory: {error}") from None
     if not path.is_relative_to(root) or path == root:
         raise Final(f"{name!r} leads out of the scripts directory")
-    if not path.is_file():
+    if not is_there:
         raise CommandError(f"there is no script {name!r} in the scripts directory of this worker")
     return path
 
