@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test check setup format sync bench bench-peers
+.PHONY: up test check audit setup format sync bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -25,6 +25,11 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_sync.py --check
+	$(BIN)/python tools/audit.py --offline
+
+# Pins and licences, and what the package index knows against what is pinned; it says what the index does not tell.
+audit: setup
+	$(BIN)/python tools/audit.py
 
 test: setup
 	$(BIN)/pytest -n 4 --dist worksteal -m "not alone"

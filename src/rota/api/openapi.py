@@ -10,6 +10,8 @@ import msgspec
 
 from rota.api.admitting import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
+from rota.contract.fields import JobId, Name, PoolName, RunId
+from rota.contract.keys import KeyId
 from rota.contract.problems import Problem
 
 _REF = "#/components/schemas/{name}"
@@ -21,6 +23,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "url": {"type": "boolean"},
 }
 _NAMESPACE = {NAMESPACE_HEADER: "the namespace that is meant; if not given, the caller's only one, or default"}
+_IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": Name}
 _ERRORS = {
     400: "Bad input: the fields that are wrong are named",
     401: "No token, or not a valid one",
@@ -78,7 +81,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
 
 def _parameters(operation: Operation) -> list[dict[str, Any]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": _ref(_IN_PATHS.get(name, str))}
         for name in _PARAMETER.findall(operation.path)
     ]
     headers = operation.headers if operation.needs == PUBLIC else {**operation.headers, **_NAMESPACE}
