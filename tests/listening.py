@@ -14,11 +14,11 @@ from support import eventually
 
 
 @asynccontextmanager
-async def listening(services, port=0):
+async def listening(services, port=0, **options):
     """The API on a port of this machine: its server, whose `url` says where."""
     app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
     with socket.create_server(("127.0.0.1", port)) as listener:
-        config = http_config(app, "127.0.0.1", port)
+        config = http_config(app, "127.0.0.1", port, **options)
         config.timeout_graceful_shutdown = 0
         server = _Server(config)
         server.port = listener.getsockname()[1]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
@@ -106,6 +107,7 @@ class Settings:
     jobs_per_second: float = 0.0
     most_fan_out: int = 100_000
     connections: int = 0
+    trusted_proxies: tuple[str, ...] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     ca_file: Path | None = None
@@ -313,6 +315,16 @@ def _words(value: str, _variable: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in value.split(",") if word.strip())
 
 
+def _networks(value: str, variable: str) -> tuple[str, ...]:
+    words = _words(value, variable)
+    for word in words:
+        try:
+            ip_network(word)
+        except ValueError:
+            raise SetupError(f"{variable} wants addresses and networks (10.0.0.5,10.1.0.0/16), not {word!r}") from None
+    return words
+
+
 _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_HOME": ("home", _path),
     "ROTA_HOST": ("host", _text),
@@ -354,6 +366,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_JOBS_PER_SECOND": ("jobs_per_second", _rate),
     "ROTA_MOST_FAN_OUT": ("most_fan_out", _whole),
     "ROTA_CONNECTIONS": ("connections", _whole),
+    "ROTA_TRUSTED_PROXIES": ("trusted_proxies", _networks),
     "ROTA_TLS_CERTIFICATE": ("tls_certificate", _path),
     "ROTA_TLS_KEY": ("tls_key", _path),
     "ROTA_CA_FILE": ("ca_file", _path),

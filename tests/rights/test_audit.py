@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncpg
+import httpx
 import pytest
 
+from listening import listening
 from rota.api.routes import OPERATIONS
 from rota.domain.rights import Right
 from rota.errors import DatabaseUnavailableError
+from serving import TOKEN
 from support import job
 
 
@@ -124,3 +127,19 @@ async def test_a_strange_name_in_the_path_is_kept_readable(api):
     await api.delete("/v1/jobs/job_%00%0A%1B[31m")
     (entry,) = await trail(api)
     assert entry["object"] == "job_���[31m"
+
+
+@pytest.mark.parametrize(
+    ("proxies", "source", "cookie"),
+    [((), "127.0.0.1", "rota_session="), (("127.0.0.0/8",), "203.0.113.7", "__Host-rota_session=")],
+)
+async def test_a_proxys_word_counts_only_where_it_is_trusted(api, proxies, source, cookie):
+    said = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
+    async with listening(api.services, proxies=proxies) as server, httpx.AsyncClient(base_url=server.url) as client:
+        client.headers.update(said)
+        answer = await client.post("/v1/session", json={"token": TOKEN})
+        client.cookies.clear()
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        await client.post("/v1/pools/default/pause")
+    assert answer.headers["set-cookie"].startswith(cookie)
+    assert (await trail(api))[0]["source"] == source

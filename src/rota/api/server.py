@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -117,13 +117,20 @@ async def build_server(
     app = build_app(services, Authenticator(token, ring=services.key_ring, verifier=verifier), rota.__version__)
     app.state.services = services
     tls = certificate.context if certificate else None
-    return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls))
+    proxies = settings.trusted_proxies
+    return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))
 
 
 def http_config(
-    app: Starlette, host: str, port: int, *, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    limits: Limits | None = None,
+    tls: ssl.SSLContext | None = None,
+    proxies: Sequence[str] = (),
 ) -> uvicorn.Config:
-    """How we serve."""
+    """How we serve. What `proxies` say about address and scheme of their clients is believed, and nobody else."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -132,7 +139,8 @@ def http_config(
         ws="none",
         lifespan="off",
         access_log=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
