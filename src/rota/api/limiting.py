@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import time
 from collections.abc import Callable
 from functools import reduce
@@ -30,8 +31,9 @@ from rota.store.limits import Buckets
 
 PORTION_SECONDS = 0.1  # of recent use is taken ahead
 KEEP_SECONDS = 1.0  # what is in hand and not used by then is lost
-REST_SECONDS = 0.05  # between two looks into an empty bucket
+REST_SECONDS = 0.05  # between two looks into an empty bucket, and up to half as long again
 PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
+MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
 MOST_BUCKETS = 10_000  # in memory; those that nobody has used for a while make room
 Key = tuple[str, str, Kind]
 
@@ -212,12 +214,13 @@ class _Hand:
         counted = amount if amount <= self._portion else 0
         self._demand += counted
         try:
-            while True:
+            for _ in range(MOST_TAKES):
                 await self._refill(amount, counted)
                 now = self._monotonic()
                 if self.serve(amount, now):
                     return
                 self.check(amount, now)
+            raise self._refusal(0.0, now)
         finally:
             self._demand -= counted
 
@@ -242,8 +245,11 @@ class _Hand:
 
     def _wait(self, amount: int, now: float) -> float:
         """For how many seconds asking would be in vain."""
-        missing = amount - (self._count if now < self._good_until else 0)
-        return max((missing - self._ceiling(now)) / self.rate.per_second, self._rests_until - now)
+        ceiling = self._ceiling(now)
+        wait = (amount - (self._count if now < self._good_until else 0) - ceiling) / self.rate.per_second
+        if wait > 0 and now + wait >= self._good_until:
+            wait = (amount - ceiling) / self.rate.per_second  # what is in hand is lost by then
+        return max(wait, self._rests_until - now)
 
     def _refusal(self, wait: float, now: float) -> RateLimitedError:
         stands = self.allowance(now)
@@ -273,10 +279,15 @@ class _Hand:
         if rate == self.rate:  # else it says nothing about the bucket as it is now
             # Counted from the moment of asking: the true moment was later, so there is surely no more than this.
             self._left, self._asked_at = left, sent
-            self._rests_until = sent + REST_SECONDS if left < 1 else 0.0
+            self._rests_until = sent + _rest() if left < 1 else 0.0
 
     def _ahead(self, now: float) -> int:
         """What will be used in the next moment, if it goes on like this; at most a portion."""
         elapsed = max(now - self._asked_at, PORTION_SECONDS / 10)
         used, self._used = max(0, self._used), 0
         return min(int(used / elapsed * PORTION_SECONDS), self._portion)
+
+
+def _rest() -> float:
+    """Servers that look in step would be served in the same order each time."""
+    return REST_SECONDS * random.uniform(1.0, 1.5)  # noqa: S311 - not a secret
