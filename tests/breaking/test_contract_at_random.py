@@ -21,14 +21,13 @@ from schemathesis.specs.openapi.checks import (
 
 from scenarios.fleet import Fleet
 
-EXAMPLES = 15
+EXAMPLES = 10
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
-    negative_data_rejection,
 ]
 AT_RANDOM = settings(
     max_examples=EXAMPLES,
@@ -40,6 +39,8 @@ AT_RANDOM = settings(
 )
 # Each of a batch has a result of its own, so that one that is wrong is no reason to refuse the others.
 JUDGED_ONE_BY_ONE = ("POST /v1/jobs/batch",)
+# What is no HTTP, such as a header with a quote in its name, gets no further than the parser of the server.
+NO_HTTP = b"Invalid HTTP request received."
 REQUEST_SECONDS = 20
 
 
@@ -69,10 +70,15 @@ def is_endless(case):
     return str((case.query or {}).get("follow")).lower() == "true"
 
 
+def has_body(operation):
+    """Whether wrong data must be refused. Without a body what is wrong may be a missing token, and that we add."""
+    return "requestBody" in operation.definition.raw and operation.label not in JUDGED_ONE_BY_ONE
+
+
 def differences(operation, mode, url, bearer, real):
     """What is not as the document says, in words; None when all is."""
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    checks = [one for one in CHECKS if one is not negative_data_rejection or operation.label not in JUDGED_ONE_BY_ONE]
+    checks = [*CHECKS, negative_data_rejection] if has_body(operation) else CHECKS
     turns = itertools.count()
 
     @AT_RANDOM
@@ -82,6 +88,7 @@ def differences(operation, mode, url, bearer, real):
         if mode is GenerationMode.POSITIVE and next(turns) % 2:
             case.path_parameters = {name: real[name] for name in case.path_parameters or {}}
         answer = case.call(base_url=url, headers=headers, timeout=REQUEST_SECONDS)
+        assume(answer.content != NO_HTTP)
         case.validate_response(answer, checks=checks)
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == ["application/problem+json"]
