@@ -214,7 +214,7 @@ async def test_a_key_is_looked_up_once_a_second_however_often_it_is_used(somebod
     ring = KeyRing(keys, monotonic=lambda: now)
 
     async def use(times):
-        return await asyncio.gather(*(ring.identify(client.key["key"], admin_hash=b"") for _ in range(times)))
+        return await asyncio.gather(*(ring.identify(client.key["key"], authorities={}) for _ in range(times)))
 
     assert all(identity.name == "alice" for identity in await use(100))
     assert keys.lookups == 1
@@ -229,7 +229,7 @@ async def test_a_key_is_looked_up_once_a_second_however_often_it_is_used(somebod
 async def test_a_flood_of_made_up_keys_is_a_few_lookups(database):
     keys = CountingKeys(Keys(database))
     ring = KeyRing(keys)
-    found = await asyncio.gather(*(ring.identify(f"rota_{number}", admin_hash=b"") for number in range(5000)))
+    found = await asyncio.gather(*(ring.identify(f"rota_{number}", authorities={}) for number in range(5000)))
     assert not any(found)
     assert keys.lookups <= 2
 
@@ -240,9 +240,9 @@ async def test_a_database_that_is_away_is_told_and_forgotten(somebody, database)
     ring = KeyRing(keys)
     keys.away = True
     with pytest.raises(DatabaseUnavailableError):
-        await ring.identify(client.key["key"], admin_hash=b"")
+        await ring.identify(client.key["key"], authorities={})
     keys.away = False
-    assert (await ring.identify(client.key["key"], admin_hash=b"")).name == "alice"
+    assert (await ring.identify(client.key["key"], authorities={})).name == "alice"
 
 
 async def test_each_owner_has_keys_of_their_own_for_submissions(somebody, sql):

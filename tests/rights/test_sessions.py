@@ -97,7 +97,7 @@ async def test_a_session_ends_with_the_key_it_was_made_of(api, somebody):
 async def test_a_session_of_the_admin_ends_with_the_admin_token(api, somebody, sql):
     browser, _ = await sign_in(somebody, TOKEN)
     assert (await browser.get("/v1/keys")).status_code == 200
-    await sql.execute("UPDATE rota.api_keys SET admin_hash = sha256('another')")
+    await sql.execute("UPDATE rota.api_keys SET authority = sha256('another')")
     api.services.key_ring.forget()
     assert (await browser.get("/v1/keys")).status_code == 401
 

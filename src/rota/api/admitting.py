@@ -16,7 +16,7 @@ import msgspec
 from starlette.requests import Request
 
 from rota.api.auth import Authenticator, Proven
-from rota.api.limiting import Allowance, Limiter
+from rota.api.limiting import UNLIMITED, Allowance, Limiter
 from rota.contract.fields import NamespaceName
 from rota.domain.ids import parse_job, parse_run, show_key_id
 from rota.domain.limits import Kind
@@ -28,6 +28,7 @@ NAMESPACE_HEADER = "Rota-Namespace"
 PUBLIC: Final = "public"  # whoever it is, and nobody in particular
 ANYONE: Final = "anyone"  # whoever has proven who they are
 Needs = Right | Literal["public", "anyone"]
+NOWHERE = ""  # no namespace is called so
 NOBODY = Identity(name="", kind="jwt", grants={})
 
 
@@ -56,22 +57,35 @@ class Admission(msgspec.Struct, frozen=True):
     session: str | None = None
 
 
-async def admit(needs: Needs, request: Request, services: Any, authenticator: Authenticator) -> Admission:
-    """Lets a request in; raises 401, 403, or 404 for an object that is not the caller's."""
+async def admit(
+    needs: Needs, request: Request, services: Any, authenticator: Authenticator
+) -> tuple[Admission, Allowance]:
+    """Lets a request in; raises 401, 429, 403, or 404 for an object that is not the caller's.
+
+    Every request of somebody who is known counts towards their limits, also one that is refused, and before the
+    database is asked about what they ask for.
+    """
     if needs == PUBLIC:
-        return Admission(NOBODY, "", None)
+        return Admission(NOBODY, "", None), UNLIMITED
     proven = await authenticator.authenticate(request)
-    namespace = _namespace(request, proven.identity)
-    if not isinstance(needs, Right):
-        return Admission(proven.identity, namespace, None, proven.session)
-    admission = _admit(needs, proven, namespace)
+    try:
+        admission = _admit(needs, proven, _namespace(request, proven.identity))
+    except RefusedError as error:
+        await take(services.limiter, error.admission, "requests")
+        raise
+    except BadInputError:
+        await take(services.limiter, Admission(proven.identity, NOWHERE, None), "requests")
+        raise
+    allowance = await take(services.limiter, admission, "requests")
     if admission.only is not None:
         await _check_object(request, services, admission)
-    return admission
+    return admission, allowance
 
 
-def _admit(needs: Right, proven: Proven, namespace: str) -> Admission:
+def _admit(needs: Needs, proven: Proven, namespace: str) -> Admission:
     identity = proven.identity
+    if not isinstance(needs, Right):
+        return Admission(identity, namespace, None, proven.session)
     grant = identity.grant_in(namespace)
     admission = Admission(identity, namespace, identity.name, proven.session)
     if grant is None:
@@ -91,7 +105,7 @@ async def take(limiter: Limiter, admission: Admission, kind: Kind, amount: int =
     """
     identity, namespace = admission.identity, admission.namespace
     if identity.grant_in(namespace) is None:
-        namespace = next(iter(identity.grants), namespace)
+        namespace = next(iter(identity.grants), NOWHERE)
     key = None if identity.key_id is None else show_key_id(identity.key_id)
     return await limiter.take(namespace, "" if identity.kind == "admin" else identity.name, kind, amount, key=key)
 
@@ -115,6 +129,11 @@ def _namespace(request: Request, identity: Identity) -> str:
             return msgspec.convert(named, NamespaceName)
         except msgspec.ValidationError:
             raise BadInputError("is not the name of a namespace", field=NAMESPACE_HEADER) from None
+    return home_of(identity)
+
+
+def home_of(identity: Identity) -> str:
+    """The namespace that is meant where none is named: their only one, else the default."""
     if len(identity.grants) == 1 and EVERYWHERE not in identity.grants:
         return next(iter(identity.grants))
     return DEFAULT_NAMESPACE

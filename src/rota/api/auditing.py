@@ -6,6 +6,7 @@ headers of jobs stay out of the trail: they belong to their jobs, and may hold w
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from rota.telemetry import get_logger
 LONGEST_REQUEST = 4000
 LONGEST_NAME = 200
 _KEPT_BACK = ("payload", "headers", "token")
+# A key or a session that somebody sent where it does not belong; its prefix may be known.
+_SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
 _encoder = msgspec.json.Encoder()
 _log = get_logger("audit")
@@ -30,8 +33,11 @@ class Auditor:
         self.trail = trail
         self._now = now
 
-    async def begin(self, action: str, call: Any) -> None:
-        """Notes what is asked for; raises when it can't be noted, and then nothing is done."""
+    async def begin(self, action: str, call: Any, known: frozenset[str] = frozenset()) -> None:
+        """Notes what is asked for; raises when it can't be noted, and then nothing is done.
+
+        Of the body, only fields that are `known` are shown: whatever else is in it was sent by mistake.
+        """
         admission = call.admission
         entry = AuditEntry(
             id=new_id(self._now().timestamp()),
@@ -42,7 +48,7 @@ class Auditor:
             source=call.request.client.host if call.request.client else "",
             action=action,
             object=_name(call.path),
-            request=_shown(call.body),
+            request=_shown(call.body, known),
         )
         await self.trail.add(entry)
         call.entry = entry.id
@@ -78,10 +84,11 @@ def _name(path: dict[str, str]) -> str | None:
     given = next(iter(path.values()), None)
     if given is None:
         return None
-    return "".join(character if character.isprintable() else "�" for character in given[:LONGEST_NAME])
+    shown = "".join(character if character.isprintable() else "�" for character in given[:LONGEST_NAME])
+    return _SECRETS.sub(r"\1_…", shown)
 
 
-def _shown(body: bytes) -> str | None:
+def _shown(body: bytes, known: frozenset[str]) -> str | None:
     """A request's body as the trail shows it."""
     if not body:
         return None
@@ -90,9 +97,20 @@ def _shown(body: bytes) -> str | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _encoder.encode({"unreadable": f"{len(body)} bytes"}).decode()
     if isinstance(given, dict):
-        given = {name: "…" if name in _KEPT_BACK else value for name, value in given.items()}
+        given = {_cut(name): _masked(value) if name in known else "…" for name, value in given.items()}
     shown = _encoder.encode(given)
     if isinstance(given, list) or len(shown) > LONGEST_REQUEST:
         count = f" of {len(given)} items" if isinstance(given, list) else ""
         shown = _encoder.encode({"large": f"{len(body)} bytes{count}"})
-    return shown.decode().replace("\\u0000", "\\ufffd")
+    return _SECRETS.sub(r"\1_…", shown.decode()).replace("\\u0000", "\\ufffd")
+
+
+def _masked(value: Any) -> Any:
+    """Without what belongs to the job alone, however deep it is."""
+    if isinstance(value, dict):
+        return {_cut(name): "…" if name in _KEPT_BACK else _masked(inner) for name, inner in value.items()}
+    return [_masked(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _cut(name: str) -> str:
+    return name[:LONGEST_NAME]

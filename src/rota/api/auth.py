@@ -41,16 +41,20 @@ class Authenticator:
         if not token:
             raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
-        self.admin_hash = digest(token)
         self._ring = ring
         self._verifier = verifier
+        self._authorities = {"admin": digest(token)}
+        if verifier is not None:
+            self._authorities["jwt"] = verifier.fingerprint
 
     async def authenticate(self, request: Request) -> Proven:
         """The caller behind a request; raises 401, or 403 for a request that another site's page may have made."""
-        header = request.headers.get("authorization")
-        if header is None:
+        headers = request.headers.getlist("authorization")
+        if not headers:
             return await self._of_session(request)
-        scheme, _, token = header.partition(" ")
+        if len(headers) > 1:
+            raise _unknown("send one Authorization header, not several")
+        scheme, _, token = headers[0].partition(" ")
         if scheme.lower() != "bearer":
             raise _unknown("send `Authorization: Bearer <token>`")
         return Proven(await self.identify(token.strip()))
@@ -75,7 +79,8 @@ class Authenticator:
             raise _unknown(str(error)) from error
 
     async def _of_session(self, request: Request) -> Proven:
-        session = request.cookies.get(SECURE_COOKIE) or request.cookies.get(COOKIE)
+        # Over TLS only the cookie that no other host of the domain can set.
+        session = request.cookies.get(SECURE_COOKIE if request.url.scheme == "https" else COOKIE)
         if session is None:
             raise _unknown(
                 "send `Authorization: Bearer <token>`; the admin token is in admin.token of Rota's home directory"
@@ -93,7 +98,11 @@ class Authenticator:
         return Proven(identity, session)
 
     async def _in_ring(self, secret: str) -> Identity | None:
-        return await self._ring.identify(secret, admin_hash=self.admin_hash) if self._ring else None
+        return await self._ring.identify(secret, authorities=self._authorities) if self._ring else None
+
+    def authority_of(self, identity: Identity) -> bytes | None:
+        """What a session of theirs depends on besides a key: it ends when that is changed."""
+        return self._authorities.get(identity.kind)
 
 
 def csrf_token(session: str) -> str:

@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import msgspec
@@ -70,15 +70,18 @@ class KeyRing:
         self._looking: asyncio.Task[None] | None = None
         self._used: set[UUID] = set()
 
-    async def identify(self, text: str, *, admin_hash: bytes) -> Identity | None:
-        """Who this is; None when it is nobody, or not any more."""
+    async def identify(self, text: str, *, authorities: Mapping[str, bytes]) -> Identity | None:
+        """Who this is; None when it is nobody, or not any more. A session of the admin token or a JWT needs the
+        authority it was made under."""
         key = digest(text)
         remembered = self._remembered.get(key)
         if remembered is not None and self._monotonic() - remembered.asked_at < FRESH_SECONDS:
             known: KnownCredential | None = remembered.known
         else:
             known = await self._find(key)
-        if known is None or known.admin_hash not in (None, admin_hash):
+        if known is None:
+            return None
+        if known.authority is not None and known.authority != authorities.get(known.identity.kind):
             return None
         return known.identity
 
@@ -111,7 +114,7 @@ class KeyRing:
         asked_at = self._monotonic()
         try:
             found = await self._keys.find(list(wanted))
-        except RotaError as error:
+        except Exception as error:  # noqa: BLE001 - told to everybody who waits
             for waiting in wanted.values():
                 waiting.set_exception(error)
             return
@@ -124,7 +127,7 @@ class KeyRing:
             else:
                 self._remembered[key] = _Remembered(known, asked_at)
                 if known.unused:
-                    self._used.add(known.id)
+                    self._used |= {known.id, known.identity.key_id or known.id}
             waiting.set_result(known)
 
     async def _note_use(self) -> None:

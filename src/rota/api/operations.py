@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,9 +14,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.admitting import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit, take
+from rota.api.admitting import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
+from rota.api.keyring import FRESH_SECONDS
 from rota.api.limiting import UNLIMITED, Allowance
 from rota.api.problems import HttpError, response_of
 from rota.contract.reading import bad_json
@@ -29,6 +31,7 @@ BODY_LIMIT_BYTES = 1024 * 1024
 INTERNAL_ERROR = 500
 CLIENT_CLOSED = 499
 TOO_MANY = 429
+NOT_SHOWN = frozenset({"payload", "headers", "token"})
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -116,12 +119,15 @@ class Operation:
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
         try:
-            admission = await admit(self.needs, request, services, authenticator)
-            allowance = UNLIMITED if self.needs == PUBLIC else await take(services.limiter, admission, "requests")
+            began = time.monotonic()
+            admission, allowance = await admit(self.needs, request, services, authenticator)
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                return await self._answer(services, Call(request, admission, body, authenticator, allowance))
+                call = Call(request, admission, body, authenticator, allowance)
+                if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
+                    await call.check_still_known()  # the body took its time, and the key may have ended meanwhile
+                return await self._answer(services, call)
         except (RefusedError, HiddenError) as error:
             return await self._refuse(services, Call(request, error.admission, b"", authenticator), error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
@@ -133,12 +139,16 @@ class Operation:
         of one that makes a schedule, see routes/submissions.py.)"""
         return self.needs in _RECORDED and self.method != "GET"
 
+    @property
+    def _shown_fields(self) -> frozenset[str]:
+        """What the audit trail shows of a body."""
+        return fields_of(self.body) - NOT_SHOWN if self.body else frozenset()
+
     async def _refuse(self, services: Any, call: Call, error: RefusedError | HiddenError) -> Response:
         """Who tried to change what they may not is noted as well; their body is not even read."""
         response = response_of(error)
         try:
-            await take(services.limiter, error.admission, "requests")
-            if self.recorded:
+            if self.method != "GET":
                 await services.auditor.begin(self.handler.__name__, call)
                 await services.auditor.end(call, response.status_code)
         except RotaError as failure:
@@ -148,7 +158,7 @@ class Operation:
     async def _answer(self, services: Any, call: Call) -> Response:
         try:
             if self.recorded:
-                await services.auditor.begin(self.handler.__name__, call)
+                await services.auditor.begin(self.handler.__name__, call, self._shown_fields)
             answer = await self.handler(services, call)
             response = answer if isinstance(answer, Response) else json_response(answer, self.status)
         except Exception as error:  # noqa: BLE001 - answered like any other, and then noted
@@ -188,7 +198,8 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
             operation = methods["GET" if request.method == "HEAD" else request.method]
             return await operation.answer_to(request, services, authenticator)
 
-        return Route(path, endpoint, methods=list(methods))
+        # Owners are people, services and addresses of such: a subject may have slashes.
+        return Route(path.replace("{subject}", "{subject:path}"), endpoint, methods=list(methods))
 
     return [route(path, methods) for path, methods in by_path.items()]
 
@@ -196,6 +207,14 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
 def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A JSON response of a struct."""
     return Response(_encoder.encode(answer), status, headers, "application/json")
+
+
+@cache
+def fields_of(kind: type) -> frozenset[str]:
+    """The names of a struct's fields as bodies have them."""
+    if not issubclass(kind, msgspec.Struct):
+        return frozenset()
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
 
 @cache

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from rota.errors import DatabaseUnavailableError, OverloadedError
+from rota.api.places import check_places
+from rota.errors import DatabaseUnavailableError
 from rota.store.logs import Logs
 from rota.telemetry import get_logger
 
 LOOK_SECONDS = 0.2
 CHUNKS_PER_LOOK = 20
-MOST_FOLLOWERS = 500
 MOST_WAITING = 50
 _log = get_logger("tailing")
 
@@ -31,8 +31,9 @@ class Chunk(msgspec.Struct, frozen=True):
 class Follower:
     """Somebody who follows one run: chunks come in a queue, the status it ended with last."""
 
-    def __init__(self, namespace: str, run_id: UUID, position: int) -> None:
+    def __init__(self, namespace: str, run_id: UUID, position: int, holder: str) -> None:
         self.namespace = namespace
+        self.holder = holder
         self.run_id = run_id
         self.position = position
         self.coming: asyncio.Queue[Chunk | str] = asyncio.Queue()
@@ -52,15 +53,14 @@ class LogTail:
         self._followers: set[Follower] = set()
         self._some = asyncio.Event()
 
-    def check_room(self) -> None:
-        """Raises OverloadedError when too many follow already."""
-        if len(self._followers) >= MOST_FOLLOWERS:
-            raise OverloadedError("too many logs are being followed on this server; try again later")
+    def check_room(self, namespace: str, holder: str) -> None:
+        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
+        check_places(self._followers, namespace, holder, "logs")
 
     @asynccontextmanager
-    async def follow(self, namespace: str, run_id: UUID, after: int) -> AsyncIterator[Follower]:
-        """Follows a run from a position on."""
-        follower = Follower(namespace, run_id, after)
+    async def follow(self, namespace: str, run_id: UUID, after: int, holder: str = "") -> AsyncIterator[Follower]:
+        """Follows a run from a position on, on behalf of somebody."""
+        follower = Follower(namespace, run_id, after, holder)
         self._followers.add(follower)
         self._some.set()
         try:

@@ -19,13 +19,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from rota.errors import DatabaseUnavailableError, OverloadedError
+from rota.api.places import check_places
+from rota.errors import DatabaseUnavailableError
 from rota.store.events import EventPage, Events
 from rota.telemetry import get_logger
 
 LOOK_SECONDS = 0.2
 EVENTS_PER_LOOK = 500
-MOST_FOLLOWERS = 500
 MOST_WAITING = 1000
 GAP_SECONDS = 1.0
 LONGEST_GAP_SECONDS = 60.0
@@ -49,8 +49,9 @@ class Gap(NamedTuple):
 class EventFollower:
     """Somebody who follows: rows come in a queue, and None when the stream must end."""
 
-    def __init__(self, namespace: str, only: str | None) -> None:
+    def __init__(self, namespace: str, only: str | None, holder: str) -> None:
         self.namespace = namespace
+        self.holder = holder
         self.only = only
         self.begin: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.coming: asyncio.Queue[Any | None] = asyncio.Queue()
@@ -72,16 +73,15 @@ class EventTail:
         self._begun = False
         self._gaps: dict[int, Gap] = {}
 
-    def check_room(self) -> None:
-        """Raises OverloadedError when too many follow already."""
-        if len(self._followers) >= MOST_FOLLOWERS:
-            raise OverloadedError("too many follow events on this server; try again later")
+    def check_room(self, namespace: str, holder: str) -> None:
+        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
+        check_places(self._followers, namespace, holder, "events")
 
     @asynccontextmanager
-    async def follow(self, namespace: str, only: str | None = None) -> AsyncIterator[EventFollower]:
+    async def follow(self, namespace: str, only: str | None = None, holder: str = "") -> AsyncIterator[EventFollower]:
         """Follows from now on (what is about this owner's jobs): its `begin` is the number behind which everything
         comes."""
-        follower = EventFollower(namespace, only)
+        follower = EventFollower(namespace, only, holder)
         if self._begun:
             follower.begin.set_result(self._settled)
         self._followers.add(follower)

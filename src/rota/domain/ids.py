@@ -98,6 +98,11 @@ def show_key_id(key_id: UUID) -> str:
     return f"key_{key_id.hex}"
 
 
+def is_key_id(text: str) -> bool:
+    """Whether it looks like the id of a key: nobody else may be called so."""
+    return text.startswith("key_") and len(text) == len("key_") + _ID_LENGTH and _HEX_DIGITS.issuperset(text[4:])
+
+
 def parse_key(text: str) -> UUID:
     """The id behind `key_…`; raises BadInputError for anything else."""
     return _parse(text, "key_", "keyId")

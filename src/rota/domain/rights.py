@@ -79,6 +79,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         """What they are in this namespace, or None."""
         return self.grants.get(namespace) or self.grants.get(EVERYWHERE)
 
+    @property
+    def rules_everywhere(self) -> bool:
+        """Whether they are admin of all namespaces: what concerns several is theirs alone to decide."""
+        return EVERYWHERE in self.grants and self.may(Right.ADMINISTER, EVERYWHERE)
+
+    def rights_in(self, namespace: str) -> frozenset[Right]:
+        """What they may do there."""
+        return frozenset(right for right in Right if self.may(right, namespace))
+
     def may(self, right: Right, namespace: str) -> bool:
         """Whether they have this right there, over something at least."""
         grant = self.grant_in(namespace)

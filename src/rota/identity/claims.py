@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rota.contract.fields import Name
+from rota.domain.ids import is_key_id
 from rota.errors import InvalidTokenError
 
 RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
@@ -59,6 +60,8 @@ def read_subject(subject: Any) -> str:
         name.encode()  # half a surrogate pair is no text, and the database would not take it
     except (msgspec.ValidationError, UnicodeEncodeError):
         raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None
+    if is_key_id(name):
+        raise InvalidTokenError("sub of the token looks like the id of a key, which is reserved")
     if name == RESERVED_SUBJECT:
         raise InvalidTokenError(f"sub of the token is {RESERVED_SUBJECT}, which is reserved")
     return name

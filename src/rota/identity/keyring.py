@@ -39,6 +39,7 @@ class KeyRing:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
+        self.origin = source.name
         self._load_seconds = load_seconds
         self._monotonic = monotonic
         self._keys: KeySet | None = None

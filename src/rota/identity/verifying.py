@@ -88,6 +88,13 @@ class TokenVerifier:
             clock=clock,
         )
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Tells whether the same secret, provider, issuer and audience are in force as before."""
+        ring = None if self._ring is None else self._ring.origin
+        parts = (self._secret or b"", repr((ring, self._expectations)).encode())
+        return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).digest()
+
     async def verify(self, token: str) -> Identity:
         """Who is behind the token; raises InvalidTokenError. Waits only for a key that is not known."""
         check_shape(token)

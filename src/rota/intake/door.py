@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -13,7 +14,7 @@ from rota.contract.jobs import BatchJobIn, Submitted
 from rota.contract.reading import hash_request
 from rota.domain.ids import parse_run
 from rota.doors import Outcome
-from rota.errors import FanOutError, RotaError
+from rota.errors import FanOutError, NotFoundError, RotaError
 from rota.intake.definitions import Caller
 from rota.intake.intake import Asked, Intake, Repeated
 from rota.store.listening import GATE, WORKER
@@ -68,11 +69,11 @@ class IntakeDoor:
 
     async def look(self, run_id: str, wait_seconds: float) -> Outcome:
         """Looks again and again, less and less often."""
-        namespace, run = (await self._whose()).namespace, parse_run(run_id)
+        whose, run = await self._whose(), parse_run(run_id)
         deadline = asyncio.get_running_loop().time() + wait_seconds
         pause = FIRST_LOOK_SECONDS
         while True:
-            row = await self._runs.get(namespace, run)
+            row = await self._own(whose, run)
             left = deadline - asyncio.get_running_loop().time()
             if row["place"] == "finished" or left <= 0:
                 return Outcome(row["status"], await self._result(row), row["error"], row["reason"], row["traceback"])
@@ -81,7 +82,9 @@ class IntakeDoor:
 
     async def cancel(self, run_id: str) -> None:
         """Its worker is told."""
-        _, workers = await self._runs.cancel((await self._whose()).namespace, parse_run(run_id))
+        whose, run = await self._whose(), parse_run(run_id)
+        await self._own(whose, run)
+        _, workers = await self._runs.cancel(whose.namespace, run)
         for worker_id in workers:
             self._notifier.hint(WORKER, str(worker_id))
         self._notifier.hint(GATE)
@@ -90,6 +93,13 @@ class IntakeDoor:
         """Whose run it is that submits."""
         whose = await self._whose()
         return whose.namespace, whose.owner
+
+    async def _own(self, whose: Caller, run_id: UUID) -> Any:
+        """A run of the same owner; raises NotFoundError for another's, as if it were not there."""
+        row = await self._runs.get(whose.namespace, run_id)
+        if row["owner"] != whose.owner:
+            raise NotFoundError("there is no such run")
+        return row
 
     async def _result(self, row: Any) -> Any:
         if row["result_blob"] is not None:

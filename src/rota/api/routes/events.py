@@ -32,15 +32,14 @@ def _follow(services: Services, call: Call) -> Any:
     for name in PAGE_PARAMETERS:
         if name in call.query:
             raise BadInputError("goes with follow=false only", field=name)
-    services.event_tail.check_room()
-    return event_stream(call, _events(services, call.caller.namespace, call.only, read_position(call)))
+    services.event_tail.check_room(call.caller.namespace, call.caller.owner)
+    return event_stream(call, _events(services, call, read_position(call)))
 
 
-async def _events(
-    services: Services, namespace: str, only: str | None, after: int | None
-) -> AsyncGenerator[bytes, None]:
+async def _events(services: Services, call: Call, after: int | None) -> AsyncGenerator[bytes, None]:
     """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
-    async with services.event_tail.follow(namespace, only) as follower:
+    namespace, only = call.caller.namespace, call.only
+    async with services.event_tail.follow(namespace, only, call.caller.owner) as follower:
         yield b": following\n\n"
         begin = await follower.begin
         position = begin if after is None else after

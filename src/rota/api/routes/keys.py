@@ -11,7 +11,7 @@ from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit
 from rota.api.services import Services
 from rota.contract.keys import KeyCreated, KeyIn, KeyList, KeyOut
-from rota.domain.ids import new_id, parse_key, show_key_id
+from rota.domain.ids import is_key_id, new_id, parse_key, show_key_id
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Right
 from rota.errors import BadInputError, ForbiddenError
 from rota.store.keys import NewKey, grants_of
@@ -23,14 +23,12 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
     """A new key for the namespace; its secret is in the answer, and nowhere else."""
     wanted: KeyIn = decode(call.body, KeyIn)
     owner = wanted.owner or wanted.name
-    everywhere = EVERYWHERE in call.admission.identity.grants
-    if wanted.everywhere and not everywhere:
-        raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
-    if owner == RESERVED_OWNER and not everywhere:
-        raise ForbiddenError("the owner 'admin' is for the admin of everything")
     namespace = EVERYWHERE if wanted.everywhere else call.caller.namespace
     secret, grant = make_secret(), Grant(wanted.role, wanted.sees)
     scopes = None if wanted.scopes is None else frozenset(wanted.scopes)
+    expires_at = _expiry(wanted, services.now)
+    _check_rights(call, wanted, owner)
+    _check_expiry(call, expires_at)
     new = NewKey(
         id=new_id(services.now.timestamp()),
         kind="key",
@@ -40,7 +38,7 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
         hash=secret.hash,
         identity=Identity(name=owner, kind="key", grants={namespace: grant}, scopes=scopes),
         created_by=call.caller.owner,
-        expires_at=_expiry(wanted, services.now),
+        expires_at=expires_at,
     )
     created_at = await services.keys.add(new)
     call.made = show_key_id(new.id)
@@ -65,7 +63,7 @@ async def list_keys(services: Services, call: Call) -> KeyList:
     """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
     limit = read_limit(call.query)
     rows = list(await services.keys.list(call.caller.namespace, read_cursor(call.query), limit))
-    if EVERYWHERE in call.admission.identity.grants:
+    if call.admission.identity.rules_everywhere:
         rows += await services.keys.list(EVERYWHERE, read_cursor(call.query), limit)
     page = sorted(rows, key=lambda row: row["id"], reverse=True)[:limit]
     return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
@@ -74,13 +72,38 @@ async def list_keys(services: Services, call: Call) -> KeyList:
 async def revoke_key(services: Services, call: Call) -> KeyOut:
     """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
     namespaces = [call.caller.namespace]
-    if EVERYWHERE in call.admission.identity.grants:
+    if call.admission.identity.rules_everywhere:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
     services.key_ring.forget()
     # Other servers may have looked it up a moment ago.
     await asyncio.sleep(FRESH_SECONDS)
     return _show(row)
+
+
+def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
+    """Nobody gives what they don't have."""
+    identity = call.admission.identity
+    if wanted.everywhere and not identity.rules_everywhere:
+        raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
+    if owner == RESERVED_OWNER and not identity.rules_everywhere:
+        raise ForbiddenError("the owner 'admin' is for the admin of everything")
+    if is_key_id(owner):
+        raise BadInputError("looks like the id of a key", field="owner")
+    rights = wanted.role.rights & frozenset(wanted.scopes or wanted.role.rights)
+    if missing := rights - identity.rights_in(call.caller.namespace):
+        raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
+
+
+def _check_expiry(call: Call, expires_at: datetime | None) -> None:
+    """A key that ends makes none that outlives it. (A JWT is for the moment; what its holder is, they are beyond it.)"""
+    identity = call.admission.identity
+    if identity.kind != "key" or identity.expires_at is None:
+        return
+    if expires_at is None or expires_at > identity.expires_at:
+        raise ForbiddenError(
+            f"your key ends at {identity.expires_at:%Y-%m-%dT%H:%M:%SZ}: it makes none that lasts longer"
+        )
 
 
 def _expiry(wanted: KeyIn, now: datetime) -> datetime | None:

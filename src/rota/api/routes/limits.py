@@ -13,7 +13,7 @@ from rota.contract.fields import Name
 from rota.contract.limits import LimitsIn, LimitsList, LimitsOut
 from rota.domain.limits import WHOLE, Limits, Rate, rate_of
 from rota.domain.rights import Right
-from rota.errors import BadInputError
+from rota.errors import BadInputError, ForbiddenError
 
 _FIELDS = Limits.__struct_fields__
 _CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
@@ -28,7 +28,9 @@ async def list_limits(services: Services, call: Call) -> LimitsList:
 
 
 async def change_limits(services: Services, call: Call) -> LimitsOut:
-    """Limits of the namespace as a whole."""
+    """Limits of the namespace as a whole: a tenant does not lift their own."""
+    if not call.admission.identity.rules_everywhere:
+        raise ForbiddenError("limits of a namespace as a whole are set by who is admin everywhere")
     return await _change(services, call, WHOLE)
 
 

@@ -92,8 +92,8 @@ async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
     if url:
         return await _signed(services, call.caller.namespace, run_id)
     if follow:
-        services.tail.check_room()
-        return event_stream(call, _events(services, call.caller.namespace, run_id, read_position(call) or 0))
+        services.tail.check_room(call.caller.namespace, call.caller.owner)
+        return event_stream(call, _events(services, call, run_id, read_position(call) or 0))
     text = await _whole(services, call.caller.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
@@ -122,9 +122,9 @@ async def _signed(services: Services, namespace: str, run_id: UUID) -> Response:
     raise NotFoundError("the run's log has no address of its own; read it here, without url")
 
 
-async def _events(services: Services, namespace: str, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
+async def _events(services: Services, call: Call, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
     """Server-sent events: `line` for each line, `end` with the run's status; comments keep the connection open."""
-    async with services.tail.follow(namespace, run_id, after) as follower:
+    async with services.tail.follow(call.caller.namespace, run_id, after, call.caller.owner) as follower:
         yield b": following\n\n"
         while True:
             try:

@@ -6,6 +6,7 @@ Browsers send it along from our own pages only (SameSite), and a change needs th
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from base64 import b64encode
 from datetime import timedelta
@@ -14,10 +15,11 @@ from importlib.resources import files
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rota.api.admitting import ANYONE, PUBLIC
+from rota.api.admitting import ANYONE, PUBLIC, Admission, home_of, take
 from rota.api.auth import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
-from rota.api.keyring import SESSION_PREFIX, digest, make_secret
+from rota.api.keyring import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
 from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.problems import HttpError
 from rota.api.services import Services
 from rota.contract.keys import GrantOut, SessionIn, SessionOut, SignedOut
 from rota.domain.ids import new_id
@@ -34,8 +36,13 @@ async def sign_in(services: Services, call: Call) -> Response:
     wanted: SessionIn = decode(call.body, SessionIn)
     authenticator: Authenticator = call.request.app.state.authenticator
     identity = await authenticator.identify(wanted.token.strip())
+    call.admission = Admission(identity, home_of(identity), None)
+    await take(services.limiter, call.admission, "requests")
     now = services.now
     expires_at = min(filter(None, (now + LASTS, identity.expires_at)))
+    if expires_at <= now:
+        raise HttpError(401, "Not authenticated", "the token has expired", {"WWW-Authenticate": "Bearer"})
+    await services.auditor.begin("sign_in", call)
     secret = make_secret(SESSION_PREFIX)
     await services.keys.add(
         NewKey(
@@ -47,7 +54,7 @@ async def sign_in(services: Services, call: Call) -> Response:
             hash=secret.hash,
             identity=identity,
             parent=identity.key_id,
-            admin_hash=authenticator.admin_hash if identity.kind == "admin" else None,
+            authority=authenticator.authority_of(identity),
             created_by=identity.name,
             expires_at=expires_at,
         )
@@ -65,8 +72,10 @@ async def who_am_i(services: Services, call: Call) -> SessionOut:  # noqa: ARG00
 async def sign_out(services: Services, call: Call) -> Response:
     """Ends the session."""
     if call.admission.session is not None:
+        await services.auditor.begin("sign_out", call)
         await services.keys.end_session(digest(call.admission.session))
         services.key_ring.forget()
+        await asyncio.sleep(FRESH_SECONDS)  # other servers may have looked it up a moment ago
     response = json_response(SignedOut())
     _set_cookie(call.request, response, "", 0)
     return response
@@ -120,7 +129,7 @@ OPERATIONS = (
         body=SessionIn,
         answer=SessionOut,
         status=201,
-        errors=(401, 403, 413, 503),
+        errors=(401, 403, 413, 429, 503),
     ),
     Operation(
         method="GET",

@@ -9,14 +9,14 @@ import msgspec
 
 from rota.api.admitting import take
 from rota.api.limiting import tighter
-from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.operations import NOT_SHOWN, Call, Operation, decode, fields_of, json_response
 from rota.api.problems import problem_of
 from rota.api.services import Services
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
 from rota.contract.reading import hash_request
 from rota.domain.rights import Right
-from rota.errors import BadInputError, RotaError
+from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.intake.intake import Answer, Asked, Repeated
 
 MOST_PER_BATCH = 10_000
@@ -34,9 +34,10 @@ async def submit(services: Services, call: Call) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
     wanted: JobIn = decode(call.body, JobIn)
     if wanted.schedule_type in RECURRING:
-        await services.auditor.begin("submit", call)
+        await services.auditor.begin("submit", call, fields_of(JobIn) - NOT_SHOWN)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
     asked = Asked(wanted, key, hash_request(call.body) if key else b"")
+    _check_replacing(call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.intake.submit([asked], call.caller)
     if isinstance(answer, RotaError):
@@ -53,12 +54,21 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     asked = [one for one in batch if isinstance(one, Asked)]
     if any(one.job.schedule_type in RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
+    _check_replacing(call, [one.job for one in asked])
     await _take(services, call, len(asked))
     answers = await services.intake.submit(asked, call.caller) if asked else []
     if len(asked) == len(batch):
         return BatchOut(results=[_result(answer) for answer in answers])
     coming = iter(answers)
     return BatchOut(results=[_result(next(coming) if isinstance(one, Asked) else one) for one in batch])
+
+
+def _check_replacing(call: Call, jobs: Sequence[JobIn]) -> None:
+    """Who replaces a job that waits changes it."""
+    if any(job.on_duplicate == "replace" for job in jobs):
+        identity, namespace = call.admission.identity, call.caller.namespace
+        if not identity.may(Right.CHANGE, namespace):
+            raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 
 async def _take(services: Services, call: Call, count: int) -> None:

@@ -2,7 +2,7 @@
 
 -- Keys of programs and people, and the sessions of those who signed in with one. The secret itself is nowhere: it has 256
 -- random bits, so that its SHA-256 tells nothing about it and needs neither salt nor stretching.
--- A session ends with what it was made of: `parent` is a key's, `admin_hash` that of the admin token.
+-- A session ends with what it was made of: `parent` is a key, `authority` the hash of the admin token or of what verifies JWTs.
 CREATE TABLE rota.api_keys (
     id           uuid PRIMARY KEY,
     kind         text NOT NULL CHECK (kind IN ('key', 'session')),
@@ -15,7 +15,7 @@ CREATE TABLE rota.api_keys (
     scopes       text[],
     identity     text NOT NULL DEFAULT 'key' CHECK (identity IN ('admin', 'key', 'jwt')),
     parent       uuid REFERENCES rota.api_keys (id),
-    admin_hash   bytea,
+    authority   bytea,
     created_at   timestamptz NOT NULL DEFAULT now(),
     created_by   text NOT NULL,
     expires_at   timestamptz,
@@ -61,3 +61,5 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON rota.audit_out
 
 -- Whose job an event is about; null: nobody's in particular.
 ALTER TABLE rota.events ADD COLUMN owner text;
+CREATE INDEX events_of_namespace ON rota.events (namespace, id);
+CREATE INDEX audit_of_actor ON rota.audit (namespace, actor, id);

@@ -1,6 +1,6 @@
 -- Keys and sessions that are in force, by their hashes. $1 hashes. Index: api_keys_hash_key, and the primary key for the
 -- key that a session was made of.
-SELECT k.hash, k.id, k.owner, k.grants::text AS grants, k.scopes, k.identity, k.admin_hash, k.parent,
+SELECT k.hash, k.id, k.owner, k.grants::text AS grants, k.scopes, k.identity, k.authority, k.parent,
        least(k.expires_at, p.expires_at) AS expires_at,
        k.last_used_at IS NULL OR k.last_used_at < now() - interval '1 minute' AS unused
   FROM unnest($1::bytea[]) AS i (hash)
