@@ -8,7 +8,7 @@ import time
 import asyncpg
 import pytest
 
-from rota.api import watching
+from rota.api import places, watching
 from rota.api.watching import EventTail
 from rota.store.events import Events
 from support import eventually
@@ -171,7 +171,7 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
 
 
 async def test_too_many_who_follow_are_refused(api, monkeypatch):
-    monkeypatch.setattr(watching, "MOST_FOLLOWERS", 0)
+    monkeypatch.setattr(places, "MOST_FOLLOWERS", 0)
     answer = await api.get("/v1/events", params={"follow": "true"})
     assert answer.status_code == 503
 

@@ -6,13 +6,17 @@ limit or rate that names no key is per job, and per task for jobs that run once,
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from rota.domain.ids import show_job
 
+# Bounds wider than those of the API: what is beyond them was never accepted by it, and could not be reckoned with.
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Span = Annotated[float, Meta(gt=0, le=1e9)]
 Overlap = Literal["allow", "skip", "queue", "replace"]
 
 
@@ -22,28 +26,38 @@ class Policies(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     order: str | None = None
     let_go: bool = False
     limit: str | None = None
-    most: int = 1
+    most: Count = 1
     rate: str | None = None
-    count: int = 1
-    per: float = 1.0
-    burst: int = 1
+    count: Count = 1
+    per: Span = 1.0
+    burst: Count = 1
     breaker: str | None = None
-    failures: int = 5
-    cooldown: float = 60.0
+    failures: Count = 5
+    cooldown: Span = 60.0
     overlap: Overlap = "allow"
 
 
+class _Order(msgspec.Struct):
+    order: str | None = None
+
+
 _PLAIN = Policies()
+_order_decoder = msgspec.json.Decoder(_Order)
 _decoder = msgspec.json.Decoder(Policies)
 _encoder = msgspec.json.Encoder()
 
 
 def decode_policies(text: str | None) -> Policies:
-    """Policies from their column. What can't be read must not stop whoever comes by: it is a plain run."""
+    """Policies from their column. What can't be read must not stop whoever comes by: of such, the order alone is kept,
+    since no two runs of an ordering key can be live."""
     if text is None:
         return _PLAIN
     try:
         return _decoder.decode(text)
+    except msgspec.MsgspecError:
+        pass
+    try:
+        return Policies(order=_order_decoder.decode(text).order)
     except msgspec.MsgspecError:
         return _PLAIN
 

@@ -96,7 +96,7 @@ def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
 
 
 def _check_expiry(call: Call, expires_at: datetime | None) -> None:
-    """A key that ends makes none that outlives it. (A JWT is for the moment; what its holder is, they are beyond it.)"""
+    """A key that ends makes none that outlives it. (A JWT is for the moment, and says nothing about tomorrow.)"""
     identity = call.admission.identity
     if identity.kind != "key" or identity.expires_at is None:
         return

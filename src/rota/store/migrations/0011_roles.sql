@@ -117,3 +117,11 @@ BEGIN
     RETURN rota.complete_unbound(of_namespace, of_run, of_claim, began_at, returned, kept_at);
 END
 $$;
+
+-- What a narrow role writes is read by schedulers on everybody's behalf, and must not stop them. Values that they can't use are
+-- passed over where they are read; what an index or a cast of a statement would fail on is refused here.
+ALTER TABLE rota.submission_keys ADD CHECK (kind <> 'unique' OR answer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$');
+ALTER TABLE rota.upcoming_runs ADD CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string');
+ALTER TABLE rota.held_runs ADD CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string');
+ALTER TABLE rota.live_runs ADD CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string');
+ALTER TABLE rota.jobs ADD CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string');
