@@ -226,9 +226,19 @@ def build_worker(
     )
 
 
+async def check_server_role(database: Database) -> None:
+    """Raises SetupError when the role of our connections is not one for servers: every round would fail."""
+    if not await database.fetch_value("may_serve"):
+        raise SetupError(
+            "The database role of ROTA_DATABASE_URL may not do what the API and schedulers do: give it the rights of a "
+            "server (`rota database-roles --server ROLE`, as the schema's owner), or use another."
+        )
+
+
 async def run_scheduler(settings: Settings) -> None:
     """Runs a scheduler until told to stop."""
     async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
+        await check_server_role(database)
         await until_stopped(build_scheduler(settings, database).run())
 
 

@@ -74,7 +74,7 @@ async def test_what_can_not_be_is_refused_with_exit_code_2(rota, arguments, said
 
 async def test_the_trail_is_shown_for_a_namespace(rota):
     await rota("token", "create", "anna", "--role", "admin", "--namespace", "acme")
-    assert "Nobody has changed anything." in (await rota("audit")).stdout
+    assert "No entry matches in default." in (await rota("audit", namespace="default")).stdout
     shown = await rota("audit", namespace="acme")
     assert "create_key" in shown.stdout
     (entry,) = json.loads((await rota("audit", "--json", "--namespace", "acme")).stdout)["items"]

@@ -18,8 +18,10 @@ SUBMIT = "SELECT rota.submit_v1($1)"
 
 def prepared(namespace="ours", **changes):
     return {
-        "id": str(new_id(datetime.now(UTC).timestamp())), "namespace": namespace, "owner": "o", "name": "n", "task": "t",
-        "pool": "ours", "priority": 0, "tags": [], "payload": None, "inlineBytes": 1000, "options": "{}", "spread": 1,
+        "id": str(new_id(datetime.now(UTC).timestamp())), "namespace": namespace, "owner": "o", "name": "n",
+        "task": "t",
+        "pool": "ours", "priority": 0, "tags": [], "payload": None, "inlineBytes": 1000, "options": "{}",
+        "spread": 1,
     } | changes  # fmt: skip
 
 

@@ -104,6 +104,7 @@ class Explainer:
         hint = " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)" if task == "shell" else ""
         reasons = (
             (fleet["paused"], f"pool {pool} is paused"),
+            (fleet["live"] and not fleet["serving_namespace"], f"no live worker serves namespace {row['namespace']}"),
             (not fleet["knowing_task"], f"no live worker knows task {task}{hint}"),
             (not fleet["serving_pool"], f"no live worker serves pool {pool}"),
             (not fleet["able"], f"no live worker both serves pool {pool} and knows task {task}"),

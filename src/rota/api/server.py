@@ -19,7 +19,7 @@ from rota.api.connections import Doorkeeper, GuardedProtocol, Limits, most_conne
 from rota.api.services import Services
 from rota.api.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import build_scheduler, open_database, until_stopped
+from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
 from rota.domain.limits import default_limits
 from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
@@ -66,6 +66,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     certificate = Certificate.of(settings)
     limits = Limits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
+        await check_server_role(database)
         server = await build_server(settings, database, limits, certificate)
         _log.info(
             "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections

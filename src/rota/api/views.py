@@ -194,12 +194,13 @@ def show_dead_letter(row: Any) -> DeadLetterOut:
     )
 
 
-def show_worker(row: Any, *, whole: bool) -> WorkerOut:
-    """A worker of the fleet; what ails it may name runs of others."""
+def show_worker(row: Any, namespace: str | None, *, whole: bool) -> WorkerOut:
+    """A worker of the fleet, as it is for a namespace (None: for all); what ails it may name runs of others."""
     out = WorkerOut(
         worker_id=str(row["id"]),
         host=row["host"],
         pid=row["pid"],
+        namespaces=row["namespaces"] if namespace is None else [namespace],
         pools=row["pools"],
         tasks=row["tasks"],
         slots=row["slots"],

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import typer
 
 from rota.cli.output import errors_in_words
 from rota.cli.roles import HomeOption
 from rota.cli.tables import Column, print_table, text
+from rota.contract.fields import NamespaceName
 from rota.errors import BadInputError
 from rota.settings import Settings
 
@@ -73,9 +75,11 @@ def _names(option: str | None, name: str) -> tuple[str, ...] | None:
     if option is None:
         return None
     names = tuple(dict.fromkeys(word.strip() for word in option.split(",")))
-    if not all(names):
-        raise BadInputError(f"{name} wants names separated by commas, not {option!r}")
-    return names
+    try:
+        return msgspec.convert(names, tuple[NamespaceName, ...])
+    except msgspec.ValidationError:
+        words = f"wants names of letters, digits and _.:- separated by commas, not {option!r}"
+        raise BadInputError(words, field=name) from None
 
 
 def _list(names: Sequence[str] | None) -> str:

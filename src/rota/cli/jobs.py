@@ -12,7 +12,7 @@ from rota.cli.inputs import check_id, read_object, refuse_empty
 from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
 from rota.cli.tables import Column, console, print_fields, print_table, status, text, time
 from rota.cli.times import check_time, parse_duration, show_time, show_time_briefly
-from rota.cli.waiting import wait_for_run
+from rota.cli.waiting import wait_for_submitted
 from rota.errors import BadInputError
 
 Priority = Literal["critical", "high", "normal", "low"]
@@ -88,7 +88,7 @@ def submit(
     with server(OPTIONS) as client:
         answer = client.call("POST", "/v1/jobs", body=body, headers={"Idempotency-Key": key} if key else None)
         if wait:
-            wait_for_run(client, answer["runId"], as_json=as_json)
+            wait_for_submitted(client, answer["runId"], as_json=as_json)
         elif as_json:
             print_json(answer)
         else:

@@ -116,7 +116,7 @@ def server(options: Mapping[str, str] | None = None, *, namespace: str | None = 
                 yield client
             except AnswerError as error:
                 if error.status == _NOT_AUTHENTICATED:
-                    fail(_token_words(settings, token))
+                    fail(_token_words(settings, token, str(error)))
                 raise
 
 
@@ -143,9 +143,9 @@ def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
     return f"{options.get(_INDEX.sub('', field), field)}: {message}"
 
 
-def _token_words(settings: Settings, token: str | None) -> str:
+def _token_words(settings: Settings, token: str | None, said: str) -> str:
     if settings.given_token:
-        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN."
+        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said}"
     if token:
         return (
             f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "

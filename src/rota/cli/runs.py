@@ -139,6 +139,7 @@ def workers(as_json: bool = JsonFlag) -> None:
             text("PID", "pid"),
             status(),
             Column(heading="BUSY", show=lambda item: f"{item['busy']}/{item['slots']}"),
+            Column(heading="NAMESPACES", show=lambda item: ",".join(item["namespaces"]), least=7, drop=4),
             Column(heading="POOLS", show=lambda item: ",".join(item["pools"]), least=7, drop=2),
             text("FENCED", "fencedReports", drop=3),
             text("DETAIL", "detail", drop=2),

@@ -107,6 +107,7 @@ def list_(
             text("NAME", "name", least=10),
             status(),
             text("ROLE", "role"),
+            text("SEES", "sees", drop=2),
             Column(heading="MAY", show=lambda item: ",".join(item.get("scopes") or ["all of it"]), drop=3),
             text("OWNER", "owner", least=8, drop=2),
             text("NAMESPACE", "namespace", drop=4),
@@ -210,7 +211,8 @@ def audit(
             Column(heading="ENDED", show=lambda item: str(item.get("status") or "unknown")),
             text("FROM", "source", drop=1),
         )
-        print_table(page["items"], columns, none="Nobody has changed anything.")
+        where = namespace or Settings.from_environment().namespace or "the token's namespace"
+        print_table(page["items"], columns, none=f"No entry matches in {where}.")
         tell_next_page(page)
 
 

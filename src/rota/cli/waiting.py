@@ -15,6 +15,7 @@ LOOK_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0  # a server that is restarted comes back within this
 ENDED = ("success", "failed", "cancelled", "skipped")
 _UNAVAILABLE = 503
+_FORBIDDEN = 403
 
 
 def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
@@ -31,6 +32,17 @@ def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
         print_fields({name: run[name] for name in shown if run.get(name) is not None})
     if run["status"] != "success":
         raise typer.Exit(FAILED)
+
+
+def wait_for_submitted(client: Client, run_id: str, *, as_json: bool) -> None:
+    """The same for a run that was submitted a moment ago: a key that may submit may not be allowed to look."""
+    try:
+        wait_for_run(client, run_id, as_json=as_json)
+    except AnswerError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        say(f"{run_id} was submitted, but can't be waited for: {error}")
+        raise typer.Exit(FAILED) from None
 
 
 def _wait(client: Client, run_id: str) -> dict[str, Any]:

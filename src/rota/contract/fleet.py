@@ -16,6 +16,7 @@ class WorkerOut(Out, kw_only=True):
     worker_id: str
     host: str
     pid: int
+    namespaces: list[str]
     pools: list[str]
     tasks: list[str]
     slots: int

@@ -12,9 +12,9 @@ from rota.domain.rights import EVERYWHERE, Right
 
 async def list_workers(services: Services, call: Call) -> WorkerList:
     """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
-    everywhere = EVERYWHERE in call.admission.identity.grants
-    rows = await services.workers.fleet(None if everywhere else call.caller.namespace)
-    return WorkerList(items=[show_worker(row, whole=call.only is None) for row in rows])
+    namespace = None if EVERYWHERE in call.admission.identity.grants else call.caller.namespace
+    rows = await services.workers.fleet(namespace)
+    return WorkerList(items=[show_worker(row, namespace, whole=call.only is None) for row in rows])
 
 
 async def list_shards(services: Services, call: Call) -> ShardList:  # noqa: ARG001 - the shape of a handler

@@ -91,6 +91,10 @@ def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
     if is_key_id(owner):
         raise BadInputError("looks like the id of a key", field="owner")
     rights = wanted.role.rights & frozenset(wanted.scopes or wanted.role.rights)
+    if not rights:
+        raise BadInputError(
+            f"leaves a {wanted.role.value} nothing: it may {', '.join(sorted(wanted.role.rights))}", field="scopes"
+        )
     if missing := rights - identity.rights_in(call.caller.namespace):
         raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
 
