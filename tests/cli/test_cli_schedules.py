@@ -28,7 +28,7 @@ NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks g
 @pytest.fixture(scope="module")
 def url():
     """A server that knows previews only: they need no database."""
-    services = SimpleNamespace(now=NOW, body_budget=BodyBudget())
+    services = SimpleNamespace(now=NOW, body_budget=BodyBudget(), limiter=None)
     routes = routes_of(schedules.OPERATIONS, services, Authenticator(TOKEN))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

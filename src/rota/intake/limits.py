@@ -31,6 +31,7 @@ class LimitBook:
         self._table = table
         self._defaults = defaults
         self._rows: dict[Whom, Limits] = {}
+        self._numbers: dict[Whom, int] = {}  # the change that each is as of
         self._rates: dict[tuple[str, str, Kind], Rate | None] = {}
         self._default_rates: dict[Kind, Rate | None] = {
             "requests": defaults.rate("requests"),
@@ -124,6 +125,9 @@ class LimitBook:
     def _note(self, row: Any) -> None:
         limits = Limits(**{field: row[field] for field in _FIELDS})
         whom = (row["namespace"], row["subject"])
+        if row["number"] < self._numbers.get(whom, 0):
+            return  # a look that began before the latest change of ours
+        self._numbers[whom] = row["number"]
         self._rows[whom] = limits
         waiting = self.waiting_of_namespaces if whom[1] == WHOLE else self.waiting_of_owners
         waiting.pop(whom, None)
