@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+from packaging.requirements import Requirement
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, canonicalize_name, parse_sdist_filename
 from packaging.utils import parse_wheel_filename as parse_wheel
 from packaging.version import Version
@@ -222,6 +223,23 @@ def find_index() -> str:
     return found.rstrip("/")
 
 
+def needed(found: Iterable[Distribution]) -> list[Distribution]:
+    """Those that Rota and the work on it pull in; what else somebody installed beside them is their own."""
+    by_name = {canonicalize_name(each.metadata["Name"]): each for each in found}
+    left: list[tuple[Any, frozenset[str]]] = [("rota", frozenset({"dev"}))]
+    seen: set[tuple[Any, frozenset[str]]] = set()
+    while left:
+        name, extras = left.pop()
+        if (name, extras) in seen or name not in by_name:
+            continue
+        seen.add((name, extras))
+        for text in by_name[name].requires or ():
+            wanted = Requirement(text)
+            if not wanted.marker or any(wanted.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+                left.append((canonicalize_name(wanted.name), frozenset(wanted.extras)))
+    return [by_name[name] for name in sorted({name for name, _ in seen})]
+
+
 def installed_pins(found: Iterable[Distribution]) -> list[Pin]:
     """What is in this environment."""
     return [Pin(canonicalize_name(one.metadata["Name"]), one.version) for one in found]
@@ -234,7 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--constraints", type=Path, default=CONSTRAINTS)
     parser.add_argument("--index", help="another index than pip's")
     options: Any = parser.parse_args(arguments)
-    report, found = Report(), list(distributions())
+    report, found = Report(), needed(distributions())
     pins = read_pins(options.constraints.read_text(), report)
     check_installed(pins, installed_pins(found), report)
     check_licences(found, report)

@@ -26,6 +26,9 @@ NARROW = {
     "/v1/jobs/{jobId}/runs": ({}, lambda item: item["name"] == "hourly"),
     "/v1/dead-letters": ({"task": "wanted"}, lambda item: item["task"] == "wanted"),
     "/v1/events": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/keys": ({}, lambda item: item["name"] == "wanted"),
+    "/v1/limits": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/audit": ({"object": "wanted"}, lambda item: item["object"] == "wanted"),
     "/v1/logs": (
         {"search": "wanted", "endTime": BORDER.isoformat()},
         lambda item: "wanted" in item["text"] and UUID(item["runId"][4:]) < floor_id(BORDER),
@@ -42,6 +45,7 @@ def cursors(random):
         yield f"{number:032x}"
         for rest in ("0.0", "-1.-1", "999999999999999999.999999999", "-999999999999999999.-999999999", "1.0"):
             yield f"{number:032x}.{rest}"
+    yield from ("/", "/a", "/wanted", "/\uffff", "//")
     yield from ("0", "1", "9" * 18, str((1 << 63) - 1), "9" * 19, "0" * 18)
 
 
@@ -67,6 +71,11 @@ async def rows(api, sql):
             word,
         )
     for namespace, subject in (("default", "wanted"), ("elsewhere", "other")):
+        headers = {"Rota-Namespace": namespace}
+        key = {"name": subject, "role": "viewer"}
+        assert (await api.post("/v1/keys", json=key, headers=headers)).status_code == 201
+        limits = {"mostWaiting": 100}
+        assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(
             "INSERT INTO rota.events (namespace, kind, subject) VALUES ($1, 'test', $2)", namespace, subject
         )

@@ -146,7 +146,7 @@ def named(operation):
 @pytest.mark.parametrize("operation", WITH_BODY, ids=named)
 async def test_a_text_in_a_body_is_a_text(api, spared, operation):
     schema, bases = bases_of(operation)
-    target = operation.path.format(jobId=await _job(api), pool="attacked")
+    target = operation.path.format(jobId=await _job(api), pool="attacked", subject="attacked")
     taken = 0
     for path in set(texts_of(schema)):
         for base in bases:
@@ -190,7 +190,7 @@ async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
             assert_decent(
                 await api.request(operation.method, addresses, headers=header, json=job(name="attacked")), text
             )
-        for name in ("jobId", "runId", "pool"):
+        for name in ("jobId", "runId", "keyId", "pool", "subject"):
             if f"{{{name}}}" in operation.path:
                 inside = operation.path.replace(f"{{{name}}}", quote(text, safe=""))
                 assert_decent(await api.request(operation.method, inside, json={}), text)

@@ -106,7 +106,7 @@ async def test_a_header_that_is_no_text_is_refused_inside_a_task(app, send, engi
     [
         ("live_runs", "options = 'no json'"),
         ("live_runs", """options = '{"timeoutSeconds": "long"}'"""),
-        ("held_runs", """policies = '{"order": 5}'"""),
+        ("held_runs", """policies = '{"order": "one", "limit": "k", "most": 0}'"""),
         ("held_runs", """policies = '["order"]'"""),
     ],
 )
@@ -151,12 +151,14 @@ async def test_headers_that_are_no_text_but_stand_in_a_row_stop_nobody(send, eng
 
 @pytest.mark.parametrize("kind", ["idempotency_key", "unique_key"])
 async def test_a_key_that_an_open_transaction_holds_is_answered_and_nobody_else_waits(
-    send, engine, database_url, queueing, kind
+    send, engine, database_url, queueing, kind, somebody
 ):
+    tester = await somebody("submitter", owner="tester")  # keys are each owner's own
+
     def post(key):
         if kind == "unique_key":
-            return engine.api.post("/v1/jobs", json=job(uniqueKey=key))
-        return engine.api.post("/v1/jobs", json=job(), headers={"Idempotency-Key": key})
+            return tester.post("/v1/jobs", json=job(uniqueKey=key))
+        return tester.post("/v1/jobs", json=job(), headers={"Idempotency-Key": key})
 
     async with asyncpg_transaction(database_url) as connection:
         waiting = []

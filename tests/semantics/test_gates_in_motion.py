@@ -303,12 +303,12 @@ async def test_a_time_that_is_now_is_no_way_around_a_cap(engine):
 async def test_every_owner_is_counted_however_much_others_have_waiting(engine, sql):
     services = engine.api.services
     await engine.api.post("/v1/jobs/batch", json=[job() for _ in range(40)])
-    services.intake.pressure._most_per_owner = 2
+    assert (await engine.api.put("/v1/limits/admin", json={"mostWaiting": 2})).status_code == 200
     await sql.execute(
         "UPDATE rota.live_runs SET owner = 'busy' WHERE ctid IN (SELECT ctid FROM rota.live_runs LIMIT 35)"
     )
     await services.intake.pressure.look()
-    assert max(services.intake.pressure._of_owner.values()) == 35
+    assert services.intake.pressure.waiting("default", "busy") == 35
     assert (await engine.api.post("/v1/jobs", json=job())).status_code == 429
 
 

@@ -490,7 +490,7 @@ async def test_a_position_that_is_none_is_taken_as_the_beginning(engine):
 
 
 async def test_too_many_followers_are_refused(engine, monkeypatch):
-    monkeypatch.setattr("rota.api.tailing.MOST_FOLLOWERS", 0)
+    monkeypatch.setattr("rota.api.places.MOST_FOLLOWERS", 0)
     run_id = await engine.submit()
     answer = await engine.api.get(f"/v1/runs/{run_id}/logs?follow=true")
     assert answer.status_code == 503
