@@ -116,7 +116,7 @@ def server(options: Mapping[str, str] | None = None, *, namespace: str | None = 
                 yield client
             except AnswerError as error:
                 if error.status == _NOT_AUTHENTICATED:
-                    fail(_token_words(settings, token, str(error)))
+                    fail(_token_words(settings, token, str(error.problem.get("said", ""))))
                 raise
 
 
@@ -145,7 +145,7 @@ def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
 
 def _token_words(settings: Settings, token: str | None, said: str) -> str:
     if settings.given_token:
-        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said}"
+        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said or 'it says no more'}"
     if token:
         return (
             f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "

@@ -66,8 +66,10 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(url, response)
     if response.status_code == NOT_AUTHENTICATED:
+        said = problem.get("detail", "")
+        problem["said"] = said
         problem["detail"] = (
-            f"the server at {url} does not accept the token, or got none: give one (token=…), set ROTA_TOKEN, "
+            f"the server at {url} does not accept the token, or got none ({said}): give one (token=…), set ROTA_TOKEN, "
             "or ROTA_HOME to the server's home directory"
         )
     return AnswerError(response.status_code, problem)
