@@ -215,12 +215,14 @@ def _version_of(file: str) -> Version | None:
 
 
 def find_index() -> str:
-    """The index that pip would ask."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, check=False
-    )
-    found = os.environ.get("PIP_INDEX_URL") or asked.stdout.strip() or "https://pypi.org/simple"
-    return found.rstrip("/")
+    """The index that pip would ask: the one it was told, else its own default."""
+    told = ["-m", "pip", "config", "get", "global.index-url"]
+    default = ["-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"]
+    return (os.environ.get("PIP_INDEX_URL") or _said(told) or _said(default)).rstrip("/")
+
+
+def _said(arguments: list[str]) -> str:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False).stdout.strip()
 
 
 def needed(found: Iterable[Distribution]) -> list[Distribution]:
