@@ -18,7 +18,7 @@ from rota.telemetry import get_logger
 
 LONGEST_REQUEST = 4000
 LONGEST_NAME = 200
-_KEPT_BACK = ("payload", "headers", "token")
+KEPT_BACK = frozenset({"payload", "headers", "token"})
 # A key or a session that somebody sent where it does not belong; its prefix may be known.
 _SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
@@ -66,7 +66,7 @@ def difference(before: Any, after: Any) -> dict[str, Any]:
     """What changed between two answers about the same object: each field with what it was and what it is."""
     old, new = _fields(before), _fields(after)
     return {
-        name: "…" if name in _KEPT_BACK else {"from": old.get(name), "to": value}
+        name: "…" if name in KEPT_BACK else {"from": old.get(name), "to": value}
         for name, value in new.items()
         if name not in _FLEETING and old.get(name) != value
     }
@@ -108,7 +108,7 @@ def _shown(body: bytes, known: frozenset[str]) -> str | None:
 def _masked(value: Any) -> Any:
     """Without what belongs to the job alone, however deep it is."""
     if isinstance(value, dict):
-        return {_cut(name): "…" if name in _KEPT_BACK else _masked(inner) for name, inner in value.items()}
+        return {_cut(name): "…" if name in KEPT_BACK else _masked(inner) for name, inner in value.items()}
     return [_masked(inner) for inner in value] if isinstance(value, list) else value
 
 

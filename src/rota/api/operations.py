@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.api.admitting import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
+from rota.api.auditing import KEPT_BACK
 from rota.api.auth import Authenticator
 from rota.api.budget import Hold
 from rota.api.keyring import FRESH_SECONDS
@@ -31,7 +32,6 @@ BODY_LIMIT_BYTES = 1024 * 1024
 INTERNAL_ERROR = 500
 CLIENT_CLOSED = 499
 TOO_MANY = 429
-NOT_SHOWN = frozenset({"payload", "headers", "token"})
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -142,7 +142,7 @@ class Operation:
     @property
     def _shown_fields(self) -> frozenset[str]:
         """What the audit trail shows of a body."""
-        return fields_of(self.body) - NOT_SHOWN if self.body else frozenset()
+        return fields_of(self.body) - KEPT_BACK if self.body else frozenset()
 
     async def _refuse(self, services: Any, call: Call, error: RefusedError | HiddenError) -> Response:
         """Who tried to change what they may not is noted as well; their body is not even read."""

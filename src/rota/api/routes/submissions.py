@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from rota.api.admitting import take
+from rota.api.auditing import KEPT_BACK
 from rota.api.limiting import tighter
-from rota.api.operations import NOT_SHOWN, Call, Operation, decode, fields_of, json_response
+from rota.api.operations import Call, Operation, decode, fields_of, json_response
 from rota.api.problems import problem_of
 from rota.api.services import Services
 from rota.contract.fields import Key
@@ -34,7 +35,7 @@ async def submit(services: Services, call: Call) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
     wanted: JobIn = decode(call.body, JobIn)
     if wanted.schedule_type in RECURRING:
-        await services.auditor.begin("submit", call, fields_of(JobIn) - NOT_SHOWN)
+        await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
     asked = Asked(wanted, key, hash_request(call.body) if key else b"")
     _check_replacing(call, [wanted])
