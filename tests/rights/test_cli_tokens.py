@@ -80,3 +80,25 @@ async def test_the_trail_is_shown_for_a_namespace(rota):
     assert "create_key" in shown.stdout
     (entry,) = json.loads((await rota("audit", "--json", "--namespace", "acme")).stdout)["items"]
     assert (entry["actor"], entry["request"]["name"], entry["status"]) == ("admin", "anna", 201)
+
+
+async def test_a_key_that_may_only_submit_is_told_that_it_did(rota, sql):
+    key = (await rota("token", "create", "hook", "--role", "submitter", "--scope", "submit")).stdout.strip()
+    done = await rota("submit", "hello", "--task", "rota.echo", "--wait", token=key)
+    run_id = await sql.fetchval("SELECT 'run_' || replace(id::text, '-', '') FROM rota.runs")
+    assert done.exit_code == 1
+    assert f"{run_id} was submitted, but can't be waited for" in done.stderr
+
+
+async def test_a_namespace_that_no_worker_serves_is_named(rota, engine):
+    await engine.join(engine.broker())
+    await rota("submit", "hello", "--task", "rota.echo", namespace="acmee")
+    (run,) = json.loads((await rota("runs", "--json", namespace="acmee")).stdout)["items"]
+    said = await rota("why", run["runId"], namespace="acmee")
+    assert "no live worker serves namespace acmee" in said.stdout
+
+
+def test_a_binding_to_what_is_no_namespace_is_refused(tmp_path):
+    arguments = ["database-roles", "--worker", "w", "--namespaces", "Ac me"]
+    done = CliRunner().invoke(app, arguments, env={"ROTA_HOME": str(tmp_path)})
+    assert (done.exit_code, "--namespaces" in done.stderr) == (2, True), done.stderr

@@ -6,6 +6,8 @@ import asyncpg
 import pytest
 from role_statements import SERVER_STATEMENTS, STATEMENTS, WORKER_STATEMENTS
 
+from rota.compose import check_server_role
+from rota.errors import SetupError
 from rota.store.queries import load, load_all
 from rota.store.rights import FUNCTIONS, SEQUENCES, SERVER, SUBMITTER, TABLES, WORKER
 from rota.store.roles import DatabaseRole, Roles
@@ -180,3 +182,12 @@ async def test_another_kind_takes_away_what_a_role_had(make_role, connect, datab
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await connection.execute("SELECT FROM rota.constants")
     assert await Roles(database).all() == []
+
+
+async def test_only_a_servers_role_may_serve(make_role, connect, database):
+    """The API and schedulers say so at once, instead of failing round after round."""
+    await check_server_role(database)  # the owner's
+    await check_server_role(await connect(await make_role(SERVER), pool=True))
+    worker = await connect(await make_role(WORKER), pool=True)
+    with pytest.raises(SetupError, match="rota database-roles --server"):
+        await check_server_role(worker)
