@@ -249,6 +249,7 @@ REACHED = {
     "discard": lambda client: client.discard([RUN]),
     "preview": lambda client: client.preview("* * * * *"),
     "list_pools": lambda client: client.pools(),
+    "stats": lambda client: client.stats(),
     "change_pool": lambda client: client.limit_pool("x", 1),
     "pause_pool": lambda client: client.pause_pool("x"),
     "resume_pool": lambda client: client.resume_pool("x"),

@@ -48,6 +48,7 @@ LEAST = {
     "list_events": "viewer",
     "list_workers": "viewer",
     "list_shards": "operator",
+    "stats": "viewer",
     "healthz": PUBLIC,
     "readyz": PUBLIC,
     "create_key": "admin",

@@ -40,6 +40,7 @@ VALUES = {
     "schedules": "[]",
     "body": "x",
     "options": "{}",
+    "lags": [0] * 24,
 }
 BY_TYPE = {
     "text": "x",

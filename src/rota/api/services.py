@@ -18,6 +18,7 @@ from rota.api.ending import RunEnds
 from rota.api.explaining import Explainer
 from rota.api.keyring import KeyRing
 from rota.api.limiting import Limiter
+from rota.api.statistics import Statistics
 from rota.api.tailing import LogTail
 from rota.api.watching import EventTail
 from rota.blobs import BlobError, Blobs
@@ -37,6 +38,7 @@ from rota.store.notifying import Notifier
 from rota.store.pools import Pools
 from rota.store.runs import Runs
 from rota.store.shards import Shards
+from rota.store.tallies import Tallies
 from rota.store.waiting import Waiting
 from rota.store.workers import Workers
 
@@ -80,6 +82,7 @@ class Services:
         self.event_tail = EventTail(self.events)
         self.workers = Workers(database)
         self.pools = Pools(database)
+        self.statistics = Statistics(Tallies(database), self.pools, self.workers)
         self.waiting = Waiting(database)
         self.explainer = Explainer(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)

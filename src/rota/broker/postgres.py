@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence, Set
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from rota.broker.protocol import Answer, LogChunk, Note, Profile, Report, Signal, SignalKind
 from rota.broker.shares import Shares
+from rota.broker.tallying import Tally
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.store.database import STATEMENT_SECONDS, Database
@@ -62,6 +63,7 @@ class PostgresBroker:
         self._reconciled_at = time.monotonic()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
+        self._tally = Tally()
 
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
@@ -143,17 +145,26 @@ class PostgresBroker:
                 rejected |= {claim: str(error) for claim, error in settled.rejected.items()}
         if self._shares:
             self._shares.gave(report.claim.number for report in reports if report.claim.number not in rejected)
+        self._count(reports, others, fenced | rejected.keys())
+        self._tally.forget(fenced)
         return Answer(frozenset(fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
-        """One row, one update."""
+        """One row, one update; and what was done since the last."""
         timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
-        return await self._workers.beat(
-            self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, timeout=timeout
-        )
+        done = self._tally.take()
+        try:
+            return await self._workers.beat(
+                self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout
+            )
+        except DatabaseUnavailableError:
+            self._tally.give_back(done)
+            raise
 
     async def update(self, notes: Sequence[Note]) -> None:
         """Starts and progress, fenced by claim."""
+        for note in notes:
+            self._tally.goes_on(note.claim, note.started)
         await self._workers.note(
             [
                 StoredNote(
@@ -235,6 +246,13 @@ class PostgresBroker:
         if settled.held:
             self._notifier.hint(SCHEDULE)
         return settled
+
+    def _count(self, reports: Sequence[Report], others: Sequence[Ended], left_out: Set[int]) -> None:
+        fates = {ended.claim: ended.verdict.disposition for ended in others}
+        for report in reports:
+            if report.claim.number not in left_out:
+                fate = fates.get(report.claim.number, Disposition.succeed)
+                self._tally.ended(report.claim, report.started, fate)
 
     async def _claimed(self) -> list[tuple[str, UUID, int]]:
         """What is claimed in our name: from the beginning for a while after a claim without an answer, and where

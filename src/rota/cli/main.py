@@ -8,7 +8,21 @@ from importlib.metadata import version
 
 import typer
 
-from rota.cli import bench, database_roles, dead_letters, jobs, limits, logs, pools, roles, runs, schedules, tokens
+from rota.cli import (
+    bench,
+    database_roles,
+    dead_letters,
+    jobs,
+    limits,
+    logs,
+    pools,
+    roles,
+    runs,
+    schedules,
+    tokens,
+    top,
+    watch,
+)
 
 app = typer.Typer(
     name="rota",
@@ -33,7 +47,21 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (roles, database_roles, jobs, schedules, runs, pools, limits, logs, dead_letters, tokens, bench):
+for group in (
+    roles,
+    database_roles,
+    jobs,
+    schedules,
+    runs,
+    top,
+    watch,
+    pools,
+    limits,
+    logs,
+    dead_letters,
+    tokens,
+    bench,
+):
     group.add_to(app)
 
 

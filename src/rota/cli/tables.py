@@ -83,13 +83,20 @@ def print_table(items: Sequence[Item], columns: Sequence[Column], *, none: str) 
     if not items:
         console().print(Text(none, "dim"), soft_wrap=True)
         return
-    kept, rows = lay_out(items, columns, terminal_width())
-    _print_line([Text(cell, "bold") for cell in rows[0]])
+    for line in table_lines(items, columns, terminal_width()):
+        console().print(line, soft_wrap=True)
+
+
+def table_lines(items: Sequence[Item], columns: Sequence[Column], width: int | None) -> list[Text]:
+    """The same as lines, the headings first."""
+    kept, rows = lay_out(items, columns, width)
+    lines = [_join([Text(cell, "bold") for cell in rows[0]])]
     for row in rows[1:]:
         styles = (
             _STYLES.get(cell.strip(), "") if column.colour else "" for column, cell in zip(kept, row, strict=True)
         )
-        _print_line([Text(cell, style) for cell, style in zip(row, styles, strict=True)])
+        lines.append(_join([Text(cell, style) for cell, style in zip(row, styles, strict=True)]))
+    return lines
 
 
 def lay_out(
@@ -167,10 +174,10 @@ def _fit(cell: str, room: int) -> str:
     return fitted.plain
 
 
-def _print_line(parts: Sequence[Text]) -> None:
+def _join(parts: Sequence[Text]) -> Text:
     line = Text(GAP).join(parts)
     line.rstrip()
-    console().print(line, soft_wrap=True)
+    return line
 
 
 def _field_lines(content: Any, room: int | None) -> list[str]:

@@ -61,6 +61,7 @@ from rota.contract.limits import LimitsList, LimitsOut
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.contract.runs import CountOut, DeadLetterList, DeadLetterOut, RunCancelled, RunList, RunOut
 from rota.contract.schedules import SchedulePreview
+from rota.contract.stats import Stats
 
 PAGE_SIZE = 100
 LOOK_SECONDS = 20.0
@@ -283,6 +284,10 @@ class AsyncClient(AsyncCalls):
     async def pools(self) -> list[PoolOut]:
         """The pools: who serves them, what is paused, how much may wait."""
         return (await self._ask(PoolList, "GET", "/v1/pools", repeatable=True)).items
+
+    async def stats(self, window_seconds: int = 60) -> Stats:
+        """What waits, what runs, how fast and how late; rates and lags over the last so many seconds, 10 to 600."""
+        return await self._ask(Stats, "GET", "/v1/stats", query={"windowSeconds": window_seconds}, repeatable=True)
 
     async def limit_pool(self, pool: str, most_waiting: int | None) -> PoolOut:
         """Says how much may wait in a pool; None: any number."""

@@ -62,6 +62,7 @@ from rota.contract.limits import LimitsList, LimitsOut
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.contract.runs import CountOut, DeadLetterList, DeadLetterOut, RunCancelled, RunList, RunOut
 from rota.contract.schedules import SchedulePreview
+from rota.contract.stats import Stats
 
 PAGE_SIZE = 100
 LOOK_SECONDS = 20.0
@@ -284,6 +285,10 @@ class Client(Calls):
     def pools(self) -> list[PoolOut]:
         """The pools: who serves them, what is paused, how much may wait."""
         return (self._ask(PoolList, "GET", "/v1/pools", repeatable=True)).items
+
+    def stats(self, window_seconds: int = 60) -> Stats:
+        """What waits, what runs, how fast and how late; rates and lags over the last so many seconds, 10 to 600."""
+        return self._ask(Stats, "GET", "/v1/stats", query={"windowSeconds": window_seconds}, repeatable=True)
 
     def limit_pool(self, pool: str, most_waiting: int | None) -> PoolOut:
         """Says how much may wait in a pool; None: any number."""

@@ -86,6 +86,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     losses: int
     expires: float | None = None
     checkpoint: str | None = None
+    pool: str = "default"
     payload_blob: str | None = None
 
     @property

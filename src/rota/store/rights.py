@@ -39,6 +39,7 @@ _TABLES = """
     gates              SIUD    -       -
     events             SID     -       -
     workers            SUD     SIU     serving
+    tallies            SD      SIU     namespace
     app_versions       S       SIU     namespace
     apps               SIU     -       -
     schedulers         SIUD    -       -

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.declared import Application, encode_schedules, release_of
+from rota.domain.lags import STEPS
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError, SetupError
 from rota.store.batches import or_nothing, with_days, write_each
@@ -86,6 +87,18 @@ class Note(msgspec.Struct, frozen=True):
     progress: float | None
     note: str | None
     checkpoint: str | None = None
+
+
+class Done(msgspec.Struct):
+    """What was done in one pool: attempts that started and how late, and how many ended in which way."""
+
+    namespace: str
+    pool: str
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    lags: list[int] = msgspec.field(default_factory=lambda: [0] * STEPS)
 
 
 class LostClaim(msgspec.Struct, frozen=True):
@@ -178,10 +191,14 @@ class Workers:
         fenced: int,
         draining: bool,
         ailing: str | None = None,
+        done: Sequence[Done] = (),
         timeout: float | None = None,
     ) -> datetime | None:
-        """One heartbeat; the database's time, or None when the worker was given up."""
-        rows = await self._database.fetch("beat_worker", worker_id, busy, fenced, draining, ailing, timeout=timeout)
+        """One heartbeat, with what was done since the last; the database's time, or None: the worker was given up."""
+        columns = [list(column) for column in zip(*map(msgspec.structs.astuple, done), strict=True)] or [[]] * 7
+        rows = await self._database.fetch(
+            "beat_worker", worker_id, busy, fenced, draining, ailing, *columns, timeout=timeout
+        )
         return rows[0][0] if rows else None
 
     async def signals(self, worker_id: UUID) -> tuple[list[tuple[int, bool]], frozenset[PoolKey]]:

@@ -208,6 +208,7 @@ class Worker:
             await asyncio.wait_for(self._until_stopped(), self._broker.lease_seconds * 2)
             await asyncio.wait_for(self._reporter.wait_idle(), self._broker.lease_seconds)
             await asyncio.wait_for(self._reconcile(), self._broker.lease_seconds)
+            await asyncio.wait_for(self._beat(), self._broker.lease_seconds)  # it tells what was done last
             await asyncio.wait_for(self._broker.leave(), self._broker.lease_seconds)
         except (TimeoutError, DatabaseUnavailableError):
             _log.error("left without a last word; the reaper will take over", running=len(self._running))

@@ -16,6 +16,7 @@ from rota.api.routes import (
     runs,
     schedules,
     sessions,
+    stats,
     submissions,
 )
 
@@ -30,6 +31,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *limits.OPERATIONS,
     *events.OPERATIONS,
     *fleet.OPERATIONS,
+    *stats.OPERATIONS,
     *keys.OPERATIONS,
     *sessions.OPERATIONS,
     *audit.OPERATIONS,

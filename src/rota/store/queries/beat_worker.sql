@@ -1,6 +1,21 @@
--- A worker's heartbeat. $1 id; $2 runs it holds started; $3 reports that were fenced, in all; $4 draining; $5 what ails it.
--- No row back: the worker was given up, and its claims with it. Index: primary key.
-UPDATE rota.workers
-   SET beat = beat + 1, beat_at = clock_timestamp(), busy = $2, fenced = $3, draining = $4, ailing = $5
- WHERE id = $1 AND gone_at IS NULL
-RETURNING clock_timestamp() AS database_time
+-- A worker's heartbeat. $1 id; $2 runs it holds started; $3 reports that were fenced, in all; $4 draining; $5 what ails it;
+-- and what it did since the last one, a line for each namespace and pool: $6 namespaces; $7 pools; $8 started; $9 succeeded;
+-- $10 failed; $11 to be tried again; $12 lags (a row of 24 for each line).
+-- No row back: the worker was given up, and its claims with it. Index: primary keys.
+WITH kept AS (
+    UPDATE rota.workers
+       SET beat = beat + 1, beat_at = clock_timestamp(), busy = $2, fenced = $3, draining = $4, ailing = $5
+     WHERE id = $1 AND gone_at IS NULL
+    RETURNING id
+), tallied AS (
+    INSERT INTO rota.tallies AS t (at, namespace, pool, worker_id, started, succeeded, failed, retried, lags)
+    SELECT date_bin('5 seconds', now(), timestamptz '2000-01-01 00:00:00Z'), d.namespace, d.pool, kept.id,
+           d.started, d.succeeded, d.failed, d.retried, ARRAY(SELECT unnest(($12::bigint[])[d.line:d.line][1:24]))
+      FROM kept, unnest($6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+                 WITH ORDINALITY AS d (namespace, pool, started, succeeded, failed, retried, line)
+    ON CONFLICT (at, namespace, pool, worker_id) DO UPDATE
+       SET started = t.started + excluded.started, succeeded = t.succeeded + excluded.succeeded,
+           failed = t.failed + excluded.failed, retried = t.retried + excluded.retried,
+           lags = ARRAY(SELECT a + b FROM unnest(t.lags, excluded.lags) WITH ORDINALITY AS u (a, b, n) ORDER BY n)
+)
+SELECT clock_timestamp() AS database_time FROM kept

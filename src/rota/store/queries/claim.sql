@@ -41,4 +41,4 @@ UPDATE rota.live_runs AS l
 RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached, (SELECT count(*) FROM found) AS locked,
           l.namespace, l.id, l.job_id, l.claim, l.task, l.priority, l.payload, l.payload_id, l.options, l.root_id,
           extract(epoch FROM l.nominal_at)::float8, extract(epoch FROM l.ready_at)::float8, l.attempt, l.losses,
-          extract(epoch FROM l.expires_at)::float8, l.checkpoint
+          extract(epoch FROM l.expires_at)::float8, l.checkpoint, l.pool

@@ -1,6 +1,7 @@
 -- Housekeeping on small tables: expired keys (at most $1; a unique key whose job still waits is kept), buckets that
 -- are full again, sessions that are over, events of long ago, workers gone that hold nothing any more (noted,
--- so that the reaper need not look again; after an hour forgotten), schedulers silent for a day.
+-- so that the reaper need not look again; after an hour forgotten), tallies that nobody looks at any more, schedulers silent
+-- for a day.
 WITH expired AS MATERIALIZED (
     SELECT k.ctid AS place,
            k.kind = 'unique' AND (
@@ -37,6 +38,8 @@ WITH expired AS MATERIALIZED (
     UPDATE rota.workers AS w SET reaped = true
      WHERE w.gone_at IS NOT NULL AND NOT w.reaped
        AND NOT EXISTS (SELECT FROM rota.live_runs AS l WHERE l.worker_id = w.id OFFSET 0)
+), old_tallies AS (
+    DELETE FROM rota.tallies WHERE at < now() - interval '15 minutes'
 ), old_workers AS (
     DELETE FROM rota.workers WHERE gone_at < now() - interval '1 hour' AND reaped
 ), old_schedulers AS (

@@ -1,0 +1,45 @@
+"""What is going on in a namespace, in numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from rota.api.operations import Call, Operation
+from rota.api.services import Services
+from rota.contract.stats import Stats
+from rota.domain.rights import Right
+from rota.errors import BadInputError
+
+WINDOW_SECONDS = 60
+LEAST_SECONDS = 10
+MOST_SECONDS = 600
+_Window = Annotated[int, msgspec.Meta(ge=LEAST_SECONDS, le=MOST_SECONDS)]
+
+
+async def stats(services: Services, call: Call) -> Stats:
+    """Counts, rates and lags of the whole namespace: numbers of all, nobody's jobs."""
+    return await services.statistics.of(call.caller.namespace, _window(call))
+
+
+def _window(call: Call) -> int:
+    given = call.query.get("windowSeconds", str(WINDOW_SECONDS))
+    try:
+        return msgspec.convert(given, _Window, strict=False)
+    except msgspec.ValidationError:
+        words = f"must be whole seconds, {LEAST_SECONDS} to {MOST_SECONDS}"
+        raise BadInputError(words, field="windowSeconds") from None
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/stats",
+        needs=Right.READ,
+        handler=stats,
+        summary="What waits, what runs, how fast and how late, in numbers",
+        query={"windowSeconds": "rates and lags over so many seconds, 10 to 600 (60)"},
+        answer=Stats,
+    ),
+)

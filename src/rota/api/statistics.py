@@ -1,0 +1,145 @@
+"""What is going on in a namespace, for people who look every other second and programs that scale by it.
+
+One look is good for a second, however many ask: a hundred open screens cost as much as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rota.contract.stats import Counts, Moment, PoolStats, Rates, StartLag, Stats
+from rota.domain.lags import STEPS, quantile
+from rota.store.pools import Pools
+from rota.store.tallies import PORTION, Activity, Tallies
+from rota.store.workers import Workers
+
+FRESH_SECONDS = 1.0
+MOST_COUNTED = 100_000
+HISTORY = timedelta(minutes=10)
+MOST_LOOKS = 1000
+_ENDS = ("started", "succeeded", "failed", "retried")
+
+
+class Statistics:
+    """Looks, and keeps each look for a second."""
+
+    def __init__(
+        self,
+        tallies: Tallies,
+        pools: Pools,
+        workers: Workers,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tallies = tallies
+        self._pools = pools
+        self._workers = workers
+        self._monotonic = monotonic
+        self._looks: dict[tuple[str, float], tuple[float, asyncio.Task[Stats]]] = {}
+
+    async def of(self, namespace: str, window_seconds: float) -> Stats:
+        """What is going on there; rates and lags over the last so many seconds."""
+        now, key = self._monotonic(), (namespace, window_seconds)
+        found = self._looks.get(key)
+        if found is None or now - found[0] > FRESH_SECONDS:
+            if len(self._looks) >= MOST_LOOKS:
+                self._looks = {key: look for key, look in self._looks.items() if now - look[0] <= FRESH_SECONDS}
+            found = self._looks[key] = (now, asyncio.create_task(self._look(namespace, window_seconds)))
+        return await asyncio.shield(found[1])
+
+    async def _look(self, namespace: str, window_seconds: float) -> Stats:
+        window = timedelta(seconds=window_seconds)
+        activity = await self._tallies.look(namespace, window=window, history=HISTORY, most=MOST_COUNTED)
+        pools = await self._pools.find(namespace)
+        fleet = await self._workers.fleet(namespace)
+        since, seconds = _span(activity.moment, window)
+        recent = [row for row in activity.tallies if row["at"] >= since]
+        rates = _rates(recent, seconds)
+        return Stats(
+            time=activity.moment,
+            window_seconds=window_seconds,
+            counted_up_to=MOST_COUNTED,
+            counts=_counts(activity),
+            workers=dict(Counter(row["status"] for row in fleet if row["status"] != "gone")),
+            oldest_queued_seconds=max((age for row in activity.live if (age := _age(activity, row))), default=None),
+            per_second=rates,
+            retry_rate=_retry_rate(rates),
+            start_lag=_lag(activity.lags.values()),
+            pools=_pool_stats(activity, pools, recent, seconds),
+            history=_history(activity.tallies),
+        )
+
+
+def _span(moment: datetime, window: timedelta) -> tuple[datetime, float]:
+    """Since when whole portions lie within the window, and how many seconds these are, the present one in part."""
+    since = moment - window
+    into = timedelta(seconds=since.timestamp() % PORTION.total_seconds())
+    first = since - into + PORTION if into else since
+    return first, max((moment - first).total_seconds(), 1.0)
+
+
+def _rates(rows: Sequence[Any], seconds: float) -> Rates:
+    return Rates(**{name: round(sum(row[name] for row in rows) / seconds, 3) for name in _ENDS})
+
+
+def _retry_rate(rates: Rates) -> float | None:
+    """Which share of the attempts that ended will be tried again."""
+    ended = rates.succeeded + rates.failed + rates.retried
+    return round(rates.retried / ended, 4) if ended else None
+
+
+def _counts(activity: Activity) -> Counts:
+    counts = activity.counts
+    return Counts(
+        scheduled=counts["scheduled"],
+        retrying=counts["retrying"],
+        blocked=counts["blocked"],
+        queued=sum(row["queued"] for row in activity.live),
+        running=sum(row["running"] for row in activity.live),
+        dead_letters=counts["dead_letters"],
+    )
+
+
+def _age(activity: Activity, row: Any) -> float | None:
+    oldest = None if row is None else row["oldest_at"]
+    return None if oldest is None else max(0.0, (activity.moment - oldest).total_seconds())
+
+
+def _lag(of_pools: Iterable[Sequence[int]]) -> StartLag:
+    counts = [sum(step) for step in zip(*of_pools, strict=True)] or [0] * STEPS
+    return StartLag(
+        p50=quantile(counts, 0.5), p90=quantile(counts, 0.9), p99=quantile(counts, 0.99), samples=sum(counts)
+    )
+
+
+def _pool_stats(activity: Activity, pools: Sequence[Any], recent: Sequence[Any], seconds: float) -> list[PoolStats]:
+    """The pools that workers serve or somebody said something about, and those in which something is."""
+    known = {row["pool"]: row for row in pools}
+    live = {row["pool"]: row for row in activity.live}
+    names = sorted({*known, *live, *(row["pool"] for row in recent)})
+    return [
+        PoolStats(
+            pool=name,
+            paused=bool(name in known and known[name]["paused_at"]),
+            workers=known[name]["workers"] if name in known else 0,
+            slots=known[name]["slots"] if name in known else 0,
+            queued=live[name]["queued"] if name in live else 0,
+            running=live[name]["running"] if name in live else 0,
+            oldest_queued_seconds=_age(activity, live.get(name)),
+            per_second=_rates([row for row in recent if row["pool"] == name], seconds),
+            start_lag=_lag([activity.lags[name]] if name in activity.lags else []),
+        )
+        for name in names
+    ]
+
+
+def _history(rows: Sequence[Any]) -> list[Moment]:
+    by_time: dict[datetime, list[Any]] = {}
+    for row in rows:
+        by_time.setdefault(row["at"], []).append(row)
+    return [Moment(time=at, **{name: sum(row[name] for row in some) for name in _ENDS}) for at, some in by_time.items()]

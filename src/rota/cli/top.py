@@ -1,0 +1,230 @@
+"""The command `rota top`: what is going on, on one screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time as clock
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from rota.cli.live import Lines, is_live, show_live
+from rota.cli.output import JsonFlag, server
+from rota.cli.tables import Column, clean, console, status, table_lines, terminal_width, text
+from rota.cli.times import show_age, show_seconds, show_time
+from rota.client import Client
+
+WINDOW_SECONDS = 15
+MOST_RUNNING = 100
+HEADER_LINES = 6
+_BARS = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS = "._-=+*%#"
+_ALARMING_SECONDS = 10.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(top)
+
+
+def top(
+    interval: float = typer.Option(
+        2.0, "--interval", "-i", min=0.5, max=3600, help="Look again after so many seconds."
+    ),
+    window: int = typer.Option(WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."),
+    once: bool = typer.Option(False, "--once", help="Look once, print it, and end."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Show what is going on: throughput, lag, pools, workers, what runs now.
+
+    Drawn again every two seconds; q or Ctrl-C ends it. In a pipe, and with --once, it is printed once. With --json one
+    line of JSON per look: what `GET /v1/stats` answered.
+    """
+    with server({"windowSeconds": "--window"}) as client:
+        try:
+            if as_json:
+                _print_json(client, window, interval, once=once)
+            elif once or not is_live():
+                for line in _draw(_look(client, window), terminal_width(), None):
+                    console().print(line, soft_wrap=True)
+            else:
+                show_live(
+                    lambda width, height: _draw(_look(client, window), width, height),
+                    seconds=interval,
+                    whole_screen=True,
+                )
+        except KeyboardInterrupt:
+            return
+
+
+def _print_json(client: Client, window: int, interval: float, *, once: bool) -> None:
+    while True:
+        sys.stdout.write(json.dumps(client.call("GET", "/v1/stats", query={"windowSeconds": window})) + "\n")
+        sys.stdout.flush()
+        if once:
+            return
+        clock.sleep(interval)
+
+
+def _look(client: Client, window: int) -> dict[str, Any]:
+    """Numbers, workers, and what runs."""
+    found: dict[str, Any] = client.call("GET", "/v1/stats", query={"windowSeconds": window})
+    found["url"] = client.url
+    found["fleet"] = client.call("GET", "/v1/workers")["items"]
+    found["runs"] = client.call("GET", "/v1/runs", query={"status": "running", "limit": MOST_RUNNING})["items"]
+    return found
+
+
+def _draw(found: Mapping[str, Any], width: int | None, height: int | None) -> Lines:
+    """The whole picture. Tables give way from below when there is not room for all."""
+    lines = _header(found, width)
+    for part in (_pools(found, width), _workers(found, width), _running(found, width)):
+        room = None if height is None else height - len(lines) - 2
+        if room is not None and room < 3:  # noqa: PLR2004 - a heading, a line, and what is left out
+            break
+        lines += [Text(""), *_cut(part, room)]
+    return lines
+
+
+def _cut(part: Lines, room: int | None) -> Lines:
+    if room is None or len(part) <= room:
+        return part
+    return [*part[: room - 1], Text(f"… {len(part) - room + 1} more", "dim")]
+
+
+def _header(found: Mapping[str, Any], width: int | None) -> Lines:
+    rates, lag, oldest = found["perSecond"], found["startLag"], found["oldestQueuedSeconds"]
+    window = f"of the last {found['windowSeconds']:g} s"
+    late = oldest is not None and oldest > _ALARMING_SECONDS
+    counts = found["counts"]
+    lines = [
+        Text.assemble(("rota top", "bold"), f"  {clean(found['url'])}  {show_time(found['time'])}"),
+        Text.assemble(
+            ("per second ", "bold"),
+            f"started {_number(rates['started'])}  success {_number(rates['succeeded'])}  ",
+            (f"failed {_number(rates['failed'])}", "red" if rates["failed"] else ""),
+            f"  retried {_number(rates['retried'])}",
+        ),
+        Text.assemble(
+            ("start lag  ", "bold"),
+            "  ".join(f"{name} {_lag(lag[name])}" for name in ("p50", "p90", "p99")),
+            f"  ({window})",
+        ),
+        Text.assemble(
+            ("waiting    ", "bold"),
+            f"queued {_count(found, 'queued')}",
+            (f"  oldest {show_seconds(oldest, exact=True) if oldest is not None else '-'}", "yellow" if late else ""),
+            f"  retrying {_count(found, 'retrying')}  blocked {_count(found, 'blocked')}"
+            f"  scheduled {_count(found, 'scheduled')}",
+        ),
+        Text.assemble(
+            ("now        ", "bold"),
+            f"running {_count(found, 'running')}  workers {_fleet_words(found['workers'])}  ",
+            (f"dead letters {_count(found, 'deadLetters')}", "red" if counts["deadLetters"] else ""),
+        ),
+    ]
+    if chart := _chart(found, (width or 80) - 11):
+        lines.append(Text.assemble(("10 minutes ", "bold"), chart))
+    return lines
+
+
+def _number(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 or rate == 0 else f"{rate:.3g}"  # noqa: PLR2004 - where decimals say nothing
+
+
+def _lag(seconds: float | None) -> str:
+    return "-" if seconds is None else f"≤{show_seconds(seconds, exact=True)}"
+
+
+def _count(found: Mapping[str, Any], name: str) -> str:
+    return _at_least(found, found["counts"][name])
+
+
+def _at_least(found: Mapping[str, Any], number: int) -> str:
+    return f"{number:,}" + ("+" if number >= found["countedUpTo"] else "")
+
+
+def _fleet_words(workers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(workers.items())) or "none"
+
+
+def _chart(found: Mapping[str, Any], room: int) -> str:
+    """Starts over the last ten minutes, one character for as much of it as fits."""
+    history = found["history"]
+    if not history or room < 10:  # noqa: PLR2004 - less shows nothing
+        return ""
+    end = datetime.fromisoformat(found["time"]).timestamp()
+    bins = min(room, 60)
+    heights = [0] * bins
+    for moment in history:
+        age = end - datetime.fromisoformat(moment["time"]).timestamp()
+        place = bins - 1 - int(age / 600 * bins)
+        if 0 <= place < bins:
+            heights[place] += moment["started"]
+    return _bars(heights)
+
+
+def _bars(heights: Sequence[int]) -> str:
+    bars = _BARS if (console().encoding or "").lower().startswith("utf") else _PLAIN_BARS
+    most = max(heights) or 1
+    return "".join(bars[min(7, (height * 8 - 1) // most)] if height else " " for height in heights)
+
+
+def _pools(found: Mapping[str, Any], width: int | None) -> Lines:
+    columns = (
+        text("POOL", "pool", least=8),
+        Column(heading="STATUS", show=lambda pool: "paused" if pool["paused"] else "open", drop=3),
+        Column(heading="RUN/SLOTS", show=lambda pool: f"{pool['running']}/{pool['slots']}"),
+        Column(heading="QUEUED", show=lambda pool: _at_least(found, pool["queued"])),
+        Column(heading="OLDEST", show=lambda pool: _age(pool["oldestQueuedSeconds"]), drop=2),
+        Column(heading="STARTS/S", show=lambda pool: _number(pool["perSecond"]["started"])),
+        Column(heading="FAILED/S", show=lambda pool: _number(pool["perSecond"]["failed"]), drop=4),
+        Column(heading="LAG P99", show=lambda pool: _lag(pool["startLag"]["p99"]), drop=1),
+    )
+    return _table(found["pools"], columns, width, none="No pools: no worker is running. Start one: rota worker")
+
+
+def _age(seconds: float | None) -> str:
+    return "" if seconds is None else show_seconds(seconds, exact=True)
+
+
+def _workers(found: Mapping[str, Any], width: int | None) -> Lines:
+    there = [worker for worker in found["fleet"] if worker["status"] != "gone"]
+    columns = (
+        text("WORKER", "workerId", least=10),
+        text("HOST", "host", drop=2, least=8),
+        text("PID", "pid", drop=3),
+        status(),
+        Column(heading="BUSY", show=lambda worker: f"{worker['busy']}/{worker['slots']}"),
+        Column(heading="POOLS", show=lambda worker: ",".join(worker["pools"]), least=7, drop=4),
+        Column(heading="BEAT", show=lambda worker: show_age(worker["lastBeat"]), drop=1),
+    )
+    return _table(there, columns, width, none="No workers. Start one: rota worker")
+
+
+def _running(found: Mapping[str, Any], width: int | None) -> Lines:
+    """Longest first: what has just started will be over soon."""
+    runs = sorted(found["runs"], key=lambda run: run["startTime"] or "~")
+    columns = (
+        text("RUNNING NOW", "runId"),
+        text("NAME", "name", least=8),
+        text("TASK", "task", least=8, drop=2),
+        Column(heading="FOR", show=lambda run: _since(found["time"], run["startTime"])),
+        text("PROGRESS", "progress", drop=1),
+    )
+    return _table(runs, columns, width, none="Nothing is running.")
+
+
+def _since(now: str, start: str | None) -> str:
+    if not start:
+        return ""
+    passed = datetime.fromisoformat(now) - datetime.fromisoformat(start)
+    return show_seconds(passed.total_seconds(), exact=True)
+
+
+def _table(items: Sequence[Any], columns: Sequence[Column], width: int | None, *, none: str) -> Lines:
+    return table_lines(items, columns, width) if items else [Text(none, "dim")]

@@ -1,0 +1,218 @@
+"""The command `rota watch`: a job or a run, as it goes."""
+
+from __future__ import annotations
+
+import time as clock
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from rota.cli.inputs import check_id
+from rota.cli.live import Ended, Lines, is_live, show_live, try_again
+from rota.cli.output import FAILED, say, server
+from rota.cli.tables import Column, clean, console, status, table_lines, text, time
+from rota.cli.times import show_age, show_length, show_seconds, show_time
+from rota.cli.waiting import ENDED
+from rota.client import Client
+from rota.errors import BadInputError
+
+LOOK_SECONDS = 1.0
+MOST_RUNS = 50
+BAR_WIDTH = 20
+_OVER = ("completed", "cancelled")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(watch)
+
+
+def watch(
+    target: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…)."),
+) -> None:
+    """Watch a job or a run as it goes.
+
+    A run, or a job that runs once, until it has ended: the exit code is 0 when it succeeded, else 1. A schedule with
+    its latest runs, until q or Ctrl-C. Without a terminal, a line for each change.
+    """
+    with server({"name": "JOB"}) as client:
+        view = _view(client, target)
+        try:
+            if is_live():
+                show_live(view.draw, seconds=LOOK_SECONDS, whole_screen=False)
+            else:
+                _tell_changes(view)
+        except KeyboardInterrupt:
+            say("Not watching any longer; it goes on.")
+        if view.over and not view.went_well:
+            raise typer.Exit(FAILED)
+
+
+class View(ABC):
+    """What is watched, as it was when last looked at."""
+
+    over = False
+    went_well = True
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @abstractmethod
+    def look(self) -> list[dict[str, Any]]:
+        """Asks the server; gives back the runs, latest first, and knows afterwards whether it is over."""
+
+    @abstractmethod
+    def header(self) -> Lines:
+        """What is above the runs."""
+
+    def draw(self, width: int, height: int) -> Lines:
+        """One picture; raises Ended with the last."""
+        runs = self.look()
+        lines = [*self.header(), *(self._table(runs, width) if runs else [Text("No run yet.", "dim")])]
+        if self.over:
+            raise Ended(lines[: height - 1])
+        return lines
+
+    def _table(self, runs: list[dict[str, Any]], width: int) -> Lines:
+        columns = (
+            text("RUN", "runId"),
+            status(),
+            time("PLANNED", "scheduledTime", drop=2),
+            Column(heading="TOOK", show=_took),
+            text("ATTEMPT", "attempt", drop=3),
+            Column(heading="PROGRESS", show=_progress, drop=1),
+            Column(heading="", show=_remark, least=10, drop=4),
+        )
+        return table_lines(runs, columns, width)
+
+
+class RunView(View):
+    """One run."""
+
+    def __init__(self, client: Client, run_id: str) -> None:
+        super().__init__(client)
+        self._run_id = run_id
+        self._run: dict[str, Any] = {}
+
+    def look(self) -> list[dict[str, Any]]:
+        """The run, once a moment."""
+        self._run = self._client.call("GET", f"/v1/runs/{self._run_id}")
+        self.over = self._run["status"] in ENDED
+        self.went_well = self._run["status"] == "success"
+        return [self._run]
+
+    def header(self) -> Lines:
+        """Its name and task, and why it waits."""
+        run = self._run
+        lines = [Text.assemble((clean(run["name"]), "bold"), f"  {clean(run['task'])}  {run['jobId']}")]
+        if reason := run.get("waitingFor"):
+            lines.append(Text(f"waits: {clean(reason)}", "yellow"))
+        if problem := run.get("error"):
+            lines.append(Text(f"error: {clean(problem)}", "red"))
+        return [*lines, Text("")]
+
+
+class ScheduleView(View):
+    """A schedule and its latest runs."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        super().__init__(client)
+        self._job_id = job_id
+        self._job: dict[str, Any] = {}
+
+    def look(self) -> list[dict[str, Any]]:
+        """The job and its runs."""
+        self._job = self._client.call("GET", f"/v1/jobs/{self._job_id}")
+        page = self._client.call("GET", f"/v1/jobs/{self._job_id}/runs", query={"limit": MOST_RUNS})
+        runs: list[dict[str, Any]] = page["items"]
+        self.over = self._job["status"] in _OVER and all(run["status"] in ENDED for run in runs)
+        return runs
+
+    def header(self) -> Lines:
+        """Its name, its schedule, and when it fires next."""
+        job = self._job
+        when = job.get("cronExpression") or f"every {job.get('everySeconds') or 0:g} s"
+        zone = f" {job['timezone']}" if job.get("cronExpression") else ""
+        coming = [moment for moment in job.get("nextFireTimes") or [] if moment][:3]
+        lines = [
+            Text.assemble(
+                (clean(job["name"]), "bold"), f"  {clean(job['task'])}  {clean(when)}{zone}  {clean(job['status'])}"
+            ),
+            Text("next: " + (", ".join(f"{show_time(moment)}" for moment in coming) or "never")),
+        ]
+        if coming:
+            lines[1].append(f" (in {_until(coming[0])})", "dim")
+        return [*lines, Text("")]
+
+
+def _view(client: Client, target: str) -> View:
+    if target.startswith("run_"):
+        return RunView(client, check_id(target, "run", "JOB"))
+    if target.startswith("job_"):
+        found = client.call("GET", f"/v1/jobs/{check_id(target, 'job', 'JOB')}")
+    else:
+        items = client.call("GET", "/v1/jobs", query={"name": target, "limit": 1})["items"]
+        if not items:
+            raise BadInputError(
+                f"there is no job called {target!r} (of those that run once, none since yesterday)", field="JOB"
+            )
+        found = items[0]
+    if found["scheduleType"] in ("cron", "interval"):
+        return ScheduleView(client, found["jobId"])
+    return RunView(client, "run_" + found["jobId"][4:])
+
+
+def _tell_changes(view: View) -> None:
+    told: dict[str, Any] = {}
+    while True:
+        for run in reversed(try_again(view.look, say, seconds=LOOK_SECONDS)):
+            now = (run["status"], run.get("progress"), run.get("attempt"), run.get("waitingFor"))
+            if told.get(run["runId"]) != now:
+                console().print(_line(run), soft_wrap=True, markup=False)
+                told[run["runId"]] = now
+        if view.over:
+            return
+        clock.sleep(LOOK_SECONDS)
+
+
+def _line(run: Mapping[str, Any]) -> str:
+    """One change in words."""
+    moment = datetime.now(UTC).strftime("%H:%M:%SZ")
+    parts = [
+        moment,
+        run["runId"],
+        clean(run["name"]),
+        run["status"],
+        _took(run),
+        run.get("progress") or "",
+        _remark(run),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _took(run: Mapping[str, Any]) -> str:
+    if run.get("startTime") and not run.get("endTime") and run["status"] == "running":
+        return show_age(run["startTime"]).removesuffix(" ago")
+    return show_length(run.get("startTime"), run.get("endTime"))
+
+
+def _progress(run: Mapping[str, Any]) -> str:
+    """A bar for what runs and says how far it is."""
+    told = run.get("progress")
+    if not told or run["status"] != "running":
+        return told or ""
+    done = round(BAR_WIDTH * min(100.0, float(told.rstrip("%"))) / 100)
+    return f"[{'#' * done}{'.' * (BAR_WIDTH - done)}] {told}"
+
+
+def _remark(run: Mapping[str, Any]) -> str:
+    said = (run.get(name) for name in ("waitingFor", "progressMessage", "error", "reason"))
+    return clean(" ".join(str(next(filter(None, said), "")).split()))
+
+
+def _until(moment: str) -> str:
+    return show_seconds((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
