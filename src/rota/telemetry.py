@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from typing import Any
 
@@ -50,8 +51,12 @@ def _for_programs() -> list[Any]:
 def _for_people() -> list[Any]:
     return [
         _escape,
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_write_traceback),
+        structlog.dev.ConsoleRenderer(colors=_wants_colours(), exception_formatter=_write_traceback),
     ]
+
+
+def _wants_colours() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _escape(_logger: Any, _method: str, event: Any) -> Any:

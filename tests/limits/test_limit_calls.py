@@ -103,6 +103,22 @@ async def test_what_holds_by_default_is_written_down_with_the_first_limit_of_som
         assert [whole[name] for name in kept] == [None, 5, None, None], "defaults are those of a key"
 
 
+async def test_who_has_no_limit_left_is_not_listed_any_more(api):
+    await put(api, requestsPerSecond=10, mostWaiting=5)
+    await put(api, "alice", mostWaiting=5)
+    await put(api, requestsPerSecond=None, mostWaiting=None)
+    await put(api, "alice", mostWaiting=None)
+    assert await items(api) == {"items": [], "nextCursor": None}
+
+
+async def test_who_is_freed_of_the_defaults_is_listed_without_limits(make_api):
+    async with make_api(defaults=Limits(most_waiting=100)) as api:
+        await put(api, "alice", mostWaiting=None)
+        await put(api, mostWaiting=None)
+        (listed,) = (await items(api))["items"]
+        assert (listed["subject"], listed["mostWaiting"]) == ("alice", None)
+
+
 async def test_settings_limit_those_of_whom_nothing_is_said(make_api, somebody):
     alice = await somebody("submitter")
     async with make_api(defaults=Limits(jobs_per_second=0.001, job_burst=2)) as api:

@@ -153,7 +153,7 @@ async def test_limits_and_buckets_are_found_by_their_keys(database, sql):
     changed = await explain(database, "changed_limits", 5000)
     assert {node["Index Name"] for node in scans(changed, "limits")} == {"limits_changed"}
     assert changed["Shared Hit Blocks"] + changed["Shared Read Blocks"] < 10, "it is asked all the time"
-    listed = await explain(database, "list_limits", "default", "s1000", 50)
+    listed = await explain(database, "list_limits", "default", "s1000", 50, False)
     assert {node["Index Name"] for node in scans(listed, "limits")} == {"limits_pkey"}
     assert {node["Index Name"] for node in scans(listed, "buckets")} == {"buckets_pkey"}
     assert sum(node["Actual Rows"] for node in scans(listed, "limits")) == 50

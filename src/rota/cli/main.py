@@ -23,6 +23,7 @@ from rota.cli import (
     top,
     watch,
 )
+from rota.cli.tables import wants_no_colour
 
 app = typer.Typer(
     name="rota",
@@ -71,7 +72,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that can't show a character gets a question mark, not a traceback.
             stream.reconfigure(errors="replace")
-    app()
+    app(color=False if wants_no_colour() else None)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from rota.cli.tables import clean
+from rota.cli.tables import clean, console
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.settings import Settings
@@ -76,13 +75,13 @@ LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many a
 
 def say(message: str, style: str = "") -> None:
     """A line on standard error: for people, never part of the output."""
-    Console(stderr=True, highlight=False).print(Text(clean(message), style), soft_wrap=True)
+    console(stderr=True).print(Text(clean(message), style), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """One line on standard error, and the exit code."""
     line = Text.assemble(("error: ", "bold red"), clean(message))
-    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+    console(stderr=True).print(line, soft_wrap=True)
     raise typer.Exit(code)
 
 

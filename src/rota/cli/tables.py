@@ -7,6 +7,7 @@ On a terminal a table that is too wide first shows times briefly, then leaves co
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,9 +69,17 @@ def status() -> Column:
     return Column(heading="STATUS", show=lambda item: _word(item.get("status")), colour=True)
 
 
-def console() -> Console:
-    """Made anew each time, so that it follows redirections."""
-    return Console(highlight=False, emoji=False)
+def console(*, stderr: bool = False) -> Console:
+    """Made anew each time, so that it follows redirections.
+
+    Whoever sets NO_COLOR gets no escape sequence at all: the library would leave out colours, but send bold and dim.
+    """
+    return Console(stderr=stderr, highlight=False, emoji=False, color_system=None if wants_no_colour() else "auto")
+
+
+def wants_no_colour() -> bool:
+    """Whether NO_COLOR is set, to anything."""
+    return bool(os.environ.get("NO_COLOR"))
 
 
 def terminal_width() -> int | None:

@@ -82,6 +82,11 @@ class LimitBook:
         return self._rates.get((namespace, subject, kind), self._default_rates[kind] if subject else None)
 
     @property
+    def has_defaults(self) -> bool:
+        """Whether those of whom nothing is said are limited, in what can be lifted."""
+        return bool(_fields_of(self._defaults, without=("most_fan_out",)))
+
+    @property
     def bounds_waiting(self) -> bool:
         """Whether anybody's waiting runs are limited."""
         return bool(self.waiting_of_namespaces) or self.bounds_owners

@@ -35,9 +35,10 @@ class LimitTable:
         wanted, besides = (msgspec.json.encode(fields).decode() for fields in (changes, defaults))
         return await self._database.fetch_row("change_limits", namespace, subject, wanted, besides)
 
-    async def find(self, namespace: str, after: str | None, limit: int) -> list[Any]:
-        """Limits of a namespace, its own first, with what is left in their buckets."""
-        return await self._database.fetch("list_limits", namespace, after, limit)
+    async def find(self, namespace: str, after: str | None, limit: int, *, with_unlimited: bool) -> list[Any]:
+        """Limits of a namespace, its own first, with what is left in their buckets; `with_unlimited`: also of those of
+        whom every limit was lifted."""
+        return await self._database.fetch("list_limits", namespace, after, limit, with_unlimited)
 
 
 class Buckets:

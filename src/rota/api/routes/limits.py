@@ -22,7 +22,9 @@ _CURSOR = "/"  # before the last subject: that of the namespace as a whole is em
 async def list_limits(services: Services, call: Call) -> LimitsList:
     """The limits that somebody set, with what is left of them."""
     limit = read_limit(call.query)
-    rows = await services.limit_table.find(call.caller.namespace, _read_cursor(call), limit)
+    rows = await services.limit_table.find(
+        call.caller.namespace, _read_cursor(call), limit, with_unlimited=services.intake.limits.has_defaults
+    )
     cursor = f"{_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
 

@@ -1,5 +1,6 @@
 -- Limits of a namespace (its own first) with what is left in their buckets. $1 namespace; $2 only subjects behind this one (null:
--- from the beginning); $3 how many at most. Index: primary keys.
+-- from the beginning); $3 how many at most; $4 whether there are defaults: then somebody of whom every limit was lifted differs
+-- from those of whom nothing is said, else that row says nothing and is left out. Index: primary keys.
 SELECT l.namespace, l.subject, l.requests_per_second, l.request_burst, l.jobs_per_second, l.job_burst, l.most_waiting,
        l.largest_payload_bytes, l.largest_batch, l.most_fan_out, l.changed_at, l.number,
        r.tokens AS request_tokens, extract(epoch FROM clock_timestamp() - r.counted_at)::float8 AS requests_counted_ago,
@@ -8,4 +9,7 @@ SELECT l.namespace, l.subject, l.requests_per_second, l.request_burst, l.jobs_pe
   LEFT JOIN rota.buckets AS r ON r.namespace = l.namespace AND r.subject = l.subject AND r.kind = 'requests'
   LEFT JOIN rota.buckets AS j ON j.namespace = l.namespace AND j.subject = l.subject AND j.kind = 'jobs'
  WHERE l.namespace = $1 AND ($2::text IS NULL OR l.subject > $2)
+   AND (num_nonnulls(l.requests_per_second, l.request_burst, l.jobs_per_second, l.job_burst, l.most_waiting,
+                     l.largest_payload_bytes, l.largest_batch, l.most_fan_out) > 0
+        OR ($4 AND l.subject <> ''))
  ORDER BY l.namespace, l.subject LIMIT $3
