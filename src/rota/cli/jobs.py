@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
 
+from rota.cli.files import submit_file
 from rota.cli.inputs import check_id, read_object, refuse_empty
 from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
 from rota.cli.tables import Column, console, print_fields, print_table, status, text, time
 from rota.cli.times import check_time, parse_duration, show_time, show_time_briefly
-from rota.cli.waiting import wait_for_submitted
+from rota.cli.waiting import ask_until_taken, wait_for_submitted
+from rota.client.bodies import new_key
+from rota.client.retrying import NOT_NOW
 from rota.errors import BadInputError
 
 Priority = Literal["critical", "high", "normal", "low"]
@@ -28,7 +33,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def submit(
-    name: str = typer.Argument(metavar="NAME", help="The job's name."),
+    context: typer.Context,
+    name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; none with --file."),
     task: str | None = typer.Option(None, "--task", "-t", help="A registered task, such as rota.echo."),
     payload: str | None = typer.Option(None, "--payload", "-p", help="A JSON object for the task."),
     script: str | None = typer.Option(None, "--script", help="A script from the scripts directory instead of a task."),
@@ -56,10 +62,29 @@ def submit(
     on_duplicate: OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
+    file: str | None = typer.Option(
+        None, "--file", "-f", help="Submit a file of jobs, one JSON object per line; - reads."
+    ),
+    errors: Path | None = typer.Option(None, "--errors", help="With --file: write refused lines here, as JSON lines."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="With --file: show no progress."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Submit a job: now, at a time, or on a schedule."""
+    """Submit a job: now, at a time, or on a schedule; or a file of jobs.
+
+    With --file each line is a job as the API takes it: {"name": "x", "scheduleType": "immediate", "task": "rota.echo"}.
+    Lines that are refused are reported, and the others submitted all the same. The same command again within 24 hours
+    makes no job twice: each line has an idempotency key, its own ("idempotencyKey") or one made of its number, its
+    content and --key. The exit code is 0 when no line was refused, 2 when some were, 1 when it could not be finished.
+    """
+    if file is not None:
+        submit_file(context, file, errors=errors, salt=key or "", quiet=quiet, as_json=as_json)
+        return
     with errors_in_words():
+        if name is None:
+            raise BadInputError("give the job a name, or --file with many", field="NAME")
+        for option, given in (("--errors", errors), ("--quiet", quiet)):
+            if given:
+                raise BadInputError("goes with --file", field=option)
         body = {"name": name} | _schedule(at=at, delay=delay, cron=cron, every=every, timezone=timezone)
         if wait and body["scheduleType"] not in ("immediate", "future"):
             raise BadInputError("is for jobs that run once, not for --cron and --every", field="--wait")
@@ -86,7 +111,10 @@ def submit(
         body |= read_object(more, "--set") or {}
         refuse_empty(key, "--key")
     with server(OPTIONS) as client:
-        answer = client.call("POST", "/v1/jobs", body=body, headers={"Idempotency-Key": key} if key else None)
+        key = key or (new_key() if wait else None)
+        headers = {"Idempotency-Key": key} if key else None
+        submit_it = partial(client.call, "POST", "/v1/jobs", body=body, headers=headers)
+        answer = ask_until_taken(submit_it, statuses=NOT_NOW) if wait else submit_it()
         if wait:
             wait_for_submitted(client, answer["runId"], as_json=as_json)
         elif as_json:

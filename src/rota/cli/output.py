@@ -16,7 +16,9 @@ import typer
 from rich.text import Text
 
 from rota.cli.tables import clean, console
+from rota.cli.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.client.retrying import NOT_NOW
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.settings import Settings
 
@@ -93,7 +95,7 @@ def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
     except ServerUnreachableError as error:
         fail(f"{error}. Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT.")
     except AnswerError as error:
-        fail(_problem_words(error, options or {}), BAD_INPUT if error.status in _CLIENT_ERRORS else FAILED)
+        fail(_problem_words(error, options or {}), BAD_INPUT if is_refusal(error.status) else FAILED)
     except BadInputError as error:
         field = error.fields[0][0] if error.fields else ""
         fail(f"{(options or {}).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
@@ -119,6 +121,11 @@ def server(options: Mapping[str, str] | None = None, *, namespace: str | None = 
                 raise
 
 
+def is_refusal(status: int) -> bool:
+    """Whether an answer says that what was given can't be accepted, now or later."""
+    return status in _CLIENT_ERRORS and status not in NOT_NOW
+
+
 def print_json(value: Any) -> None:
     """For programs."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
@@ -132,7 +139,9 @@ def tell_next_page(page: Mapping[str, Any]) -> None:
 
 def _problem_words(error: AnswerError, options: Mapping[str, str]) -> str:
     problems = error.problem.get("errors") or []
-    return "; ".join(_field_words(problem, options) for problem in problems) or str(error)
+    words = "; ".join(_field_words(problem, options) for problem in problems) or str(error)
+    later = error.retry_after_seconds
+    return words if later is None else f"{words.rstrip('.')}. Try again in {show_seconds(later)}."
 
 
 def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:

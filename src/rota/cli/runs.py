@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import typer
@@ -10,7 +11,7 @@ from rota.cli.inputs import check_id
 from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
 from rota.cli.tables import Column, clean, console, print_fields, print_table, status, text, time
 from rota.cli.times import check_time, show_age, show_length, show_time
-from rota.cli.waiting import wait_for_run
+from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run
 from rota.errors import BadInputError
 
 
@@ -78,7 +79,9 @@ def run(
     with server() as client:
         run_id = check_id(run_id, "run", "RUN_ID")
         if retry:
-            answer = client.call("POST", f"/v1/runs/{run_id}/retry")
+            run_again = partial(client.call, "POST", f"/v1/runs/{run_id}/retry")
+            # What is turned away by a limit has not begun; after any other answer there could be two new runs.
+            answer = ask_until_taken(run_again, statuses=(RATE_LIMITED,)) if wait else run_again()
             run_id = answer["runId"]
             if not wait:
                 print_json(answer) if as_json else print_fields(answer)

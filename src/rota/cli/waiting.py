@@ -1,20 +1,23 @@
-"""Waiting for a run to end."""
+"""Waiting for a run to end, and for a server that says: not now."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from typing import Any
 
 import typer
 
 from rota.cli.output import FAILED, print_json, say
 from rota.cli.tables import print_fields
+from rota.cli.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 
 LOOK_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0  # a server that is restarted comes back within this
 ENDED = ("success", "failed", "cancelled", "skipped")
-_UNAVAILABLE = 503
+RATE_LIMITED = 429
+_NOT_NOW = (RATE_LIMITED, 503)
 _FORBIDDEN = 403
 
 
@@ -45,6 +48,22 @@ def wait_for_submitted(client: Client, run_id: str, *, as_json: bool) -> None:
         raise typer.Exit(FAILED) from None
 
 
+def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any:
+    """The answer, once the server does not say with one of these statuses that it can't be had now.
+
+    For whoever is ready to wait: what is asked must be safe to ask again after such an answer.
+    """
+    while True:
+        try:
+            return ask()
+        except AnswerError as error:
+            if error.status not in statuses:
+                raise
+            pause = error.retry_after_seconds or LOOK_SECONDS
+            say(f"{error}: trying again in {show_seconds(pause)}", "dim")
+            time.sleep(pause)
+
+
 def _wait(client: Client, run_id: str) -> dict[str, Any]:
     told: Any = None
     while (run := _look(client, run_id, LOOK_SECONDS if told else 0))["status"] not in ENDED:
@@ -62,11 +81,11 @@ def _look(client: Client, run_id: str, seconds: float) -> dict[str, Any]:
         try:
             run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}", query={"waitSeconds": seconds})
         except (ServerUnreachableError, AnswerError) as error:
-            if isinstance(error, AnswerError) and error.status != _UNAVAILABLE:
+            if isinstance(error, AnswerError) and error.status not in _NOT_NOW:
                 raise
             if time.monotonic() > deadline:
                 raise
-            time.sleep(LOOK_SECONDS)
+            time.sleep(getattr(error, "retry_after_seconds", None) or LOOK_SECONDS)
             seconds = 0  # it may have too many who wait
         else:
             return run

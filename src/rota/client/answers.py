@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from rota.client.errors import AnswerError, ServerUnreachableError
+from rota.client.retrying import retry_after
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
             f"the server at {url} does not accept the token, or got none ({said}): give one (token=…), set ROTA_TOKEN, "
             "or ROTA_HOME to the server's home directory"
         )
-    return AnswerError(response.status_code, problem)
+    return AnswerError(response.status_code, problem, retry_after(response))
 
 
 def _stranger(url: str, response: httpx.Response) -> ServerUnreachableError:

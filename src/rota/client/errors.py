@@ -12,9 +12,10 @@ class ServerUnreachableError(RotaError):
 
 
 class AnswerError(RotaError):
-    """The server answered with a problem document."""
+    """The server answered with a problem document; `retry_after_seconds` is when it asks to be asked again."""
 
-    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+    def __init__(self, status: int, problem: dict[str, Any], retry_after_seconds: float | None = None) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"the server answered with {status}")
         self.status = status
         self.problem = problem
+        self.retry_after_seconds = retry_after_seconds

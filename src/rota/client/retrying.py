@@ -40,7 +40,7 @@ class Tries:
         """The same after an answer; None as well when the answer is a good one."""
         if response.status_code not in NOT_NOW or not self._repeatable:
             return None
-        return self._pause(_retry_after(response))
+        return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
 
     def _pause(self, least: float = 0.0) -> float | None:
         if self._left <= 0:
@@ -70,8 +70,9 @@ class Patience:
         if self._seconds is not None and time.monotonic() - self._since > self._seconds:
             raise error
         self.lost = True
-        refused = isinstance(error, AnswerError)
-        return self._pauses.next() + (REFUSED_SECONDS if refused else 0.0)
+        if isinstance(error, ServerUnreachableError):
+            return self._pauses.next()
+        return min(error.retry_after_seconds or REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
 
 
 class Pauses:
@@ -103,7 +104,7 @@ class Deadline:
         return seconds if self._moment is None else max(0.0, min(seconds, self._moment - time.monotonic()))
 
 
-def _retry_after(response: httpx.Response) -> float:
-    """What the server asks for, up to a limit; a date is not understood, and no server of ours gives one."""
+def retry_after(response: httpx.Response) -> float | None:
+    """The seconds that the server asks for; a date is not understood, and no server of ours gives one."""
     text = response.headers.get("retry-after", "")
-    return min(float(text), LONGEST_PAUSE_SECONDS) if text.isascii() and text.isdigit() else 0.0
+    return float(text) if text.isascii() and text.isdigit() else None

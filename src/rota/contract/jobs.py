@@ -156,12 +156,14 @@ class Submitted(Out, kw_only=True):
 
 
 class BatchResult(Out, kw_only=True):
-    """One item of a batch: what it became, or why it was refused."""
+    """One item of a batch: what it became, or why it was refused. `replayed`: nothing was made, the same came before
+    under its idempotency key, and this is what was answered then."""
 
     job_id: str | None = None
     status: str | None = None
     run_id: str | None = None
     duplicate: bool | None = None
+    replayed: bool | None = None
     error: Problem | None = None
 
 

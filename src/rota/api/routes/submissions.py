@@ -119,7 +119,13 @@ def _check_count(count: int) -> None:
 def _result(answer: Answer) -> BatchResult:
     if isinstance(answer, RotaError):
         return BatchResult(error=problem_of(answer))
-    return BatchResult(job_id=answer.job_id, status=answer.status, run_id=answer.run_id, duplicate=answer.duplicate)
+    return BatchResult(
+        job_id=answer.job_id,
+        status=answer.status,
+        run_id=answer.run_id,
+        duplicate=answer.duplicate,
+        replayed=True if isinstance(answer, Repeated) else None,
+    )
 
 
 def _read_key(text: str | None, field: str) -> str | None:
