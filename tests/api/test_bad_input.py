@@ -252,6 +252,7 @@ INTERVAL = {"scheduleType": "interval", "everySeconds": 60}
         pytest.param({"rateLimit": {"limit": 1, "perSeconds": 0}}, "rateLimit.perSeconds", id="per no time"),
         pytest.param({"rateLimit": {"limit": 1, "burst": 0}}, "rateLimit.burst", id="no burst at all"),
         pytest.param({"breaker": {"failures": 0}}, "breaker.failures", id="a breaker that is always open"),
+        pytest.param({"breaker": {"key": ""}}, "breaker.key", id="a breaker with an empty key"),
         pytest.param({"breaker": {"cooldownSeconds": 0}}, "breaker.cooldownSeconds", id="no cool-down"),
         pytest.param({"onDuplicate": "keep"}, "onDuplicate", id="duplicates of no key"),
         pytest.param({"uniqueSeconds": 5}, "uniqueSeconds", id="a window of no key"),

@@ -379,6 +379,21 @@ async def test_breakers_of_schedules_are_apart(gates):
     assert [claim.job_id for claim in claims] == [plain(well)]
 
 
+async def test_a_breaker_with_a_key_holds_up_nobody_else(gates):
+    def of(host):
+        return {"breaker": {"failures": 1, "cooldownSeconds": 3600, "key": host}, "maxRetries": 0}
+
+    await gates.engine.submit(**of("sick.example"))
+    (claim,) = await gates.claim()
+    await gates.broker.report([report(claim, Outcome.failed, error="e")])
+    sick, well = [await gates.engine.submit(**of(host)) for host in ("sick.example", "well.example")]
+    assert await ids_of(await gates.claim()) == [well]
+    assert (await gates.waiting_for(sick))[1].startswith("the breaker of key 'sick.example' is open until 20")
+    shown = (await gates.engine.api.get(f"/v1/jobs/{sick.replace('run_', 'job_')}")).json()
+    assert shown["breaker"] == of("sick.example")["breaker"]
+    assert shown["breakerState"]["state"] == "open"
+
+
 # Overlap
 
 

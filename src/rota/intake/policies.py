@@ -79,7 +79,7 @@ def _encode(fields: PolicyFields, job_id: UUID | None, task: str) -> str | None:
         given |= {"rate": key_of(rate.key, job_id, task), "count": rate.limit, "per": rate.per_seconds}
         given["burst"] = rate.limit if rate.burst is None else rate.burst
     if (breaker := fields.breaker) is not None:
-        given |= {"breaker": key_of(None, job_id, task)}
+        given |= {"breaker": key_of(breaker.key, job_id, task)}
         given |= {"failures": breaker.failures, "cooldown": breaker.cooldown_seconds}
     if fields.overlap is not None:
         given["overlap"] = fields.overlap
@@ -101,7 +101,8 @@ def _fields_of(policies: Policies) -> PolicyFields:
         burst = None if policies.burst == policies.count else policies.burst
         rate = RateLimit(limit=policies.count, per_seconds=policies.per, burst=burst, key=_given(policies.rate))
     if policies.breaker is not None:
-        breaker = Breaker(failures=policies.failures, cooldown_seconds=policies.cooldown)
+        key = _given(policies.breaker)
+        breaker = Breaker(failures=policies.failures, cooldown_seconds=policies.cooldown, key=key)
     return PolicyFields(
         ordering_key=policies.order,
         ordering_on_failure=("release" if policies.let_go else "hold") if policies.order is not None else None,
