@@ -1,0 +1,1 @@
+"""A shop that takes orders over HTTP and confirms them in the background."""
