@@ -82,3 +82,8 @@ async def test_an_idle_transaction_of_ours_lets_go_by_itself(database):
         await asyncio.sleep(2.5)
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
             await connection.execute("SELECT 1")
+
+
+async def test_what_an_application_creates_in_the_embedded_database_is_not_among_our_tables(sql):
+    await sql.execute("CREATE TABLE jobs (name text)")
+    assert await sql.fetchval("SELECT 'public.jobs'::regclass = 'jobs'::regclass")

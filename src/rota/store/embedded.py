@@ -43,6 +43,8 @@ _log = get_logger("embedded")
 SERVER_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
+    # The role is called like Rota's schema: what an application creates without saying where must not land in it.
+    "search_path": "public",
     "max_connections": "100",
     "max_locks_per_transaction": "256",
     "shared_buffers": "256MB",
