@@ -84,7 +84,7 @@ async def submit_within(
 def submit_within_sync(
     connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
 ) -> list[Submitted | RotaError]:
-    """Submits through a psycopg connection, a connection or session of SQLAlchemy, or any other of the DB-API."""
+    """Submits through a connection of psycopg or Django, one or a session of SQLAlchemy, or any other of the DB-API."""
     batch = _Batch(jobs, caller, now)
     return batch.answers(_ask_sync(connection, batch.text)) if batch.text else batch.answers("[]")
 
@@ -122,6 +122,7 @@ def _ask_sync(connection: Any, text: str) -> str:
         return str(used.execute(*_sqlalchemy_statement(text)).scalar_one())
     if not hasattr(connection, "cursor"):
         raise _unknown(connection)
+    _check_django(connection)
     _check_psycopg(connection)
     known = type(connection).__module__.startswith("psycopg.") or hasattr(connection, "prepare_threshold")
     cursor = connection.cursor(row_factory=_first_value) if known else connection.cursor()
@@ -173,6 +174,12 @@ def _check_psycopg(connection: Any) -> None:
         )
 
 
+def _check_django(connection: Any) -> None:
+    """Django's connections commit each statement by themselves outside of atomic()."""
+    if hasattr(connection, "in_atomic_block") and not connection.in_atomic_block and connection.get_autocommit():
+        raise SetupError("The connection has no transaction open: with transaction.atomic(): …")
+
+
 def _first_value(_cursor: Any) -> Any:
     return lambda values: values[0]
 
@@ -180,7 +187,7 @@ def _first_value(_cursor: Any) -> Any:
 def _unknown(connection: Any) -> SetupError:
     return SetupError(
         f"{type(connection).__module__}.{type(connection).__qualname__} is no connection that is known here: asyncpg, "
-        "psycopg 3, SQLAlchemy 2, or another of the DB-API."
+        "psycopg 3, SQLAlchemy 2, Django, or another of the DB-API."
     )
 
 
