@@ -14,11 +14,11 @@ from typing import Any
 import asyncpg
 from billing import TABLES, app, charge
 
+import rota
+
 ACCOUNTS = 5
 OPENING_CENTS = 1_000_000
 WORKERS = 2
-UNDONE = "SELECT count(*) FROM rota.runs WHERE task = 'billing.charge' AND status NOT IN ('success', 'failed')"
-LOST = "SELECT count(*) FROM rota.attempts WHERE outcome = 'lost'"
 
 
 class Killer:
@@ -49,20 +49,28 @@ class Killer:
             worker.wait()
 
 
-async def charge_accounts(database: Any, count: int, killer: Killer, kills: int) -> None:
-    """Submits the charges, and kills whenever another part of them is done."""
-    calls = [charge.call(f"charge {number}", number % ACCOUNTS, number) for number in range(count)]
-    await charge.submit_many(calls)
+async def charge_accounts(database: Any, count: int, killer: Killer, kills: int) -> list[rota.Run[int]]:
+    """Submits the charges, and kills whenever another part of them is in the ledger."""
+    calls = [charge.call(f"charge {number}", number % ACCOUNTS + 1, number) for number in range(count)]
+    runs = await charge.submit_many(calls)
     for kill in range(kills):
-        await until_undone(database, count - count * (kill + 1) // (kills + 2))
+        await until_entered(database, count * (kill + 1) // (kills + 2))
         killer.kill()
-    await until_undone(database, 0)
+    await asyncio.gather(*(run.result() for run in runs))
+    return runs
 
 
-async def until_undone(database: Any, most: int) -> None:
-    """Waits until so few charges are left to be done."""
-    while await database.fetchval(UNDONE) > most:
+async def until_entered(database: Any, least: int) -> None:
+    """Waits until there are so many entries."""
+    while await database.fetchval("SELECT count(*) FROM ledger") < least:  # noqa: ASYNC110 - others write it
         await asyncio.sleep(0.05)
+
+
+async def count_lost(runs: list[rota.Run[int]]) -> int:
+    """How many attempts came to nothing."""
+    ours = {run.id for run in runs}
+    async with rota.AsyncClient() as client:
+        return sum([run.attempt - 1 async for run in client.runs(task=charge.name) if run.run_id in ours])
 
 
 async def check(database: Any, count: int) -> bool:
@@ -70,25 +78,25 @@ async def check(database: Any, count: int) -> bool:
     entries = Counter(row["charge"] for row in await database.fetch("SELECT charge FROM ledger"))
     missing = count - len(entries)
     twice = sum(times > 1 for times in entries.values())
-    taken = ACCOUNTS * OPENING_CENTS - await database.fetchval("SELECT sum(cents) FROM accounts")
-    print(f"{count} charges, {await database.fetchval(LOST)} attempts lost with their workers")
-    print(f"{missing} missing, {twice} made twice, {taken - sum(range(count))} cents too many taken")
-    return missing == twice == taken - sum(range(count)) == 0
+    left = await database.fetchval("SELECT sum(cents) FROM accounts")
+    surplus = ACCOUNTS * OPENING_CENTS - left - sum(range(count))
+    print(f"{missing} missing, {twice} made twice, {surplus} cents too many taken")
+    return missing == twice == surplus == 0
 
 
 async def main(count: int, kills: int) -> bool:
     """Begins with an empty ledger."""
     database = await asyncpg.connect(os.environ["DATABASE_URL"])
     await database.execute(TABLES + "TRUNCATE accounts, ledger")
-    await database.execute(
-        "INSERT INTO accounts SELECT n, $2 FROM generate_series(0, $1) n", ACCOUNTS - 1, OPENING_CENTS
-    )
+    opening = "INSERT INTO accounts SELECT number, $2 FROM generate_series(1, $1) number"
+    await database.execute(opening, ACCOUNTS, OPENING_CENTS)
     killer = Killer(kills)
     try:
         async with app:
-            await charge_accounts(database, count, killer, kills)
+            runs = await charge_accounts(database, count, killer, kills)
     finally:
         killer.stop()
+    print(f"{count} charges, {await count_lost(runs)} attempts lost with their workers")
     return await check(database, count)
 
 

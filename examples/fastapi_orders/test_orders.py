@@ -9,6 +9,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 from orders.api import api, open_client
 from orders.tasks import confirm
+
 from rota.testing import Kit, RunRecord
 
 

@@ -109,13 +109,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait(END_SECONDS)
 
 
-async def answers(url: str) -> None:
-    """Returns once a server that is starting answers with success."""
+async def answers(url: str, *, status: int = 200) -> None:
+    """Returns once a server that is starting answers, with this status."""
     async with httpx.AsyncClient() as client:
 
         async def ready() -> bool:
             try:
-                return (await client.get(url)).is_success
+                return (await client.get(url)).status_code == status
             except httpx.TransportError:
                 return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import rota
-
 from orders.database import Order, opened_database
 
 app = rota.App("orders")

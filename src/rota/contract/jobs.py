@@ -56,8 +56,8 @@ class RateLimit(In, kw_only=True):
 
 
 class Breaker(In, kw_only=True):
-    """After so many failed attempts in a row, with the same key, nothing starts for a while; then one run tries. Without
-    a key: of the same job (or task, for jobs that run once)."""
+    """After so many failed attempts in a row, with the same key, nothing starts for a while; then one run tries.
+    Without a key: of the same job (or task, for jobs that run once)."""
 
     failures: Annotated[int, Meta(ge=1, le=10_000)] = 5
     cooldown_seconds: Annotated[float, Meta(ge=0.1, le=366 * 86400.0)] = 60.0

@@ -1,0 +1,1 @@
+"""A shop that takes orders with Django and confirms them in the background."""
