@@ -8,8 +8,10 @@ import asyncpg
 import pytest
 
 from rota.errors import SetupError
+from rota.store import migrating
 from rota.store.database import Database
-from rota.store.migrating import bring_up_to_date, migrate, migrations
+from rota.store.migrating import Migration, bring_up_to_date, migrate, migrations
+from support import eventually
 
 
 @pytest.fixture
@@ -50,6 +52,40 @@ async def test_a_role_that_may_not_change_the_schema_is_told_what_to_do(empty_ur
 async def test_the_days_ahead_have_their_partitions(database, sql):
     partitions = await sql.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'rota.finished_runs'::regclass")
     assert partitions == 9
+
+
+async def test_a_migration_that_waits_for_a_table_lets_others_use_it_meanwhile(
+    database, database_url, sql, monkeypatch
+):
+    later = Migration(9999, "later", "ALTER TABLE rota.pools ADD COLUMN later_note text")
+    monkeypatch.setattr(migrating, "migrations", lambda: (*migrations(), later))
+    monkeypatch.setattr(migrating, "LOCK_WAIT_MILLISECONDS", 100)
+    monkeypatch.setattr(migrating, "LOCK_PAUSE_SECONDS", 0.1)
+    holder = await asyncpg.connect(database_url)
+    reading = holder.transaction()
+    await reading.start()
+    await holder.fetch("SELECT FROM rota.pools")
+    applying = asyncio.create_task(migrate(database))
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'rota.pools'::regclass"
+    for _ in range(2):
+        await eventually(lambda: sql.fetchval(waits), every=0.005)
+        await sql.fetch("SELECT FROM rota.pools")  # behind the waiting migration, and yet it is served
+    assert not applying.done()
+    await reading.rollback()
+    assert [step.name for step in await applying] == ["later"]
+    await holder.close()
+
+
+async def test_a_migration_that_never_gets_its_table_says_what_to_look_for(database, sql, monkeypatch):
+    later = Migration(9999, "later", "ALTER TABLE rota.pools ADD COLUMN later_note text")
+    monkeypatch.setattr(migrating, "migrations", lambda: (later,))
+    monkeypatch.setattr(migrating, "LOCK_WAIT_MILLISECONDS", 1)
+    monkeypatch.setattr(migrating, "LOCK_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(migrating, "LOCK_TRIES", 2)
+    async with sql.transaction():
+        await sql.fetch("SELECT FROM rota.pools")
+        with pytest.raises(SetupError, match="pg_stat_activity"):
+            await migrate(database)
 
 
 def test_numbers_have_no_gaps():

@@ -10,6 +10,7 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
+from importlib.metadata import version
 
 import asyncpg
 import pytest
@@ -139,5 +140,5 @@ async def test_a_worker_that_wants_to_start_anew_is_replaced_by_its_supervisor_o
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env=environment
     )
     output, _ = await asyncio.wait_for(process.communicate(), 30)
-    expected = (75, b"") if supervised else (0, b"rota 0.1.0")
+    expected = (75, b"") if supervised else (0, f"rota {version('rota')}".encode())
     assert (process.returncode, output.strip()) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -13,11 +14,17 @@ import asyncpg
 from rota.errors import SetupError
 from rota.store.database import Database
 from rota.store.granting import grant_rights
+from rota.telemetry import get_logger
 
 # Taken for the transaction, not the session: a pooler in transaction mode may not keep a session for us.
 LOCK_KEY = 7682
 DAYS_AHEAD = 7
 STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
+# Whoever waits for a lock on a table stops everybody who comes after: better let them go first, and try again.
+LOCK_WAIT_MILLISECONDS = 1000
+LOCK_TRIES = 60
+LOCK_PAUSE_SECONDS = 1.0
+_log = get_logger("migrating")
 # Somebody else, who owns the schema; null: we do, or there is none yet.
 _OWNER = """
 SELECT pg_get_userbyid(nspowner) FROM pg_namespace
@@ -51,7 +58,7 @@ async def migrate(database: Database) -> list[Migration]:
     Raises SetupError when our role may not.
     """
     try:
-        applied = await _apply(database)
+        applied = await _apply_patiently(database)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SetupError(
             f"This database role may not change the schema ({error}): run `rota migrate` as its owner."
@@ -60,9 +67,25 @@ async def migrate(database: Database) -> list[Migration]:
     return applied
 
 
+async def _apply_patiently(database: Database) -> list[Migration]:
+    for left in reversed(range(LOCK_TRIES)):
+        try:
+            return await _apply(database)
+        except asyncpg.LockNotAvailableError as error:
+            if not left:
+                raise SetupError(
+                    f"The schema could not be changed ({error}): some transaction has held a table for long. Find it "
+                    "in pg_stat_activity (the oldest xact_start), end it, and start again."
+                ) from error
+            _log.warning("a table is in use; the migration waits and tries again", error=str(error), left=left)
+            await asyncio.sleep(LOCK_PAUSE_SECONDS)
+    raise AssertionError("unreachable")
+
+
 async def _apply(database: Database) -> list[Migration]:
     async with database.raw() as connection, connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=STEP_SECONDS)
+        await connection.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_MILLISECONDS}")
         await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
         await connection.execute(
             "CREATE TABLE IF NOT EXISTS rota.migrations (number integer PRIMARY KEY, name text NOT NULL, "
