@@ -1,4 +1,10 @@
-"""The broker that works directly on live_runs."""
+"""The broker that works directly on live_runs.
+
+Records that went back. A database that was restored, or a replica that took over without the last transactions, knows
+less than its workers do. Claim numbers are made so that none is given again all the same (claim.sql). A beat that does
+not follow the one before, or that another server answers, puts everything in doubt: the worker compares what it holds
+with what is on record, gives back what it does not hold and stops what is not recorded. What both agree on goes on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +26,7 @@ from rota.store.logs import Logs, StoredChunk
 from rota.store.notifying import Notifier
 from rota.store.positions import WholeLooks
 from rota.store.submissions import LOOKAHEAD
-from rota.store.workers import Ended, PoolKey, Registration, Settled, Success, Workers
+from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Success, Workers
 from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger
 
@@ -61,6 +67,9 @@ class PostgresBroker:
         self._whole_looks = WholeLooks()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
+        self._last_beat: Beat | None = None
+        self._unsure = False  # of the records; until they were compared
+        self._lost: frozenset[int] = frozenset()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
         self._tally = Tally()
@@ -68,6 +77,7 @@ class PostgresBroker:
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
+        self._last_beat = None
         self._whole_looks = WholeLooks()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
@@ -154,12 +164,23 @@ class PostgresBroker:
         timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
         done = self._tally.take()
         try:
-            return await self._workers.beat(
+            beat = await self._workers.beat(
                 self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout
             )
         except DatabaseUnavailableError:
             self._tally.give_back(done)
             raise
+        if beat and self._last_beat and not beat.follows(self._last_beat):
+            self._doubt()
+        self._last_beat = beat
+        return beat.database_time if beat else None
+
+    def _doubt(self) -> None:
+        _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
+        self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
+        self._workers.look_anew()
+        self._unsure = True
+        self._heard(WORKER, "")
 
     async def update(self, notes: Sequence[Note]) -> None:
         """Starts and progress, fenced by claim."""
@@ -199,7 +220,12 @@ class PostgresBroker:
 
     async def reconcile(self, held: frozenset[int]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
-        strays = [row for row in await self._claimed() if row[2] not in held]
+        unsure = self._unsure
+        claimed = await self._claimed()
+        if unsure:
+            self._lost, self._unsure = held - {number for _, _, number in claimed}, False
+            self._heard(WORKER, "")
+        strays = [row for row in claimed if row[2] not in held]
         if strays:
             now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
             verdict = Verdict(Disposition.release)
@@ -227,7 +253,7 @@ class PostgresBroker:
                 # Hints of work must not keep us from looking at the rest.
                 if hint is not SignalKind.work or loop.time() >= asked_at + pause:
                     asked_at = loop.time()
-                    for signal in await self._asked():
+                    for signal in [*self._doubts(), *await self._asked()]:
                         yield signal
                 if hint is not SignalKind.cancel:
                     yield Signal(SignalKind.work)
@@ -285,6 +311,11 @@ class PostgresBroker:
                 return await self._hints.get()
         except TimeoutError:
             return None
+
+    def _doubts(self) -> list[Signal]:
+        lost, self._lost = self._lost, frozenset()
+        signals = [Signal(SignalKind.lost, number) for number in lost]
+        return [*signals, Signal(SignalKind.doubt)] if self._unsure else signals
 
     async def _asked(self) -> list[Signal]:
         try:

@@ -80,6 +80,8 @@ class SignalKind(StrEnum):
     work = "work"  # runs are waiting in one of its pools, or may be
     cancel = "cancel"  # stop this run
     recall = "recall"  # give this run back if it has not started
+    doubt = "doubt"  # the records may be older than what the worker knows: reconcile now
+    lost = "lost"  # this claim is not on record: stop the run, others may have it
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -122,7 +124,10 @@ class Broker(Protocol):
         ...
 
     async def reconcile(self, held: frozenset[int]) -> int:
-        """Gives back, uncharged, what is claimed in the worker's name and not in `held`; returns how many."""
+        """Gives back, uncharged, what is claimed in the worker's name and not in `held`; returns how many.
+
+        When the records were in doubt, signals follow for what is in `held` and not on record.
+        """
         ...
 
     def signals(self) -> AsyncIterator[Signal]:

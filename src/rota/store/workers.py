@@ -38,6 +38,20 @@ class Registration(msgspec.Struct, frozen=True):
     application: Application | None = None
 
 
+class Beat(NamedTuple):
+    """A heartbeat as the database took it."""
+
+    database_time: datetime
+    number: int
+    server_since: datetime
+    database_id: int
+
+    def follows(self, other: Beat) -> bool:
+        """Whether the database is the one that took the other beat, and still knows of it."""
+        same = (self.server_since, self.database_id) == (other.server_since, other.database_id)
+        return same and self.number > other.number
+
+
 class Success(NamedTuple):
     """An attempt that succeeded: the hot case. Times are seconds since the epoch."""
 
@@ -193,13 +207,17 @@ class Workers:
         ailing: str | None = None,
         done: Sequence[Done] = (),
         timeout: float | None = None,
-    ) -> datetime | None:
-        """One heartbeat, with what was done since the last; the database's time, or None: the worker was given up."""
+    ) -> Beat | None:
+        """One heartbeat, with what was done since the last; None when the worker was given up."""
         columns = [list(column) for column in zip(*map(msgspec.structs.astuple, done), strict=True)] or [[]] * 7
         rows = await self._database.fetch(
             "beat_worker", worker_id, busy, fenced, draining, ailing, *columns, timeout=timeout
         )
-        return rows[0][0] if rows else None
+        return Beat(*rows[0]) if rows else None
+
+    def look_anew(self) -> None:
+        """The records may be other ones than those we have seen: the next claims begin at the very beginning."""
+        self._positions.forget()
 
     async def signals(self, worker_id: UUID) -> tuple[list[tuple[int, bool]], frozenset[PoolKey]]:
         """(claim number, cancel?) of what the worker is asked, where not cancel means give back if not started; and

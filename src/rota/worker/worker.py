@@ -11,6 +11,9 @@ process down with it. When the beat works again, it says what it stopped; nothin
 Given up. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped, its
 late reports are counted as fenced, and the worker joins again under a new id.
 
+In doubt. When the broker's records may be older than what we know, because a database was restored or another took
+over, what we hold is compared with them at once. What they do not know is stopped: others have it, or will.
+
 Room. A worker claims what it has slots for, and a little ahead: as much as it gets through in PREFETCH_SECONDS by the
 measured length of runs, nothing for long ones. What is due and finds no slot within HOARD_SECONDS is given back. A run
 that has ended counts until its report is answered, so that a worker never gets further ahead of what is recorded than
@@ -136,6 +139,7 @@ class Worker:
         self._most_given_up = most_given_up
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._doubtful = False  # whether the records and what we hold may differ
         self._tasks: list[asyncio.Task[None]] = []
         self._restarting: asyncio.Task[None] | None = None
         self._watchdog = Watchdog(
@@ -365,8 +369,9 @@ class Worker:
             self._changed.clear()
             await self._write_notes()
             self._give_back_hoarded()
-            if self._monotonic() >= reconciled_at + RECONCILE_EVERY_BEATS * interval and not self._draining:
-                reconciled_at = self._monotonic()
+            again_at = reconciled_at + RECONCILE_EVERY_BEATS * interval
+            if self._doubtful or (self._monotonic() >= again_at and not self._draining):
+                reconciled_at, self._doubtful = self._monotonic(), False
                 await self._reconcile()
             await asyncio.sleep(NOTES_PAUSE_SECONDS)
             with suppress(TimeoutError):
@@ -495,6 +500,9 @@ class Worker:
             self._told(signal)
 
     def _told(self, signal: Signal) -> None:
+        if signal.kind is SignalKind.doubt:
+            self._doubtful = True
+            self._changed.set()
         if signal.claim is None:
             self._wanted.set()
             return
@@ -504,6 +512,9 @@ class Worker:
             self._report(Report(waiting, outcome, None, self._clock.now()))
         elif signal.kind is SignalKind.cancel and signal.claim in self._running:
             self._executor.stop(self._running[signal.claim], Outcome.cancelled)
+        elif signal.kind is SignalKind.lost and signal.claim in self._running:
+            _log.warning("a run that is not on record is stopped", claim=signal.claim)
+            self._executor.stop(self._running[signal.claim], Outcome.cut_off)
 
     def _take_waiting(self, number: int) -> Claim | None:
         if claim := self._wheel.remove(number):

@@ -1,12 +1,13 @@
 -- A worker's heartbeat. $1 id; $2 runs it holds started; $3 reports that were fenced, in all; $4 draining; $5 what ails it;
 -- and what it did since the last one, a line for each namespace and pool: $6 namespaces; $7 pools; $8 started; $9 succeeded;
 -- $10 failed; $11 to be tried again; $12 lags (a row of 24 for each line).
+-- Which beat it was, and of which server and database, lets the worker notice that these are not the ones it knew.
 -- No row back: the worker was given up, and its claims with it. Index: primary keys.
 WITH kept AS (
     UPDATE rota.workers
        SET beat = beat + 1, beat_at = clock_timestamp(), busy = $2, fenced = $3, draining = $4, ailing = $5
      WHERE id = $1 AND gone_at IS NULL
-    RETURNING id
+    RETURNING id, beat
 ), tallied AS (
     INSERT INTO rota.tallies AS t (at, namespace, pool, worker_id, started, succeeded, failed, retried, lags)
     SELECT date_bin('5 seconds', now(), timestamptz '2000-01-01 00:00:00Z'), d.namespace, d.pool, kept.id,
@@ -18,4 +19,6 @@ WITH kept AS (
            failed = t.failed + excluded.failed, retried = t.retried + excluded.retried,
            lags = ARRAY(SELECT a + b FROM unnest(t.lags, excluded.lags) WITH ORDINALITY AS u (a, b, n) ORDER BY n)
 )
-SELECT clock_timestamp() AS database_time FROM kept
+SELECT clock_timestamp() AS database_time, beat AS number, pg_postmaster_start_time() AS server_since,
+       (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database_id
+  FROM kept

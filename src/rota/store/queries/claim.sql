@@ -8,9 +8,13 @@
 -- Locks: the worker's row FOR KEY SHARE, so that a reaper that marks it gone comes wholly before or wholly
 -- after; the runs FOR UPDATE SKIP LOCKED, so that claimers never wait for each other.
 -- Where a lane begins is computed beforehand: under row level security PostgreSQL 15 does not ask an index for what LEAST gives.
+-- A claim number is the moment in milliseconds, and below it 21 bits of a sequence: a database that was restored to an earlier
+-- moment, or a replica that took over without the last transactions, has a sequence that went back, and must not give again what
+-- workers still hold from before.
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
-    SELECT id FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
+    SELECT id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint << 21 AS moment
+      FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
 ), lanes AS MATERIALIZED (
     SELECT lane, least(to_timestamp(begin_at), now() - interval '250 ms') AS begin_at
       FROM me, unnest($2::bigint[], $3::float8[]) AS i (lane, begin_at)
@@ -35,7 +39,7 @@ WITH me AS MATERIALIZED (
      LIMIT $4
 )
 UPDATE rota.live_runs AS l
-   SET worker_id = $1, claim = nextval('rota.claim_numbers'), claimed_at = now(),
+   SET worker_id = $1, claim = (SELECT moment FROM me) + nextval('rota.claim_numbers') % 2097152, claimed_at = now(),
        started_at = NULL, progress = NULL, progress_note = NULL
  WHERE l.ctid = ANY (ARRAY(SELECT place FROM picked))
 RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached, (SELECT count(*) FROM found) AS locked,
