@@ -39,6 +39,7 @@ from rota.store.runs import Runs
 from rota.store.transactions import TaskTransactions, check_psycopg
 from rota.worker.addresses import AddressGuard
 from rota.worker.examples import EXAMPLES
+from rota.worker.failures import tell_failure
 from rota.worker.health import HealthServer
 from rota.worker.logs import capture_output
 from rota.worker.runners import Runner
@@ -221,6 +222,7 @@ def build_worker(
         secrets=settings.secrets,
         hidden=settings.hidden,
         on_lease=runners.subprocesses.put_off,
+        on_failure=tell_failure if settings.log_failures else None,
         clock=clock,
         doors=doors.of,
     )

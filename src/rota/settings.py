@@ -78,6 +78,7 @@ class Settings:
     notify: bool = True
     log_level: str = "info"
     log_json: bool = False
+    log_failures: bool = False
     worker_lease_seconds: float = 5.0
     scheduler_lease_seconds: float = 3.0
     slots: int = 100
@@ -337,6 +338,7 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_NOTIFY": ("notify", _switch),
     "ROTA_LOG_LEVEL": ("log_level", _text),
     "ROTA_LOG_JSON": ("log_json", _switch),
+    "ROTA_LOG_FAILURES": ("log_failures", _switch),
     "ROTA_WORKER_LEASE_SECONDS": ("worker_lease_seconds", _seconds),
     "ROTA_SCHEDULER_LEASE_SECONDS": ("scheduler_lease_seconds", _seconds),
     "ROTA_SLOTS": ("slots", _whole),

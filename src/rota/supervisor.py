@@ -14,7 +14,6 @@ import asyncio
 import fcntl
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from contextlib import contextmanager, suppress
 from rota.compose import SUPERVISED, open_database, until_stopped
 from rota.errors import SetupError
 from rota.lifeline import end_with_parent
+from rota.ports import can_bind, is_taken, who_listens
 from rota.reloading import ENVIRONMENT as RELOADING
 from rota.reloading import Reloader
 from rota.settings import Settings
@@ -35,6 +35,8 @@ SETTLED_SECONDS = 10.0
 KILL_AFTER_SECONDS = 30.0
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
+# Whoever writes tasks wants to see at once that one fails, unless they said otherwise.
+DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
 
 
@@ -188,6 +190,7 @@ class Supervisor:
     def _child(self, name: str, arguments: list[str]) -> Child:
         settings = self._settings
         environment = {
+            **(DEVELOPING if self._reloader else {}),
             **os.environ,
             **(RELOADING if self._reloader else {}),
             SUPERVISED: "1",
@@ -222,12 +225,13 @@ def hold_home(settings: Settings) -> Iterator[None]:
 
 
 def check_port(settings: Settings) -> None:
-    """Says early, and in words, that the port is taken."""
-    with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except (OSError, OverflowError) as error:
-            raise SetupError(
-                f"Port {settings.port} on {settings.host} can't be used ({error}). Choose another: --port N, or --host"
-            ) from None
+    """Says early, and in words, that the port is taken, and by whom as far as that can be told."""
+    error = can_bind(settings.host, settings.port)
+    if error is None:
+        return
+    where = f"Port {settings.port} on {settings.host}"
+    if not is_taken(error):
+        raise SetupError(f"{where} can't be used ({error}). Choose another: --port N, or --host")
+    found = who_listens(settings.host, settings.port)
+    use = "Use that one, stop it, or choose" if found.rota else "Stop it, or choose"
+    raise SetupError(f"{where} can't be used: {found} has it. {use} another port: --port N")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,8 @@ QUIET_SECONDS = 0.2
 LOOK_SHARE = 0.1
 # Whoever writes files without end does not keep us from going on.
 MOST_LOOKS = 25
+# Workers don't run these; those that the application itself imports are watched all the same (`include`).
+FOR_TESTS = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
@@ -78,7 +81,8 @@ class Watcher:
                 continue
             for entry in entries:
                 if entry.name.endswith(".py"):
-                    yield entry
+                    if not FOR_TESTS.fullmatch(entry.name):
+                        yield entry
                 elif entry.is_dir(follow_symlinks=False) and not self._is_skipped(entry):
                     directories.append(entry.path)
 

@@ -269,7 +269,7 @@ REACHED = {
 }
 
 
-FOR_BROWSERS = ("sign_in", "sign_out", "sign_in_page")
+FOR_BROWSERS = ("sign_in", "sign_out", "sign_in_page", "front_page")
 FOR_PROGRAMS = [operation for operation in OPERATIONS if operation.handler.__name__ not in FOR_BROWSERS]
 
 

@@ -58,6 +58,7 @@ LEAST = {
     "who_am_i": ANYONE,
     "sign_out": ANYONE,
     "sign_in_page": PUBLIC,
+    "front_page": PUBLIC,
     "list_audit": "admin",
 }
 ROLES = ("viewer", "submitter", "operator", "admin")

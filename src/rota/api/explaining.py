@@ -9,6 +9,7 @@ from typing import Any
 from rota.contract.jobs import BreakerState
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
+from rota.domain.text import nearest
 from rota.store.waiting import Waiting
 from rota.store.workers import Workers
 
@@ -101,7 +102,7 @@ class Explainer:
             return f"not due until {_show_time(row['run_at'])}"
         fleet = await self._workers.waiting_for(row["namespace"], row["pool"], row["task"])
         pool, task = row["pool"], row["task"]
-        hint = " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)" if task == "shell" else ""
+        hint = "" if fleet["knowing_task"] else await self._hint(row["namespace"], task)
         reasons = (
             (fleet["paused"], f"pool {pool} is paused"),
             (fleet["live"] and not fleet["serving_namespace"], f"no live worker serves namespace {row['namespace']}"),
@@ -111,6 +112,14 @@ class Explainer:
             (not fleet["free"], f"all slots of pool {pool} are busy"),
         )
         return next((words for applies, words in reasons if applies), "a worker takes it in a moment")
+
+    async def _hint(self, namespace: str, task: str) -> str:
+        """What may have been meant by the name of a task that nobody knows."""
+        if task == "shell":
+            return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
+        rows = await self._workers.fleet(namespace)
+        near = nearest(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
+        return f"; did you mean {near}?" if near else ""
 
 
 _PLAIN_GATES = {

@@ -99,10 +99,29 @@ def load(certificate: Path, key: Path) -> ssl.SSLContext:
 def _words(error: ssl.SSLError, certificate: Path, key: Path) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"ROTA_TLS_KEY: {key} is not the key of {certificate}; name the key that was made for it"
+    if _holds(certificate, b"PRIVATE KEY-----") and _holds(key, b"-----BEGIN CERTIFICATE-----"):
+        return (
+            f"ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY are swapped: {certificate} is a key, and {key} is a certificate; "
+            "exchange them"
+        )
+    for variable, file, wanted in (
+        ("ROTA_TLS_CERTIFICATE", certificate, b"-----BEGIN CERTIFICATE-----"),
+        ("ROTA_TLS_KEY", key, b"PRIVATE KEY-----"),
+    ):
+        if not _holds(file, wanted):
+            what = "certificate" if b"CERT" in wanted else "private key"
+            return f"{variable}: there is no {what} in PEM form in {file}; name the file that holds it"
     return (
         f"ROTA_TLS_CERTIFICATE, ROTA_TLS_KEY: {certificate} and {key} can't be used ({error.reason or error}); they "
         "must be a certificate, with those that lead to its authority behind it, and its key, both in PEM form"
     )
+
+
+def _holds(file: Path, words: bytes) -> bool:
+    try:
+        return words in file.read_bytes()
+    except OSError:
+        return False
 
 
 def _refuse_password() -> NoReturn:

@@ -15,6 +15,7 @@ from rota.cli.inputs import check_id, read_object, refuse_empty
 from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
 from rota.cli.tables import Column, console, print_fields, print_table, status, text, time
 from rota.cli.times import check_time, parse_duration, show_time, show_time_briefly
+from rota.cli.unknown_tasks import warn_of_unknown
 from rota.cli.waiting import ask_until_taken, wait_for_submitted
 from rota.client.bodies import new_key
 from rota.client.retrying import NOT_NOW
@@ -117,7 +118,9 @@ def submit(
         answer = ask_until_taken(submit_it, statuses=NOT_NOW) if wait else submit_it()
         if wait:
             wait_for_submitted(client, answer["runId"], as_json=as_json)
-        elif as_json:
+            return
+        warn_of_unknown(client, body)
+        if as_json:
             print_json(answer)
         else:
             run = f", {answer['runId']}" if "runId" in answer else ""

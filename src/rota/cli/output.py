@@ -93,7 +93,8 @@ def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
     try:
         yield
     except ServerUnreachableError as error:
-        fail(f"{error}. Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT.")
+        hint = "" if error.advised else " Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT."
+        fail(f"{error}.{hint}")
     except AnswerError as error:
         fail(_problem_words(error, options or {}), BAD_INPUT if is_refusal(error.status) else FAILED)
     except BadInputError as error:

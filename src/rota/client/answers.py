@@ -50,13 +50,31 @@ def read_text(url: str, response: httpx.Response) -> str:
     return response.text
 
 
+# OpenSSL's words for an answer that is no TLS, in its several versions.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+
+
 def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError:
     """Our error for a connection that could not be had, or was lost."""
     if isinstance(error, httpx.TimeoutException):
         return ServerUnreachableError(f"{url} did not answer in time ({error or type(error).__name__})")
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return ServerUnreachableError(
-            f"the certificate of {url} is not believed ({error}); name a file with its authority: ROTA_CA_FILE"
+            f"the certificate of {url} is not believed ({error}); name a file with its authority: ROTA_CA_FILE",
+            advised=True,
+        )
+    if any(words in str(error) for words in _NOT_TLS):
+        plain = f"http{url.removeprefix('https')}"
+        return ServerUnreachableError(
+            f"what listens at {url} does not speak TLS; if it is your server, its address is {plain} (ROTA_URL)",
+            advised=True,
+        )
+    if isinstance(error, httpx.RemoteProtocolError) and url.startswith("http:"):
+        secure = f"https{url.removeprefix('http')}"
+        return ServerUnreachableError(
+            f"what listens at {url} hangs up without an answer ({error}); if it speaks TLS, its address is {secure} "
+            "(ROTA_URL, with the certificate's authority in ROTA_CA_FILE)",
+            advised=True,
         )
     return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
 

@@ -8,7 +8,11 @@ from rota.errors import RotaError
 
 
 class ServerUnreachableError(RotaError):
-    """No Rota server answers at the address."""
+    """No Rota server answers at the address. `advised`: the message says by itself what to do about it."""
+
+    def __init__(self, message: str, *, advised: bool = False) -> None:
+        super().__init__(message)
+        self.advised = advised
 
 
 class AnswerError(RotaError):

@@ -135,7 +135,7 @@ class EmbeddedPostgres:
             raise SetupError(f"{self.socket_directory} belongs to somebody else; choose a home with a shorter path.")
         if self._account is None:
             return
-        _make_passable(self.directory)
+        _make_passable(self.directory, own=self.directory.parent)
         _make_passable(self._binaries)
         for path in (self.directory, self.socket_directory):
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
@@ -259,9 +259,11 @@ def _account(data: Path) -> pwd.struct_passwd | None:
     raise SetupError("As root, an account for PostgreSQL is needed, and there is neither 'postgres' nor 'nobody'.")
 
 
-def _make_passable(path: Path) -> None:
+def _make_passable(path: Path, own: Path | None = None) -> None:
+    """Lets the account through to `path`; what is not our own (Rota's home, and below it) is told loudly."""
     for directory in (path, *path.parents):
         mode = stat.S_IMODE(directory.stat().st_mode)
         if not mode & stat.S_IXOTH:
-            _log.warning("made passable (o+x) for the account that PostgreSQL runs under", directory=str(directory))
+            tell = _log.info if own and directory.is_relative_to(own) else _log.warning
+            tell("made passable (o+x) for the account that PostgreSQL runs under", directory=str(directory))
             directory.chmod(mode | stat.S_IXOTH)

@@ -61,6 +61,7 @@ AGAIN_SECONDS = 0.2
 STALLED_SECONDS = 75.0
 MOST_GIVEN_UP = 16
 EXIT_CODE_CUT_OFF = 70
+FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _log = get_logger("worker")
 
 
@@ -92,6 +93,7 @@ class Worker:
         secrets: Mapping[str, str] | None = None,
         hidden: Iterable[str] = (),
         on_lease: Callable[[float], None] = lambda _until: None,
+        on_failure: Callable[[Report], None] | None = None,
         doors: Callable[[Claim], Door] | None = None,
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -104,6 +106,7 @@ class Worker:
         self._monotonic = monotonic
         self._leave_process = leave_process
         self._on_lease = on_lease
+        self._on_failure = on_failure
         self._wheel = Wheel(self._clock, self._due)
         self._logs = LogWriter(broker)
         self._reporter = Reporter(broker, self._logs, self._answered)
@@ -306,6 +309,8 @@ class Worker:
     def _ended(self, attempt: Attempt, report: Report) -> None:
         self._note_length(self._monotonic() - attempt.began)
         self._report(report)
+        if self._on_failure and report.outcome in FAILED:
+            self._on_failure(report)
         if self._executor.given_up >= self._most_given_up:
             self._restart("too many runs did not stop when they were asked to")
         if self._ready and not self._refilling:

@@ -7,10 +7,7 @@ Browsers send it along from our own pages only (SameSite), and a change needs th
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from base64 import b64encode
 from datetime import timedelta
-from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +16,7 @@ from rota.api.admitting import ANYONE, PUBLIC, Admission, home_of, take
 from rota.api.auth import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
 from rota.api.keyring import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
 from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.pages import page_response
 from rota.api.problems import HttpError
 from rota.api.services import Services
 from rota.contract.keys import GrantOut, SessionIn, SessionOut, SignedOut
@@ -27,7 +25,6 @@ from rota.domain.rights import Identity
 from rota.store.keys import NewKey
 
 LASTS = timedelta(hours=12)
-PAGE = files("rota.api").joinpath("sign_in.html").read_text(encoding="utf-8")
 
 
 async def sign_in(services: Services, call: Call) -> Response:
@@ -83,19 +80,12 @@ async def sign_out(services: Services, call: Call) -> Response:
 
 async def sign_in_page(services: Services, call: Call) -> Response:  # noqa: ARG001 - the shape of a handler
     """A page with one field."""
-    return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": _policy(PAGE)})
+    return page_response("sign_in.html")
 
 
-def _policy(page: str) -> str:
-    """Nothing but the page's own script and style may run in it, known by their hashes."""
-    sources = {}
-    for tag in ("script", "style"):
-        inside = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-        sources[tag] = f"'sha256-{b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
-    return (
-        f"default-src 'none'; script-src {sources['script']}; style-src {sources['style']}; connect-src 'self'; "
-        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-    )
+async def front_page(services: Services, call: Call) -> Response:  # noqa: ARG001 - the shape of a handler
+    """What somebody sees who opens the server's address in a browser: what this is, and where to go."""
+    return page_response("front.html")
 
 
 def _set_cookie(request: Request, response: Response, value: str, seconds: int) -> None:
@@ -146,6 +136,15 @@ OPERATIONS = (
         handler=sign_out,
         summary="Sign out",
         answer=SignedOut,
+    ),
+    Operation(
+        method="GET",
+        path="/",
+        needs=PUBLIC,
+        handler=front_page,
+        summary="A page that says what this is",
+        answer=str,
+        media_type="text/html",
     ),
     Operation(
         method="GET",

@@ -1,0 +1,73 @@
+"""One `rota up` for all that only needs a server; its directories have spaces in their names."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+from newcomer import Newcomer, wait_until
+
+TASKS = """
+import rota
+
+app = rota.App()
+
+
+@app.task
+async def greet(name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@app.task
+def stumble() -> None:
+    raise LookupError("no such customer")
+"""
+
+
+@pytest.fixture(scope="session")
+def free_port():
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return probe.getsockname()[1]
+
+    return find
+
+
+@pytest.fixture
+def short_path():
+    """A directory whose path is short enough for a socket in it."""
+    with tempfile.TemporaryDirectory(prefix="rota-first-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
+
+
+@pytest.fixture(scope="session")
+def project():
+    """A directory with some tasks."""
+    place = Path(tempfile.mkdtemp(prefix="rota first "))
+    (place / "tasks.py").write_text(TASKS)
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def up(project, free_port):
+    """A newcomer whose `rota up --app tasks:app` is running."""
+    home = project / "my home"
+    home.mkdir()
+    who = Newcomer(home, free_port())
+    with who.running("up", "--app", "tasks:app", "--workers", "1", cwd=project) as background:
+        who.background = background
+        wait_until(lambda: any(worker["status"] == "live" for worker in who.ask("/v1/workers")["items"]))
+        yield who
+        assert background.interrupt() == 0, background.said
+
+
+@pytest.fixture
+def newcomer(short_path, free_port):
+    """Somebody for whom nothing is running."""
+    return Newcomer(short_path, free_port())
