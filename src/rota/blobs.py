@@ -78,6 +78,11 @@ class Blobs:
 
         return await self._translated(f"could not read {key}", read())
 
+    async def delete(self, key: str) -> None:
+        """Takes an object away."""
+        _check_key(key)
+        await self._translated(f"could not delete {key}", obstore.delete_async(self._store, key))
+
     async def get_piece(self, key: str, first: int, length: int) -> bytes:
         """A piece of an object."""
         _check_key(key)

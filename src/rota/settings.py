@@ -373,3 +373,5 @@ _VARIABLES: dict[str, tuple[str, Any]] = {
     "ROTA_TLS_KEY": ("tls_key", _path),
     "ROTA_CA_FILE": ("ca_file", _path),
 }
+# The names of all settings; those of secrets begin with SECRET_PREFIX and end as their owner likes.
+VARIABLES = frozenset(_VARIABLES)

@@ -187,7 +187,7 @@ LEADERS = re.compile(
     r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit|app)\b"
 )
 # They count what waits, up to a limit, and now and then: there is no index for it.
-COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "count_others"}
+COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "count_others", "sample_waiting"}
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
          "submission_keys")  # fmt: skip
 

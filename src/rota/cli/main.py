@@ -12,6 +12,7 @@ from rota.cli import (
     bench,
     database_roles,
     dead_letters,
+    doctor,
     jobs,
     limits,
     logs,
@@ -50,6 +51,7 @@ def _options(
 
 for group in (
     roles,
+    doctor,
     database_roles,
     jobs,
     schedules,

@@ -102,6 +102,13 @@ async def _apply(database: Database) -> list[Migration]:
     return applied
 
 
+async def missing_steps(database: Database) -> list[Migration]:
+    """What this release needs and the database lacks; raises what PostgreSQL says when our role may not look."""
+    async with database.raw() as connection:
+        done = await _done(connection)
+    return [step for step in migrations() if step.number not in done]
+
+
 async def bring_up_to_date(database: Database) -> None:
     """Applies what this release needs and the database lacks. A newer schema is fine.
 

@@ -1,0 +1,73 @@
+"""The command that looks whether everything is as it should be: doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.text import Text
+
+from rota.cli.output import FAILED, JsonFlag, print_json
+from rota.cli.roles import HomeOption
+from rota.cli.tables import clean, console
+
+if TYPE_CHECKING:
+    from rota.doctor.findings import Finding
+
+_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+_WIDTH = max(map(len, _STYLES)) + 2
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(doctor)
+
+
+def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
+    """Look whether everything is as it should be, and say what to do where it is not.
+
+    Looks at this machine, the settings, the server, the database, workers and object storage, as far as they can be
+    reached. A line each: ok, warning or problem. The exit code is 1 when there is a problem.
+    """
+    from rota.doctor.examining import examine  # noqa: PLC0415 - brings the server and the worker along
+
+    if home is not None:
+        os.environ["ROTA_HOME"] = str(home)
+    found = asyncio.run(examine(os.environ))
+    counts = Counter(finding.state.value for finding in found)
+    if as_json:
+        shown = [{"check": one.check, "state": one.state.value, "detail": one.words, "toDo": one.mend} for one in found]
+        print_json({"problems": counts["problem"], "warnings": counts["warning"], "findings": shown})
+    else:
+        for finding in found:
+            _print(finding)
+        console().print(_summary(counts))
+    if counts["problem"]:
+        raise typer.Exit(FAILED)
+
+
+def _print(finding: Finding) -> None:
+    """On a terminal set in below the first word; in a pipe a line each, for grep."""
+    state = finding.state.value
+    words = f"{finding.check}: {clean(finding.words)}" + (f" → {clean(finding.mend)}" if finding.mend else "")
+    screen = console()
+    if screen.is_terminal:
+        indent = " " * _WIDTH
+        words = textwrap.fill(words, screen.width - 1, initial_indent=indent, subsequent_indent=indent).lstrip()
+    screen.print(Text.assemble((state.ljust(_WIDTH), _STYLES[state]), words), soft_wrap=True)
+
+
+def _summary(counts: Counter[str]) -> str:
+    if not counts["problem"] and not counts["warning"]:
+        return "All is well."
+    named = [
+        f"{counts[state]} {state}{'' if counts[state] == 1 else 's'}"
+        for state in ("problem", "warning")
+        if counts[state]
+    ]
+    return f"{' and '.join(named)}."
