@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,7 +22,7 @@ from rota.api.services import Services
 
 def build_app(services: Services, authenticator: Authenticator, version: str) -> Starlette:
     """The application; `services.run()` must be running beside it."""
-    description = msgspec.json.encode(document(OPERATIONS, version))
+    description = _description(version)
 
     async def openapi(_request: Request) -> Response:
         return Response(description, media_type="application/json")
@@ -31,6 +33,11 @@ def build_app(services: Services, authenticator: Authenticator, version: str) ->
     app.router.redirect_slashes = False
     app.state.authenticator = authenticator
     return app
+
+
+@cache  # a process that has many applications, as tests do, makes it once
+def _description(version: str) -> bytes:
+    return msgspec.json.encode(document(OPERATIONS, version))
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:

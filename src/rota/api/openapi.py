@@ -14,6 +14,7 @@ from rota.contract.fields import JobId, Name, PoolName, RunId
 from rota.contract.keys import KeyId
 from rota.contract.problems import Problem
 
+_Schemas = dict[Any, dict[str, Any]]
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _KINDS: dict[str, dict[str, Any]] = {
@@ -40,12 +41,10 @@ _ERRORS = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """The whole document."""
-    types = {kind for operation in operations for kind in (operation.answer, operation.body) if kind}
-    ordered = sorted(types, key=str)
-    _, components = msgspec.json.schema_components([*ordered, Problem], ref_template=_REF)
+    schemas, components = _schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -62,26 +61,34 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     }
 
 
-def _describe(operation: Operation) -> dict[str, Any]:
+def _schemas(operations: Sequence[Operation]) -> tuple[_Schemas, dict[str, Any]]:
+    """What stands for each type, and the components that this refers to; all at once, since each time takes a while."""
+    types = {kind for operation in operations for kind in (operation.answer, operation.body) if kind}
+    ordered = [*sorted(types, key=str), Problem, str, *_IN_PATHS.values()]
+    schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
+    return dict(zip(ordered, schemas, strict=True)), components
+
+
+def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.handler.__name__,
         "summary": operation.summary,
-        "parameters": _parameters(operation),
-        "responses": _responses(operation),
+        "parameters": _parameters(operation, schemas),
+        "responses": _responses(operation, schemas),
     }
     if operation.body:
         described["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(operation.body)}},
+            "content": {"application/json": {"schema": schemas[operation.body]}},
         }
     if operation.needs == PUBLIC:
         described["security"] = []
     return described
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
+def _parameters(operation: Operation, schemas: _Schemas) -> list[dict[str, Any]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": _ref(_IN_PATHS.get(name, str))}
+        {"name": name, "in": "path", "required": True, "schema": schemas[_IN_PATHS.get(name, str)]}
         for name in _PARAMETER.findall(operation.path)
     ]
     headers = operation.headers if operation.needs == PUBLIC else {**operation.headers, **_NAMESPACE}
@@ -92,21 +99,15 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
     return found
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
-    content = {operation.media_type: {"schema": _ref(operation.answer)}}
+def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    content = {operation.media_type: {"schema": schemas[operation.answer]}}
     responses: dict[str, Any] = {str(operation.status): {"description": operation.summary, "content": content}}
     for status, description in operation.others.items():
         responses[str(status)] = {"description": description, "content": content}
     statuses = set(operation.errors) | {400}
     if operation.needs != PUBLIC:
         statuses |= {401, 403, 503}
-    problem = {"application/problem+json": {"schema": _ref(Problem)}}
+    problem = {"application/problem+json": {"schema": schemas[Problem]}}
     for status in sorted(statuses):
         responses[str(status)] = {"description": _ERRORS[status], "content": problem}
     return responses
-
-
-def _ref(kind: Any) -> dict[str, Any]:
-    (schema,), _ = msgspec.json.schema_components([kind], ref_template=_REF)
-    found: dict[str, Any] = schema
-    return found
