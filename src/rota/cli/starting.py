@@ -1,7 +1,8 @@
 """What the commands that run parts of Rota do, once their options are read.
 
 Apart from roles.py, which imports this only when such a command is called: a `rota jobs` should not have to load a
-server and a worker.
+server and a worker. Nor should a scheduler or a worker load the server, which is the largest part of all: it is
+imported where it is started.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any
 import msgspec
 import uvloop
 
-from rota.api.server import run_api
 from rota.api.tls import Certificate
 from rota.cli.tables import clean, console
 from rota.compose import database_url, open_database, run_scheduler, run_worker
@@ -72,6 +72,8 @@ def _supervise(settings: Settings, supervisor: Supervisor) -> None:
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
     """Serves until told to stop."""
+    from rota.api.server import run_api  # noqa: PLC0415 - see the top
+
     _configure_logging(settings, role="api")
     check_port(settings)
     _run(run_api(settings, with_scheduler=with_scheduler))

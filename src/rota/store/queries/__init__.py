@@ -29,6 +29,7 @@ def load(name: str, *, by_id: bool = False) -> str:
     return _MANY_IDS.sub(r"(\g<alias>.namespace || '') = \g<namespace> AND \g<ids>", text) if by_id else text
 
 
+@cache
 def load_all() -> None:
     """Reads every statement now: files that change under a process that runs must not mix with what it has."""
     for file in files(__name__).iterdir():
