@@ -15,19 +15,19 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 
 def main() -> None:
     """Runs one block for each line of standard input."""
-    namespace = sys.modules["__main__"].__dict__
+    page = sys.modules["__main__"] = ModuleType("__main__")
     sys.path[0] = ""
     with asyncio.Runner() as runner:
         for line in sys.stdin:
             task = json.loads(line)
             follow_shell(task)
             send_output_to(task["output"])
-            problem = run(task, namespace, runner)
+            problem = run(task, vars(page), runner)
             sys.stdout.flush()
             sys.stderr.flush()
             beside = Path(task["verdict"] + ".new")

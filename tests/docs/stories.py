@@ -3,6 +3,7 @@
 Blocks marked `sh` and `python` are done as they stand. A comment in the line above a block's fence says otherwise:
 
     <!-- file: tasks.py -->       the block is what this file holds
+    <!-- adds to: tasks.py -->    the block goes to the end of this file
     <!-- background -->           the command goes on until the page ends; those in SERVES need no comment
     <!-- fails -->                it must end with another exit status than 0
     <!-- output -->               above a `text` block: what the block before it prints
@@ -22,6 +23,7 @@ from pathlib import Path
 from textwrap import dedent
 
 RUNNABLE = ("sh", "python")
+FILES = {"file": "file", "adds to": "adds"}
 SHELLS = ("bash", "shell", "console", "zsh")
 FENCE = re.compile(r"^(\s*)```\s*(\w*)(.*)$")
 COMMENT = re.compile(r"^\s*<!--\s*(.*?)\s*-->\s*$")
@@ -36,7 +38,7 @@ class PageError(Exception):
 
 @dataclass(frozen=True)
 class Step:
-    """A block of a page. `kind` is run, background, fails, output, file or skipped; `note` belongs to the last two."""
+    """A block of a page. `kind` is run, background, fails, output, file, adds or skipped; these three have a note."""
 
     line: int
     language: str
@@ -61,9 +63,9 @@ class Page:
         """Whether there is anything in it that could fail."""
         return any(step.kind in ("run", "background", "fails") for step in self.steps)
 
-    def file_named(self, name: str) -> Step | None:
-        """The first block that holds this file."""
-        return next((step for step in self.steps if step.kind == "file" and step.note == name), None)
+    def parts_of_file(self, name: str) -> list[Step]:
+        """The blocks that make up this file."""
+        return [step for step in self.steps if step.kind in ("file", "adds") and step.note == name]
 
 
 def read_page(path: Path) -> Page:
@@ -147,8 +149,8 @@ def _meaning(directive: str, language: str, where: str) -> tuple[str, str]:
     word, _, note = (part.strip() for part in directive.partition(":"))
     if not directive:
         return ("run" if language in RUNNABLE else ""), ""
-    if word == "file" and note:
-        return "file", note
+    if word in FILES and note:
+        return FILES[word], note
     if word == "not run":
         if not note:
             raise PageError(f"{where}: 'not run' wants a reason")

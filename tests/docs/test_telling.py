@@ -144,3 +144,12 @@ def test_what_a_page_needs_is_read(tmp_path):
 def test_commands_that_go_on_are_told_apart_from_those_beside_them():
     text = "rota migrate\nrota api --host \\\n  ::1\nrota workers\nKEY=1 rota worker --app tasks:app\nrota top --once\n"
     assert [goes_on for goes_on, _ in parts_of(text)] == [False, True, False, True, False]
+
+
+async def test_a_file_can_be_added_to(tell):
+    added = block("python", "second = 2", "adds to: numbers_of_page.py")
+    await tell(
+        block("python", "first = 1", "file: numbers_of_page.py")
+        + added
+        + block("python", "from numbers_of_page import first, second")
+    )
