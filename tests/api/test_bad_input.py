@@ -387,7 +387,7 @@ async def test_without_the_token_nothing_is_answered(api, sql, authorization):
     assert not any((await contents(sql)).values())
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/nothing", f"{UNKNOWN_JOB}/nothing", "/v2/jobs", "/v1/jobs/%2e%2e"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/nothing", f"{UNKNOWN_JOB}/nothing", "/v2/jobs", "/v1/jobs/%2e%2e"])
 async def test_an_unknown_path_is_not_found(api, path):
     answer = await api.get(path)
     assert answer.status_code in (400, 404)

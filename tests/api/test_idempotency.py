@@ -10,6 +10,7 @@ from support import job
 
 KEYED = {"Idempotency-Key": "order-17"}
 COUNT = "SELECT (SELECT count(*) FROM rota.runs) + (SELECT count(*) FROM rota.jobs)"
+REPLAYED = {"replayed": True}
 
 
 async def submit(api, body, *, status=201, key="order-17"):
@@ -167,7 +168,7 @@ async def test_items_of_a_batch_repeat_by_their_own_keys(api, sql):
     items = [job(idempotencyKey="a"), job(idempotencyKey="b", scheduleType="interval", everySeconds=60), job()]
     first = await batch(api, *items)
     second = await batch(api, *items)
-    assert second[:2] == first[:2]
+    assert second[:2] == [result | REPLAYED for result in first[:2]]
     assert second[2]["jobId"] != first[2]["jobId"]
     assert await sql.fetchval(COUNT) == 4
 
@@ -185,7 +186,7 @@ async def test_an_item_with_a_used_key_and_another_body_is_refused_alone(api):
 async def test_a_key_that_comes_twice_in_one_batch_makes_one_job(api, sql, schedule):
     item = job(idempotencyKey="a", **schedule)
     results = await batch(api, item, job(name="between"), item)
-    assert results[0] == results[2]
+    assert results[2] == results[0] | REPLAYED
     assert await sql.fetchval(COUNT) == 2
 
 
@@ -202,7 +203,7 @@ async def test_an_item_is_looked_up_by_its_key_before_anything_that_depends_on_t
     first = await batch(api, item)
     pass_time(api, hours=1)
     again, refused = await batch(api, item, item | {"idempotencyKey": "b"})
-    assert [again] == first
+    assert again == first[0] | REPLAYED
     assert refused["error"]["errors"][0]["field"] == "scheduleTime"
 
 
