@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app
 from rota.client import AnswerError, Client
+from terminals import on_terminal
 
 TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks go back
@@ -72,12 +75,42 @@ def test_the_two_passes_of_a_repeated_hour_can_be_told_apart(preview):
     assert local == ["Sun 2026-10-25 02:30:00 +0200", "Sun 2026-10-25 02:30:00 +0100"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "after", "notes"),
+    [
+        ("Europe/Berlin", "2026-10-23T12:00:00Z", ["", "", "goes back 1 h before"]),
+        ("Europe/Berlin", "2026-03-27T12:00:00Z", ["", "goes forward 1 h before", ""]),
+        ("Australia/Lord_Howe", "2026-10-02T12:00:00Z", ["", "goes forward 30 min before", ""]),
+        ("Europe/Berlin", "2026-06-01T00:00:00Z", ["", "", ""]),
+    ],
+)
+def test_a_time_before_which_the_clock_is_changed_says_so(preview, zone, after, notes):
+    shown = preview("30 2 * * *", "--timezone", zone, "--after", after, "--count", "3").stdout.splitlines()[1:]
+    assert ("CLOCK" in shown[0]) == any(notes)
+    assert [line[53:] for line in shown[1:]] == notes
+
+
+def test_a_preview_fits_on_40_columns_and_keeps_what_tells_times_apart(url, tmp_path):
+    environment = {**os.environ, "ROTA_URL": url, "ROTA_TOKEN": TOKEN, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
+    arguments = ("30 2 * * *", "--timezone", "Europe/Berlin", "--dst", "strict", "--count", "2")
+    command = [sys.executable, "-m", "rota.cli.main", "schedule", "preview", *arguments]
+    code, shown = on_terminal(command, environment, columns=40)
+    assert code == 0, shown
+    assert shown.splitlines()[2:] == ["Sun 2026-10-25 02:30 +0200", "Sun 2026-10-25 02:30 +0100  back 1 h"]
+
+
+def test_an_expression_that_lost_its_quotes_is_read_unless_there_are_file_names_in_it(preview):
+    assert preview("30", "2", "*", "*", "*", "-n", "1").stdout.startswith("at 02:30 every day, UTC")
+    done = preview("30", "2", *(f"file{number}" for number in range(9)))
+    assert (done.exit_code, "put it in quotes" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("given", [("--every", "90s"), ("--every", "every 1m30s"), ("every 90s",), ("Every 90",)])
 def test_an_interval_is_given_as_an_option_or_in_words(preview, given):
     done = preview(*given, "--count", "1")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.splitlines()[0] == "every 90 seconds"
-    assert done.stdout.splitlines()[-1] == "Sat 2026-10-24 12:01:30 +0000  2026-10-24 12:01:30Z"
+    assert done.stdout.splitlines()[1:] == ["UTC", "Sat 2026-10-24 12:01:30 +0000"]
 
 
 def test_times_can_be_asked_for_from_another_moment_and_within_bounds(preview):

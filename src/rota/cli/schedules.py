@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
 
 import msgspec
 import typer
 
 from rota.cli.inputs import check_id
 from rota.cli.output import JsonFlag, print_json, server
-from rota.cli.tables import Column, console, print_table, time
-from rota.cli.times import check_time, parse_interval, show_local_time
+from rota.cli.tables import Column, console, print_table
+from rota.cli.times import check_time, parse_interval, show_local_time, show_local_time_briefly, show_time
 from rota.domain.schedule import ClockChange, load_zone
 from rota.errors import BadInputError
 
@@ -25,6 +27,9 @@ OPTIONS = {
     "after": "--after",
     "count": "--count",
 }
+_LONGEST_ZONE = 21  # with it the heading is as wide as what stands below
+_MOST_FIELDS = 6
+_MINUTE = 60
 schedule = typer.Typer(help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True)
 
 
@@ -40,8 +45,8 @@ def _group() -> None:
 
 @schedule.command()
 def preview(
-    expression: str | None = typer.Argument(
-        None, metavar="EXPRESSION", help="Cron: 5 fields, 6 with seconds first, or a name such as @daily."
+    expression: list[str] | None = typer.Argument(
+        None, metavar="[EXPRESSION]", help="Cron: 5 fields, 6 with seconds first, or a name such as @daily; in quotes."
     ),
     every: str | None = typer.Option(None, "--every", help="An interval instead: 90s, 15m, 1d."),
     timezone: str = typer.Option("UTC", "--timezone", help="The IANA time zone, such as Europe/Berlin."),
@@ -53,9 +58,12 @@ def preview(
     job_id: str | None = typer.Option(None, "--job", help="The job whose id decides what H stands for."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show when a schedule would fire, and what it means."""
+    """Show when a schedule would fire, and what it means.
+
+    On the zone's clock and in UTC; a time before which that clock is changed says so.
+    """
     with server(OPTIONS) as client:
-        cron, seconds = _which(expression, every)
+        cron, seconds = _which(_joined(expression), every)
         zone = load_zone(timezone)
         answer = client.preview(
             cron,
@@ -71,13 +79,63 @@ def preview(
         if as_json:
             print_json(msgspec.to_builtins(answer))
             return
-        columns = (
-            Column(heading=f"LOCAL ({timezone})", show=lambda item: show_local_time(item["time"], zone)),
-            time("UTC", "time"),
-        )
         console().print(answer.description, soft_wrap=True, markup=False)
-        times = [{"time": moment.isoformat()} for moment in answer.fire_times]
-        print_table(times, columns, none="It does not fire any more.")
+        rows = _rows(answer.fire_times, zone, _moment(after, "--after"))
+        print_table(rows, _columns(timezone, zone, rows), none="It does not fire any more.")
+
+
+def _rows(times: Sequence[datetime], zone: tzinfo, before: datetime | None) -> list[dict[str, Any]]:
+    """A row for each time, with how much the clock was changed since the row before."""
+    rows = []
+    for moment in times:
+        change = timedelta() if before is None else _offset(moment, zone) - _offset(before, zone)
+        rows.append({"time": moment.isoformat(), "change": change})
+        before = moment
+    return rows
+
+
+def _columns(timezone: str, zone: tzinfo, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Both clocks, or one where they are the same; and changes of the clock if there are any."""
+    is_utc = timezone == "UTC"
+    heading = f"LOCAL ({timezone})" if len(timezone) <= _LONGEST_ZONE else "LOCAL"
+    local = Column(
+        heading="UTC" if is_utc else heading,
+        show=lambda item: show_local_time(item["time"], zone),
+        brief=lambda item: show_local_time_briefly(item["time"], zone),
+    )
+    utc = Column(
+        heading="UTC",
+        show=lambda item: show_time(item["time"]),
+        brief=lambda item: show_time(item["time"])[len("2030-") :].replace(":00Z", "Z"),
+        drop=1,
+    )
+    note = Column(
+        heading="CLOCK",
+        show=lambda item: _change_words(item["change"], "goes {} {} before"),
+        brief=lambda item: _change_words(item["change"], "{} {}"),
+    )
+    return [local, *([] if is_utc else [utc]), *([note] if any(row["change"] for row in rows) else [])]
+
+
+def _offset(moment: datetime, zone: tzinfo) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta()
+
+
+def _change_words(change: timedelta, words: str) -> str:
+    if not change:
+        return ""
+    minutes = int(abs(change).total_seconds()) // _MINUTE
+    size = f"{minutes // _MINUTE} h" if minutes % _MINUTE == 0 else f"{minutes} min"
+    return words.format("forward" if change > timedelta() else "back", size)
+
+
+def _joined(words: list[str] | None) -> str | None:
+    """The expression; one that lost its quotes is put together again, unless the shell has made file names of it."""
+    if words and len(words) > _MOST_FIELDS:
+        raise BadInputError(
+            f"has {len(words)} words; put it in quotes, else the shell makes file names of *", field="EXPRESSION"
+        )
+    return " ".join(words) if words else None
 
 
 def _which(expression: str | None, every: str | None) -> tuple[str | None, float | None]:

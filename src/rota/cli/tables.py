@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ def wants_no_colour() -> bool:
 
 def terminal_width() -> int | None:
     """How wide standard output is; None when it is no terminal and may be as wide as it likes."""
-    return console().width if sys.stdout.isatty() else None
+    # The library takes every dumb terminal to have 80 columns.
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def print_table(items: Sequence[Item], columns: Sequence[Column], *, none: str) -> None:

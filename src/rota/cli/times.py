@@ -22,6 +22,11 @@ def show_local_time(moment: str, zone: tzinfo) -> str:
     return _parse(moment).astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
 
 
+def show_local_time_briefly(moment: str, zone: tzinfo) -> str:
+    """The same in little room: without seconds, where there are none."""
+    return show_local_time(moment, zone).replace(":00 ", " ")
+
+
 def show_time_briefly(moment: str | None, now: datetime | None = None) -> str:
     """A time in little room: the clock for today, month and day for this year, else the date."""
     if not moment:

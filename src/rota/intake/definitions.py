@@ -29,13 +29,13 @@ from rota.domain.job import (
     Submission,
     Timetable,
     Unique,
-    check_command,
     check_script_name,
     decode_options,
     encode_options,
 )
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule import load_zone, parse_cron, parse_every
+from rota.domain.shell import parse_shell_call
 from rota.errors import BadInputError
 from rota.intake.policies import patched_policies, policies_of
 
@@ -285,7 +285,7 @@ def check_task(task: str | None, payload: str | None) -> str:
     elif task == HTTP:
         parse_http_call(payload)
     else:
-        check_command(fields.get("command"))
+        parse_shell_call(fields)
     return task
 
 
