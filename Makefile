@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test check audit setup format sync bench bench-peers
+.PHONY: up test check audit setup format sync reference docs docs-serve bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer; name one with: make PYTHON=python3.12")'
 	@echo "Making $(VENV) (once; it takes a minute)"
 	@$(PYTHON) -m venv $(VENV) || { echo "No virtual environment could be made: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
 	@touch $(STAMP)
 
 check: setup
@@ -25,6 +25,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_sync.py --check
+
 	$(BIN)/python tools/audit.py --offline
 
 # Pins and licences, and what the package index knows against what is pinned; it says what the index does not tell.
@@ -51,6 +52,17 @@ $(PEERS)/.installed: pyproject.toml constraints.txt bench/peers/requirements.txt
 # The synchronous clients are made from the asynchronous ones.
 sync: setup
 	$(BIN)/python tools/make_sync.py
+
+# Pages of the reference that are made from the code.
+reference: setup
+	$(BIN)/python tools/make_reference.py
+
+# The documentation as a site in site/: open site/index.html, no server needed.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 format: setup
 	$(BIN)/ruff check --fix
