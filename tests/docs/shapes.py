@@ -17,7 +17,8 @@ SHAPES = [
         re.compile(r"\b\d[\d,]*(?:\.\d+)? ?(?:ms|µs|s|m|h|d|%|[kKMG]i?B|seconds?|minutes?|hours?|days?)(?![\w])"),
         "<measure>",
     ),
-    (re.compile(r"\b\d[\d,]*\.\d+\b|\b\d{4,}\b|\b\d{1,3}(?:,\d{3})+\b"), "<number>"),
+    # 0 and 1 are mostly said on purpose: none is missing, at the first attempt.
+    (re.compile(r"\b(?![01]\b)\d[\d,]*(?:\.\d+)?\b"), "<number>"),
     (re.compile(r"[─━═-]{3,}"), "---"),
     (re.compile(r"[ \t]+"), " "),
 ]
