@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 from rich.text import Text
 
 from rota.cli.output import FAILED, JsonFlag, print_json
 from rota.cli.roles import HomeOption
-from rota.cli.tables import clean, console
+from rota.cli.tables import clean, console, terminal_width
 
 if TYPE_CHECKING:
     from rota.doctor.findings import Finding
@@ -47,19 +48,26 @@ def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
         for finding in found:
             _print(finding)
         console().print(_summary(counts))
-    if counts["problem"]:
-        raise typer.Exit(FAILED)
+    _leave(FAILED if counts["problem"] else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    # The library for object storage has threads of its own; one that is busy while Python ends aborts the process.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _print(finding: Finding) -> None:
     """On a terminal set in below the first word; in a pipe a line each, for grep."""
     state = finding.state.value
     words = f"{finding.check}: {clean(finding.words)}" + (f" → {clean(finding.mend)}" if finding.mend else "")
-    screen = console()
-    if screen.is_terminal:
+    if width := terminal_width():
         indent = " " * _WIDTH
-        words = textwrap.fill(words, screen.width - 1, initial_indent=indent, subsequent_indent=indent).lstrip()
-    screen.print(Text.assemble((state.ljust(_WIDTH), _STYLES[state]), words), soft_wrap=True)
+        words = textwrap.fill(
+            words, width - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        ).lstrip()
+    console().print(Text.assemble((state.ljust(_WIDTH), _STYLES[state]), words), soft_wrap=True)
 
 
 def _summary(counts: Counter[str]) -> str:

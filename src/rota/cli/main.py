@@ -14,6 +14,7 @@ from rota.cli import (
     dead_letters,
     doctor,
     importing,
+    init,
     jobs,
     limits,
     logs,
@@ -52,6 +53,7 @@ def _options(
 
 for group in (
     roles,
+    init,
     doctor,
     database_roles,
     jobs,

@@ -21,4 +21,4 @@ SELECT clock_timestamp() AS now,
        (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float FROM pg_stat_activity AS a
          WHERE a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()) AS oldest_transaction_seconds,
        (SELECT count(*) FROM pg_replication_slots WHERE NOT active) AS idle_slots,
-       to_regclass('rota.migrations') IS NOT NULL AS has_schema
+       EXISTS (SELECT FROM pg_namespace WHERE nspname = 'rota') AS has_schema

@@ -1,4 +1,4 @@
 -- Pools and tasks of some of the runs that are ready and unclaimed, for people. $1 how many runs to look at.
 -- Reads the first ones in the order of the table, and no further.
-SELECT DISTINCT some.pool, some.task
-  FROM (SELECT l.pool, l.task FROM rota.live_runs AS l WHERE l.worker_id IS NULL AND l.run_at <= clock_timestamp() LIMIT $1) AS some
+SELECT DISTINCT first_ones.pool, first_ones.task
+  FROM (SELECT l.pool, l.task FROM rota.live_runs AS l WHERE l.worker_id IS NULL AND l.run_at <= clock_timestamp() LIMIT $1) AS first_ones

@@ -1,0 +1,74 @@
+"""The command that makes a small project to start from: init.
+
+What it writes are files of this package, in project/; their names there are those they get, but for the one that would
+mean something to git where it lies.
+"""
+
+from __future__ import annotations
+
+import shlex
+from importlib.resources import files
+from pathlib import Path
+
+import typer
+
+from rota.cli.output import errors_in_words
+from rota.cli.tables import console
+from rota.errors import BadInputError, SetupError
+
+NAMES = {"gitignore": ".gitignore"}
+TEMPLATES = ("tasks.py", "test_tasks.py", "pyproject.toml", "README.md", "gitignore")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command of this file."""
+    app.command()(init)
+
+
+def init(
+    directory: Path = typer.Argument(Path(), metavar="[DIRECTORY]", help="Where; made if it is not there. Else here."),
+    force: list[str] = typer.Option([], "--force", metavar="FILE", help="Write over this file; can be repeated."),
+) -> None:
+    """Make a small project to start from: tasks, a schedule, tests.
+
+    Nothing that is there is written over, unless --force names it.
+    """
+    with errors_in_words():
+        contents = _contents()
+        if unknown := sorted(set(force) - contents.keys()):
+            raise BadInputError(f"{unknown[0]} is not among what is written: {', '.join(contents)}", field="--force")
+        try:
+            _write(directory, contents, force)
+        except OSError as error:
+            raise SetupError(f"{directory} can't be written to: {error.strerror}. Choose another directory.") from error
+    _tell_next(directory)
+
+
+def _contents() -> dict[str, str]:
+    place = files("rota.cli").joinpath("project")
+    return {NAMES.get(name, name): place.joinpath(name).read_text(encoding="utf-8") for name in TEMPLATES}
+
+
+def _write(directory: Path, contents: dict[str, str], force: list[str]) -> None:
+    """All of it, or nothing: what is in the way is looked for first."""
+    there = [name for name in contents if (directory / name).exists() and name not in force]
+    if there:
+        over = " ".join(f"--force {name}" for name in there)
+        raise SetupError(f"{', '.join(there)} would be written over in {directory.absolute()}; if so, add {over}")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (directory / name).write_text(content, encoding="utf-8")
+
+
+def _tell_next(directory: Path) -> None:
+    go = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
+    lines = [
+        f"Made {', '.join(NAMES.get(name, name) for name in TEMPLATES)}. Now:",
+        *(f"  {line}" for line in go),
+        "  rota dev tasks:app",
+        "and in a second terminal:",
+        """  rota submit hello --task tasks.greet --payload '{"name": "Ada"}' --wait""",
+        "  pytest",
+    ]
+    for line in lines:
+        console().print(line, soft_wrap=True, markup=False)
