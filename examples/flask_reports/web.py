@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-import rota
 from flask import Flask, Response, abort, jsonify, redirect, render_template, request, url_for
 from reports import build_report
+from werkzeug.wrappers import Response as AnyResponse
+
+import rota
 from rota.client import AnswerError
 from rota.contract.runs import RunOut
-from werkzeug.wrappers import Response as AnyResponse
 
 MONTH = re.compile(r"\d{4}-\d{2}")
 MOST_ROWS = 100_000

@@ -12,15 +12,21 @@ HERE = EXAMPLES / "flask_reports"
 ROWS = 400
 
 
-@pytest.fixture
-async def pages(stage):
-    """The site under Flask's own server."""
+@pytest.fixture(scope="module")
+def site(whole_stage):
+    """The address of the site, under Flask's own server."""
     port = free_port()
-    server = stage.start("-m", "flask", "--app", "web:web", "run", "--port", str(port), directory=HERE)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
-        await answers(f"http://127.0.0.1:{port}/")
-        yield http
+    server = whole_stage.start("-m", "flask", "--app", "web:web", "run", "--port", str(port), directory=HERE)
+    yield f"http://127.0.0.1:{port}"
     end(server)
+
+
+@pytest.fixture
+async def pages(stage, site):
+    """A visitor."""
+    await answers(site)
+    async with httpx.AsyncClient(base_url=site, timeout=60) as http:
+        yield http
 
 
 async def test_a_report_is_watched_and_downloaded_though_its_worker_is_killed(stage, pages):
