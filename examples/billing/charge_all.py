@@ -79,7 +79,7 @@ async def check(database: Any, count: int) -> bool:
     missing = count - len(entries)
     twice = sum(times > 1 for times in entries.values())
     left = await database.fetchval("SELECT sum(cents) FROM accounts")
-    surplus = ACCOUNTS * OPENING_CENTS - left - sum(range(count))
+    surplus: int = ACCOUNTS * OPENING_CENTS - left - sum(range(count))
     print(f"{missing} missing, {twice} made twice, {surplus} cents too many taken")
     return missing == twice == surplus == 0
 

@@ -7,7 +7,6 @@ import hmac
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,6 +18,7 @@ GONE = 410
 COOLDOWN_SECONDS = float(os.environ.get("WEBHOOKS_COOLDOWN_SECONDS", "30"))
 
 app = rota.App("webhooks")
+Event = dict[str, str | int]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ async def lifespan() -> AsyncIterator[None]:
     timeout="15s",
     ordering_key=lambda customer: f"webhooks of {customer.name}",
 )
-async def deliver(context: rota.Context, customer: Customer, event: dict[str, Any]) -> int:
+async def deliver(context: rota.Context, customer: Customer, event: Event) -> int:
     """Posts an event. Any answer but a good one is tried again, and the events behind it wait."""
     body = msgspec.json.encode(event)
     headers = {
@@ -59,7 +59,7 @@ async def deliver(context: rota.Context, customer: Customer, event: dict[str, An
     return int(answer.status_code)
 
 
-async def tell(customer: Customer, **event: Any) -> rota.Run[int]:
+async def tell(customer: Customer, **event: str | int) -> rota.Run[int]:
     """Has an event delivered: after those that were submitted before, as fast as the customer likes it, and not at all
     for a while when their host fails again and again."""
     options = deliver.with_options(

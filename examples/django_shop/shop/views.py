@@ -34,7 +34,7 @@ def place_order(request: HttpRequest) -> JsonResponse:
 @transaction.atomic
 def take_order(email: str, item: str) -> Order:
     """No on_commit is needed: the job is part of the transaction, and a worker sees it when it sees the order."""
-    order = Order.objects.create(email=email, item_id=item)
+    order: Order = Order.objects.create(email=email, item_id=item)
     confirm.sync.within(connection).submit(order.pk)
     if not Item.objects.filter(name=item, left_over__gt=0).update(left_over=F("left_over") - 1):
         raise SoldOutError

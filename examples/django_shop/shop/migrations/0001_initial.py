@@ -7,8 +7,6 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = []
-
     operations = [
         migrations.CreateModel(
             name="Item",
