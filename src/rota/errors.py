@@ -73,6 +73,10 @@ class DatabaseUnavailableError(RotaError):
     """PostgreSQL did not answer. Nothing is known about the statement that was under way."""
 
 
+class DiskFullError(DatabaseUnavailableError):
+    """PostgreSQL has no room left. What was asked was not written; what is there can be read."""
+
+
 class DataRejectedError(RotaError):
     """PostgreSQL refused one item for its data; the items beside it were not affected."""
 

@@ -313,6 +313,16 @@ def test_a_waiting_job_is_cancelled(rota):
     assert rota.json("cancel", job) == {"jobId": job, "status": "cancelled"}
 
 
+def test_all_runs_that_match_are_cancelled(rota):
+    runs = [
+        rota.json("submit", "many", "--task", "rota.echo", "--in", "1d", "--tag", f"wave-{n % 2}")["runId"]
+        for n in range(3)
+    ]
+    assert rota("cancel", "--name", "many", "--tag", "wave-0").out == "2 cancelled, or asked to stop\n"
+    assert [rota.status_of(run) for run in runs] == ["cancelled", "scheduled", "cancelled"]
+    assert rota.json("cancel", "--name", "many") == {"count": 1}
+
+
 def test_a_run_that_no_worker_knows_says_what_it_waits_for(rota):
     run = rota.json("submit", "unknown", "--task", "tasks.nobody_has")["runId"]
     assert rota.json("run", run)["waitingFor"] == "no live worker knows task tasks.nobody_has"
@@ -423,6 +433,25 @@ def test_dead_letters_are_listed_redriven_and_discarded(rota, buried):
     assert not left & set(buried[:2])
 
 
+def test_dead_letters_are_grouped_and_redriven_by_their_error_in_portions(rota):
+    for number in range(3):
+        fields = ("--task", "rota.fail", "--payload", f'{{"message": "order {number} has no lines"}}', "--retries", "0")
+        rota("submit", "grouped", *fields, "--wait")
+
+    def kind():
+        groups = rota.json("dead-letters", "groups")["items"]
+        return [group["count"] for group in groups if "order # has no lines" in group["error"]]
+
+    assert kind() == [3]
+    assert "order # has no lines" in rota("dead-letters", "groups").out
+    assert rota.json("dead-letters", "discard", "--error", "order 1 has") == {"count": 1}
+    done = rota("dead-letters", "redrive", "--error", "has no lines", "--per-second", "1", "--most", "2")
+    assert (done.out, done.err) == ("2 redriven\n", "1 redriven so far\n2 redriven so far\n")
+    wait_until(lambda: kind() == [2])  # they failed again, each once
+    assert rota("dead-letters", "discard", "--name", "grouped", "--most", "1").out == "1 discarded\n"
+    assert rota("dead-letters", "discard", "--name", "grouped").out == "1 discarded\n"
+
+
 def test_deciding_on_a_run_that_is_no_dead_letter_fails(rota):
     done = rota("dead-letters", "redrive", NO_RUN)
     assert done.code == 1
@@ -513,6 +542,11 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
         (("run", NO_JOB), "is a job; a run is wanted"),
         (("run", NO_RUN, "--wait"), "there is no such run"),
         (("cancel", "x"), "neither a job"),
+        (("cancel",), "give an ID, or a filter"),
+        (("cancel", NO_RUN, "--task", "x"), "give an ID, or a filter"),
+        (("cancel", "--status", "success"), "--status: must be one of"),
+        (("dead-letters", "redrive", NO_RUN, "--most", "1"), "--most: goes with a filter"),
+        (("dead-letters", "redrive", NO_RUN, "--per-second", "1"), "--per-second: goes with a filter"),
         (("dead-letters", "redrive"), "say which"),
         (("dead-letters", "redrive", "--all", "--name", "x"), "--all: goes with no filter"),
         (("dead-letters", "discard", "x"), "RUN_ID: 'x' is not an id"),

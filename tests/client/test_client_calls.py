@@ -148,7 +148,10 @@ async def test_runs_are_cancelled_one_by_one_and_by_what_they_have_in_common(cli
 async def test_dead_letters_are_listed_redriven_and_discarded(client, engine):
     runs = [await failed_run(engine, client) for _ in range(2)]
     assert {letter.run_id for letter in await all_of(client.dead_letters(task="break", page_size=1))} == set(runs)
-    assert await client.redrive([runs[0]]) == 1
+    ((group),) = await client.dead_letter_groups()
+    assert (group.task, group.count, group.run_id) == ("break", 2, runs[1])
+    assert await client.redrive(error="no such words") == 0
+    assert await client.redrive(task="break", most=1) == 1
     assert await client.discard(task="break") == 1
     assert await client.redrive(everything=True) == 0
 
@@ -245,6 +248,7 @@ REACHED = {
     "get_logs_of_job": lambda client: client.job_log(JOB),
     "search_logs": lambda client: client.search_logs("x"),
     "list_dead_letters": lambda client: client.dead_letters(),
+    "group_dead_letters": lambda client: client.dead_letter_groups(),
     "redrive": lambda client: client.redrive([RUN]),
     "discard": lambda client: client.discard([RUN]),
     "preview": lambda client: client.preview("* * * * *"),

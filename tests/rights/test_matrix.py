@@ -35,6 +35,7 @@ LEAST = {
     "get_logs_of_job": "viewer",
     "search_logs": "viewer",
     "list_dead_letters": "viewer",
+    "group_dead_letters": "viewer",
     "redrive": "submitter",
     "discard": "submitter",
     "preview": "viewer",

@@ -14,6 +14,7 @@ from rota.errors import (
     ConflictError,
     DatabaseUnavailableError,
     DataRejectedError,
+    DiskFullError,
     DuplicateError,
     ForbiddenError,
     KeyHeldError,
@@ -88,6 +89,8 @@ def _problem(status: int, title: str, detail: str) -> Problem:
 
 
 def _detail(error: RotaError) -> str:
+    if isinstance(error, DiskFullError):
+        return "the database's disk is full: nothing was written, and nothing will be until there is room"
     if isinstance(error, DatabaseUnavailableError):
         return "the database did not answer, so the outcome is unknown; repeat with an Idempotency-Key to be safe"
     if isinstance(error, BadInputError) and error.fields:

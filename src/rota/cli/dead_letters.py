@@ -1,7 +1,9 @@
-"""Commands about dead letters: list, redrive, discard."""
+"""Commands about dead letters: list, group, redrive, discard."""
 
 from __future__ import annotations
 
+import sys
+import time as clock
 from typing import Any
 
 import typer
@@ -30,6 +32,8 @@ RunIds = typer.Argument(None, metavar="RUN_ID", help="Runs, run_…")
 TaskOption = typer.Option(None, "--task", help="All of this task.")
 JobOption = typer.Option(None, "--job", help="All of this job.")
 NameOption = typer.Option(None, "--name", help="All with this name.")
+ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
+MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
 AllFlag = typer.Option(False, "--all", help="All there are.")
 
 
@@ -44,17 +48,18 @@ def list_dead_letters(
     task: str | None = typer.Option(None, "--task", help="Only of this task."),
     job_id: str | None = typer.Option(None, "--job", help="Only of this job."),
     name: str | None = typer.Option(None, "--name", help="Only with this name."),
+    error: str | None = typer.Option(None, "--error", help="Only those whose error contains this."),
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """List runs that failed for good, and decide on them."""
     if context.invoked_subcommand:
-        _refuse_before(context.invoked_subcommand, task, job_id, name, cursor, as_json or None)
+        _refuse_before(context.invoked_subcommand, task, job_id, name, error, cursor, as_json or None)
         return
     with server(FILTERS) as client:
         wanted = None if job_id is None else check_id(job_id, "job", "--job")
-        query = {"task": task, "jobId": wanted, "name": name, "cursor": cursor, "limit": limit}
+        query = {"task": task, "jobId": wanted, "name": name, "error": error, "cursor": cursor, "limit": limit}
         page = client.call("GET", "/v1/dead-letters", query=query)
         if as_json:
             print_json(page)
@@ -72,16 +77,45 @@ def list_dead_letters(
 
 
 @dead_letters.command()
+def groups(as_json: bool = JsonFlag) -> None:
+    """Count dead letters by task and kind of error, most first."""
+    with server() as client:
+        answer = client.call("GET", "/v1/dead-letters/groups")
+        if as_json:
+            print_json(answer)
+            return
+        columns = (
+            text("COUNT", "count"),
+            text("TASK", "task", least=9),
+            time("FIRST", "firstTime", drop=2),
+            time("LAST", "lastTime", drop=1),
+            text("ERROR", "error", least=12),
+        )
+        print_table(answer["items"], columns, none="No dead letters.")
+
+
+@dead_letters.command()
 def redrive(
     run_ids: list[str] = RunIds,
     task: str | None = TaskOption,
     job_id: str | None = JobOption,
     name: str | None = NameOption,
+    error: str | None = ErrorOption,
     everything: bool = AllFlag,
+    most: int | None = MostOption,
+    per_second: int | None = typer.Option(None, "--per-second", help="Not faster than this.", min=1, max=500),
     as_json: bool = JsonFlag,
 ) -> None:
     """Run dead letters again, under the same idempotency keys."""
-    _decide("redrive", "redriven", run_ids, task, job_id, name, everything, as_json=as_json)
+    with server(FILTERS) as client:
+        selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
+        if per_second is None:
+            count = client.call("POST", "/v1/dead-letters/redrive", body=selection)["count"]
+        elif run_ids:
+            raise BadInputError("goes with a filter, not with run ids", field="--per-second")
+        else:
+            count = _slowly(client, selection, per_second)
+        _tell("redriven", count, selection, as_json=as_json)
 
 
 @dead_letters.command()
@@ -90,11 +124,16 @@ def discard(
     task: str | None = TaskOption,
     job_id: str | None = JobOption,
     name: str | None = NameOption,
+    error: str | None = ErrorOption,
     everything: bool = AllFlag,
+    most: int | None = MostOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Forget dead letters; the failed runs stay in history."""
-    _decide("discard", "discarded", run_ids, task, job_id, name, everything, as_json=as_json)
+    with server(FILTERS) as client:
+        selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
+        count = client.call("POST", "/v1/dead-letters/discard", body=selection)["count"]
+        _tell("discarded", count, selection, as_json=as_json)
 
 
 def _refuse_before(command: str, *given: Any) -> None:
@@ -104,45 +143,60 @@ def _refuse_before(command: str, *given: Any) -> None:
             raise BadInputError(f"options of {command} go behind it: rota dead-letters {command} --task …")
 
 
-def _decide(
-    action: str,
-    done: str,
-    run_ids: list[str] | None,
-    task: str | None,
-    job_id: str | None,
-    name: str | None,
-    everything: bool,
-    *,
-    as_json: bool,
-) -> None:
-    with server(FILTERS) as client:
-        selection = _selection(run_ids or [], task, job_id, name, everything)
-        answer = client.call("POST", f"/v1/dead-letters/{action}", body=selection)
-        if as_json:
-            print_json(answer)
-        else:
-            console().print(f"{answer['count']} {done}")
-        missing = len(set(selection["runIds"])) - answer["count"] if run_ids else 0
-        if missing > 0:
-            say(f"{missing} of the runs given {'is no dead letter' if missing == 1 else 'are no dead letters'}")
-            raise typer.Exit(FAILED)
+def _slowly(client: Any, selection: dict[str, Any], per_second: int) -> int:
+    """A page every second, from the latest back: what fails again meanwhile is newer, and so is not met twice."""
+    query = {name: value for name, value in selection.items() if name not in ("all", "most")}
+    left, total, cursor = selection.get("most", sys.maxsize), 0, None
+    while left > 0:
+        began = clock.monotonic()
+        query |= {"limit": min(per_second, left), "cursor": cursor}
+        page = client.call("GET", "/v1/dead-letters", query=query)
+        run_ids = [letter["runId"] for letter in page["items"]]
+        if run_ids:
+            total += client.call("POST", "/v1/dead-letters/redrive", body={"runIds": run_ids})["count"]
+        left, cursor = left - len(run_ids), page["nextCursor"]
+        if not cursor:
+            break
+        say(f"{total} redriven so far")
+        clock.sleep(max(0.0, began + 1 - clock.monotonic()))
+    return total
+
+
+def _tell(done: str, count: int, selection: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"count": count})
+    else:
+        console().print(f"{count} {done}")
+    missing = len(set(selection.get("runIds", ()))) - count
+    if missing > 0:
+        say(f"{missing} of the runs given {'is no dead letter' if missing == 1 else 'are no dead letters'}")
+        raise typer.Exit(FAILED)
 
 
 def _selection(
-    run_ids: list[str], task: str | None, job_id: str | None, name: str | None, everything: bool
+    run_ids: list[str],
+    task: str | None,
+    job_id: str | None,
+    name: str | None,
+    error: str | None,
+    everything: bool,
+    most: int | None,
 ) -> dict[str, Any]:
     wanted = {
         "runIds": [check_id(run_id, "run", "RUN_ID") for run_id in run_ids] or None,
         "task": task,
         "jobId": None if job_id is None else check_id(job_id, "job", "--job"),
         "name": name,
+        "error": error,
         "all": everything or None,
     }
     selection = {field: value for field, value in wanted.items() if value is not None}
     if not selection:
-        raise BadInputError("say which: run ids, --task, --job, --name or --all")
+        raise BadInputError("say which: run ids, --task, --job, --name, --error or --all")
     if run_ids and len(selection) > 1:
         raise BadInputError("give run ids or a filter, not both")
     if everything and len(selection) > 1:
         raise BadInputError("goes with no filter", field="--all")
-    return selection
+    if run_ids and most:
+        raise BadInputError("goes with a filter, not with run ids", field="--most")
+    return selection | ({"most": most} if most else {})

@@ -112,21 +112,35 @@ def why(
 
 
 def cancel(
-    identifier: str = typer.Argument(metavar="ID", help="A job (job_…) or a run (run_…)."),
+    identifier: str | None = typer.Argument(None, metavar="[ID]", help="A job (job_…) or a run (run_…)."),
+    task: str | None = typer.Option(None, "--task", help="Instead: all runs of this task that have not ended."),
+    name: str | None = typer.Option(None, "--name", help="All with this name."),
+    tag: str | None = typer.Option(None, "--tag", help="All with this tag."),
+    owner: str | None = typer.Option(None, "--owner", help="All of this owner."),
+    status: str | None = typer.Option(None, "--status", help="Only those that are this, such as queued."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Cancel a run, or a job with all its runs.
+    """Cancel a run, a job with all its runs, or all runs that match.
 
     Cancelling a job ends everything of it that waits or runs.
     """
-    with server() as client:
-        if identifier.startswith("job_"):
+    with server(FILTERS) as client:
+        given = {"task": task, "name": name, "tag": tag, "owner": owner, "status": status}
+        filters = {field: value for field, value in given.items() if value is not None}
+        if (identifier is None) == (not filters):
+            raise BadInputError("give an ID, or a filter: --task, --name, --tag, --owner, --status")
+        if identifier is None:
+            answer = client.call("POST", "/v1/runs/cancel", body=filters)
+        elif identifier.startswith("job_"):
             answer = client.call("DELETE", f"/v1/jobs/{check_id(identifier, 'job', 'ID')}")
         elif identifier.startswith("run_"):
             answer = client.call("POST", f"/v1/runs/{check_id(identifier, 'run', 'ID')}/cancel")
         else:
             raise BadInputError(f"{identifier[:80]!r} is neither a job (job_…) nor a run (run_…)", field="ID")
-        print_json(answer) if as_json else print_fields(answer)
+        if identifier is None and not as_json:
+            console().print(f"{answer['count']} cancelled, or asked to stop")
+        else:
+            print_json(answer) if as_json else print_fields(answer)
 
 
 def workers(as_json: bool = JsonFlag) -> None:

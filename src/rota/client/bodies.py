@@ -148,6 +148,7 @@ class DeadLetterFilters(TypedDict, total=False):
     task: str | None
     job_id: str | None
     name: str | None
+    error: str | None
 
 
 class LimitChanges(TypedDict, total=False):

@@ -60,7 +60,16 @@ from rota.contract.jobs import (
 from rota.contract.keys import KeyCreated, KeyList, KeyOut, RoleName, Sees, SessionOut
 from rota.contract.limits import LimitsList, LimitsOut
 from rota.contract.logs import LogLine, LogList, LogUrl
-from rota.contract.runs import CountOut, DeadLetterList, DeadLetterOut, RunCancelled, RunList, RunOut
+from rota.contract.runs import (
+    CountOut,
+    DeadLetterGroup,
+    DeadLetterGroups,
+    DeadLetterList,
+    DeadLetterOut,
+    RunCancelled,
+    RunList,
+    RunOut,
+)
 from rota.contract.schedules import SchedulePreview
 from rota.contract.stats import Stats
 
@@ -261,25 +270,39 @@ class Client(Calls):
         """Failed runs that wait for somebody to decide, latest first."""
         return self._items(DeadLetterList, "/v1/dead-letters", filters, page_size)
 
+    def dead_letter_groups(self) -> list[DeadLetterGroup]:
+        """What most dead letters have in common: counts by task and kind of error."""
+        return (self._ask(DeadLetterGroups, "GET", "/v1/dead-letters/groups", repeatable=True)).items
+
     def redrive(
-        self, run_ids: Sequence[str] | None = None, *, everything: bool = False, **filters: Unpack[DeadLetterFilters]
+        self,
+        run_ids: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        most: int | None = None,
+        **filters: Unpack[DeadLetterFilters],
     ) -> int:
-        """Runs dead letters again: these, all that match, or everything; how many.
+        """Runs dead letters again: these, all that match, or everything, but `most` at most; how many.
 
         Not repeated once it may have arrived: what failed again meanwhile would be run again.
         """
-        body = fields_of({"run_ids": run_ids, "all": everything or None, **filters})
+        body = fields_of({"run_ids": run_ids, "all": everything or None, "most": most, **filters})
         answer = self._ask(CountOut, "POST", "/v1/dead-letters/redrive", body=body)
         return answer.count
 
     def discard(
-        self, run_ids: Sequence[str] | None = None, *, everything: bool = False, **filters: Unpack[DeadLetterFilters]
+        self,
+        run_ids: Sequence[str] | None = None,
+        *,
+        everything: bool = False,
+        most: int | None = None,
+        **filters: Unpack[DeadLetterFilters],
     ) -> int:
-        """Forgets dead letters: these, all that match, or everything; how many. The runs stay in history.
+        """Forgets dead letters: these, all that match, or everything, but `most` at most; how many. The runs stay.
 
         Not repeated once it may have arrived: what failed meanwhile would go unseen, or the count be wrong.
         """
-        body = fields_of({"run_ids": run_ids, "all": everything or None, **filters})
+        body = fields_of({"run_ids": run_ids, "all": everything or None, "most": most, **filters})
         answer = self._ask(CountOut, "POST", "/v1/dead-letters/discard", body=body)
         return answer.count
 

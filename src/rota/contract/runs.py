@@ -128,11 +128,33 @@ class DeadLetterList(Out, kw_only=True):
     next_cursor: str | None
 
 
+class DeadLetterGroup(Out, kw_only=True):
+    """Dead letters of one task with one kind of error: its first line, with # for every number; and the latest run."""
+
+    task: str
+    error: str
+    count: int
+    first_time: datetime
+    last_time: datetime
+    run_id: str
+
+
+class DeadLetterGroups(Out, kw_only=True):
+    """The kinds of dead letters, most first."""
+
+    items: list[DeadLetterGroup]
+
+
 class DeadLetterSelection(In, kw_only=True):
-    """Which dead letters: by ids, or all that match the filter. One of the two must be given."""
+    """Which dead letters: by ids, or all that match the filter. One of the two must be given.
+
+    `error` is what the error contains. `most` bounds how many of those that match are touched, the latest first.
+    """
 
     run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
     task: Name | None = None
     job_id: JobId | None = None
     name: Name | None = None
+    error: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
     all: bool = False
+    most: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None

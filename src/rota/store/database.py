@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from rota.errors import DatabaseUnavailableError, DataRejectedError, KeyHeldError, SetupError
+from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
 from rota.store.queries import load, load_all
 from rota.store.refused_tls import check_files, explain
 from rota.telemetry import get_logger
@@ -238,6 +238,8 @@ class _translated:  # noqa: N801 - reads as a word in a with statement
             raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
         if isinstance(error, _DATA) or (isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)):
             raise DataRejectedError(f"{self._doing}: {error}") from error
+        if isinstance(error, asyncpg.DiskFullError):
+            raise DiskFullError(f"{self._doing}: the database's disk is full ({error})") from error
         if isinstance(error, _UNAVAILABLE):
             raise DatabaseUnavailableError(f"{self._doing}: {explain(error)}") from error
 

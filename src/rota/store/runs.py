@@ -25,6 +25,8 @@ LOOKS = 100
 LOOK_AGAIN_SECONDS = 0.005
 FIRST_ID = UUID(int=0)
 LAST_ID = UUID(int=(1 << 128) - 1)
+GROUPED_LETTERS = 100_000
+MOST_GROUPS = 100
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
     job_id: UUID | None = None
     name: str | None = None
     owner: str | None = None
+    error: str | None = None
 
 
 class Rerun(msgspec.Struct, frozen=True):
@@ -129,6 +132,10 @@ class Runs:
     async def dead_letters(self, namespace: str, wanted: DeadLetterFilter, limit: int) -> list[Any]:
         """Dead letters that match, latest first."""
         return await self._database.fetch("list_dead_letters", namespace, *msgspec.structs.astuple(wanted), limit)
+
+    async def dead_letter_groups(self, namespace: str, owner: str | None) -> list[Any]:
+        """The latest of them by task and kind of error, most first."""
+        return await self._database.fetch("group_dead_letters", namespace, owner, GROUPED_LETTERS, MOST_GROUPS)
 
     async def discard(self, namespace: str, run_ids: Sequence[UUID]) -> int:
         """Forgets dead letters; the failed runs stay in history."""

@@ -11,8 +11,14 @@ from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.services import Services
 from rota.api.views import show_dead_letter
-from rota.contract.runs import CountOut, DeadLetterList, DeadLetterSelection
-from rota.domain.ids import parse_job, parse_run
+from rota.contract.runs import (
+    CountOut,
+    DeadLetterGroup,
+    DeadLetterGroups,
+    DeadLetterList,
+    DeadLetterSelection,
+)
+from rota.domain.ids import parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError
 from rota.store.runs import DeadLetterFilter
@@ -29,11 +35,30 @@ async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
         job_id=parse_job(query["jobId"]) if "jobId" in query else None,
         name=read_text(query, "name"),
         owner=call.only,
+        error=read_text(query, "error"),
     )
     rows = await services.runs.dead_letters(call.caller.namespace, wanted, limit)
     return DeadLetterList(
         items=[show_dead_letter(row) for row in rows],
         next_cursor=next_cursor([row["run_id"] for row in rows], limit),
+    )
+
+
+async def group_dead_letters(services: Services, call: Call) -> DeadLetterGroups:
+    """What most of them have in common."""
+    rows = await services.runs.dead_letter_groups(call.caller.namespace, call.only)
+    return DeadLetterGroups(
+        items=[
+            DeadLetterGroup(
+                task=row["task"],
+                error=row["kind"],
+                count=row["dead_letters"],
+                first_time=row["first_at"],
+                last_time=row["last_at"],
+                run_id=show_run(row["run_id"]),
+            )
+            for row in rows
+        ]
     )
 
 
@@ -63,24 +88,28 @@ async def discard(services: Services, call: Call) -> CountOut:
 async def _each_page(services: Services, call: Call, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
     """Acts on the selected dead letters, page by page."""
     chosen: DeadLetterSelection = decode(call.body, DeadLetterSelection)
-    filtered = chosen.task or chosen.job_id or chosen.name
+    filtered = chosen.task or chosen.job_id or chosen.name or chosen.error
     if chosen.run_ids is not None:
-        if filtered or chosen.all:
+        if filtered or chosen.all or chosen.most:
             raise BadInputError("give runIds or a filter, not both", field="runIds")
         run_ids = [parse_run(text) for text in chosen.run_ids]
         if call.only is not None:
             run_ids = await services.runs.owned(call.caller.namespace, run_ids, call.only)
         return await act(run_ids)
     if not filtered and not chosen.all:
-        raise BadInputError("give runIds, a filter (task, jobId, name), or all: true")
+        raise BadInputError("give runIds, a filter (task, jobId, name, error), or all: true")
     wanted = DeadLetterFilter(
         task=chosen.task,
         job_id=parse_job(chosen.job_id) if chosen.job_id else None,
         name=chosen.name,
         owner=call.only,
+        error=chosen.error,
     )
     count = 0
-    while rows := await services.runs.dead_letters(call.caller.namespace, wanted, PAGE):
+    while room := PAGE if chosen.most is None else min(PAGE, chosen.most - count):
+        rows = await services.runs.dead_letters(call.caller.namespace, wanted, room)
+        if not rows:
+            break
         count += await act([row["run_id"] for row in rows])
         wanted = msgspec.structs.replace(wanted, before=rows[-1]["run_id"])
     return count
@@ -98,8 +127,17 @@ OPERATIONS = (
             "task": "only of this task",
             "jobId": "only of this job",
             "name": "only with this name",
+            "error": "only those whose error contains this",
             **PAGE_PARAMETERS,
         },
+    ),
+    Operation(
+        method="GET",
+        path="/v1/dead-letters/groups",
+        needs=Right.READ,
+        handler=group_dead_letters,
+        summary="Count dead letters by task and kind of error",
+        answer=DeadLetterGroups,
     ),
     Operation(
         method="POST",
