@@ -8,7 +8,7 @@ import signal
 
 from rota import supervisor
 from rota.settings import Settings
-from support import eventually
+from support import eventually, in_time
 
 
 async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatch):
@@ -22,7 +22,7 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
     running = asyncio.create_task(child.run())
     await asyncio.sleep(0)
     await child.stop(5)
-    await asyncio.wait_for(running, 5)
+    await in_time(running)
     assert child.process.returncode is not None
 
 
@@ -74,5 +74,5 @@ async def test_a_database_that_dies_while_it_is_started_again_is_tried_until_it_
     watching = asyncio.create_task(watcher._watch_postgres(postgres))
     await eventually(lambda: postgres.is_running)
     await watcher._stop()
-    await asyncio.wait_for(watching, 5)
+    await in_time(watching)
     assert postgres.starts == 3

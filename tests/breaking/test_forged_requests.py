@@ -20,6 +20,7 @@ from rota.worker.addresses import AddressGuard, ForbiddenAddressError
 from rota.worker.context import Context, Final
 from rota.worker.runners import http
 from rota.worker.runners.http import HttpError, HttpRunner
+from support import in_time
 
 ALLOWED = "127.0.0.2"  # stands for the public internet
 OK = b"HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok"
@@ -115,7 +116,7 @@ HOSTS = [
 async def attempt(context, **payload):
     """One call that must not succeed, however it fails."""
     with pytest.raises((HttpError, Final)) as caught:
-        await asyncio.wait_for(call(context, allow=[], **payload), 20)
+        await in_time(call(context, allow=[], **payload))
     return caught.value
 
 
@@ -134,7 +135,7 @@ async def test_no_redirect_gets_around_the_check(context, host):
         for location in (f"http://{host}:{inside}/", f"//{host}:{inside}/"):
             async with listening(ALLOWED, redirect(location)) as (port, asked):
                 with pytest.raises((HttpError, Final)):
-                    await asyncio.wait_for(call(context, url=f"http://{ALLOWED}:{port}/"), 20)
+                    await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
                 assert len(asked) == 1
         assert heads == []
 
@@ -320,7 +321,7 @@ async def test_a_body_without_an_end_is_cut(context):
         await endless(writer, head=b"HTTP/1.1 200 X\r\n\r\n", piece=b"x" * 10_000)
 
     async with listening(ALLOWED, answer) as (port, _):
-        answered = await asyncio.wait_for(call(context, url=f"http://{ALLOWED}:{port}/"), 20)
+        answered = await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
     assert answered["cut"]
 
 
@@ -330,7 +331,7 @@ async def test_headers_without_an_end_are_given_up(context):
 
     async with listening(ALLOWED, answer) as (port, _):
         with pytest.raises(HttpError):
-            await asyncio.wait_for(call(context, url=f"http://{ALLOWED}:{port}/"), 20)
+            await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 X\r\n", b"HTTP/1.1 200 X\r\nContent-Length: 1000000\r\n\r\n"])
@@ -347,7 +348,7 @@ async def test_an_answer_that_trickles_is_given_up_in_time(context, monkeypatch,
 
     async with listening(ALLOWED, answer) as (port, _):
         with pytest.raises(HttpError, match=r"within 0\.5 s"):
-            await asyncio.wait_for(call(context, url=f"http://{ALLOWED}:{port}/"), 20)
+            await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
 
 
 @pytest.mark.parametrize("body", [b"is tell-nobody", b"\xff\x00tell-nobody\xfe"])

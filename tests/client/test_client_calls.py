@@ -38,7 +38,7 @@ async def failed_run(engine, client, **fields):
 
     run_id = (await client.submit("broken", task="break", max_retries=0, **fields)).run_id
     async with engine.running(engine.worker({"break": break_down})):
-        await client.wait(run_id, timeout=30)
+        await client.wait(run_id, timeout=120)
     return run_id
 
 
@@ -217,7 +217,7 @@ async def test_the_synchronous_client_does_the_same(synchronous, engine):
     def use(client):
         made = client.submit("echo", task="rota.echo", payload={"a": 1})
         results = client.submit_many([NewJob(name="x", task="rota.echo", at=SOON) for _ in range(5)])
-        run = client.wait(made.run_id, timeout=30)
+        run = client.wait(made.run_id, timeout=120)
         listed = list(client.runs(page_size=2, end_time=SOON + timedelta(days=1)))
         cancelled = client.cancel_job(results[0].job_id)
         return run.result, len(listed), cancelled.status, client.is_ready(), list(client.follow_log(made.run_id))

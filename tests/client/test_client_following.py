@@ -12,7 +12,7 @@ from engine import plain
 from listening import TOKEN, listening
 from rota.client import AnswerError, AsyncClient, retrying
 from rota.store.logs import Logs, StoredChunk
-from support import eventually
+from support import eventually, in_time
 
 RUN = "run_" + "0" * 32
 
@@ -115,7 +115,7 @@ async def test_a_log_is_followed_live_until_its_run_ends(remote, engine):
         await logs.add([StoredChunk("default", plain(run_id), 1, number, 1, False, body)])
         await eventually(lambda count=number + 1: len(seen) == count)
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
-    await asyncio.wait_for(following, 10)
+    await in_time(following)
     assert [found.text for found in seen] == ["one", "two"]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cron_expressions import full_expressions
 from croniter import croniter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cron_expressions import full_expressions
 from rota.domain.cron import Cron
 from rota.domain.cron_grammar import MACROS, parse_fields
 from rota.domain.crontab import parse_crontab, split_input

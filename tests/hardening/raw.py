@@ -14,7 +14,7 @@ from starlette.routing import Route
 from rota.api.connections import Limits
 from rota.api.headers import GuardedApplication
 from rota.api.server import _Server, http_config
-from support import eventually
+from support import eventually, in_time
 
 # Short enough for a test, long enough for a machine that is busy with others.
 QUICK = {
@@ -26,7 +26,6 @@ QUICK = {
     "deaf_seconds": 0.5,
     "look_seconds": 0.05,
 }
-PATIENCE_SECONDS = 20.0
 
 
 @dataclass
@@ -77,7 +76,7 @@ async def say(port: int, *pieces: bytes, pause: float = 0.0) -> bytes:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(pause)
-        return await asyncio.wait_for(reading, PATIENCE_SECONDS)
+        return await in_time(reading)
     finally:
         writer.close()
 

@@ -19,7 +19,7 @@ from rota.api.tls import Certificate
 from rota.client import ServerUnreachableError
 from rota.errors import SetupError
 from rota.settings import Settings
-from support import eventually
+from support import eventually, in_time
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n"
 
@@ -60,7 +60,7 @@ async def test_answers_over_tls_say_to_come_back_over_tls(authority, files):
             async with talking(server.port, authority) as (reader, writer):
                 assert writer.get_extra_info("ssl_object").version() in ("TLSv1.2", "TLSv1.3")
                 writer.write(request)
-                (answer,) = read_answers(await asyncio.wait_for(reader.read(), 20))
+                (answer,) = read_answers(await in_time(reader.read()))
             assert answer.status == status
             assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
@@ -80,7 +80,7 @@ async def test_slow_clients_are_cut_over_tls_as_well(authority, files):
     async with served(build_echo(Seen()), tls=certificate.context) as server:
         async with talking(server.port, authority) as (reader, writer):
             writer.write(b"GET / HT")
-            (answer,) = read_answers(await asyncio.wait_for(reader.read(), 20))
+            (answer,) = read_answers(await in_time(reader.read()))
         assert answer.status == 408
         await eventually(lambda: len(server.keeper) == 0)
 

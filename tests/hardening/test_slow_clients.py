@@ -10,7 +10,7 @@ import pytest
 from raw import Seen, ask, build_echo, read_all, read_answers, say, served
 
 from rota.api.connections import LEAST_CONNECTIONS, MOST_CONNECTIONS, OTHER_FILES, most_connections
-from support import eventually
+from support import eventually, in_time
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\n\r\n"
 SLOWLORIS = 300
@@ -59,7 +59,7 @@ async def test_an_idle_connection_is_kept_and_then_closed(echo):
         writer.write(REQUEST)
         (again,) = read_answers(await reader.readuntil(b"nothing"))
         assert (answer.status, again.status) == (200, 200)
-        assert await asyncio.wait_for(read_all(reader), 20) == b""
+        assert await in_time(read_all(reader)) == b""
         writer.close()
 
 
@@ -144,7 +144,7 @@ async def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_for_long
         await eventually(lambda: len(server.keeper) == 5)
         (answer,) = await ask(server.port, REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert answer.status == 200
-        assert await asyncio.wait_for(read_all(others[0][0]), 20) == b""
+        assert await in_time(read_all(others[0][0])) == b""
         assert [reader.at_eof() for reader, _ in others] == [True, False, False, False, False]
         for _, writer in others:
             writer.close()
@@ -158,7 +158,7 @@ async def test_who_never_sent_a_request_gives_way_before_who_did(echo):
         stranger, line = await asyncio.open_connection("127.0.0.1", server.port)
         await eventually(lambda: len(server.keeper) == 2)
         assert (await ask(server.port, REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))[0].status == 200
-        assert await asyncio.wait_for(read_all(stranger), 20) == b""
+        assert await in_time(read_all(stranger)) == b""
         writer.write(REQUEST)
         await reader.readuntil(b"nothing")
         for open_line in (writer, line):

@@ -28,12 +28,12 @@ def server(seconds):
 
 
 def ask(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as answer:
         return json.load(answer), answer.headers
 
 
 def read_all(line):
-    line.settimeout(20)
+    line.settimeout(60)
     data = b""
     try:
         while piece := line.recv(65536):

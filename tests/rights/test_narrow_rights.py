@@ -23,7 +23,7 @@ from rota.settings import Settings
 from rota.store.notifying import Notifier
 from rota.store.runs import Runs
 from serving import TOKEN, serving
-from support import eventually, job
+from support import eventually, job, patience
 
 SECRET = "a secret of at least thirty-two bytes"  # noqa: S105 - known to the tests alone
 OTHER = "another secret of thirty-two bytes or so"
@@ -256,7 +256,7 @@ async def test_an_owner_called_like_a_key_does_not_share_the_limit_of_that_key(j
 async def test_a_row_that_this_release_can_not_read_does_not_leave_everybody_waiting(api, somebody, sql):
     alice, bob = await somebody("viewer"), await somebody("viewer", owner="bob")
     await sql.execute("UPDATE rota.api_keys SET scopes = '{levitate}' WHERE owner = 'alice'")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 * patience()):
         answers = await asyncio.gather(alice.get("/v1/jobs"), bob.get("/v1/jobs"), return_exceptions=True)
     assert answers[1].status_code == 200
 

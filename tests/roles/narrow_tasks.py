@@ -36,7 +36,7 @@ async def linger() -> None:
 @app.task
 async def delegate() -> str:
     run = await talk.submit(words="from within")
-    return await run.result(timeout=20)
+    return await run.result(timeout=120)
 
 
 @app.task(transactional=True)

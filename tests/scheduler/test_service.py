@@ -26,5 +26,5 @@ async def test_a_service_that_is_woken_and_cancelled_at_once_ends(turns):
     for _ in range(turns):
         await asyncio.sleep(0)
     running.cancel()
-    done, _ = await asyncio.wait({running}, timeout=5)
+    done, _ = await asyncio.wait({running}, timeout=60)
     assert done == {running}

@@ -54,13 +54,13 @@ async def child(number: int) -> int:
 @app.task(name="parent", isolation="process")
 async def parent() -> tuple[str, int]:
     run = await child.submit(1)
-    return run.id, await run.result(timeout=30)
+    return run.id, await run.result(timeout=120)
 
 
 @app.task(name="parent_sync", isolation="process")
 def parent_sync() -> tuple[str, int]:
     run = child.sync.submit(2)
-    return run.id, run.result(timeout=30)
+    return run.id, run.result(timeout=120)
 
 
 @app.task(name="refused", isolation="process", retries=0)

@@ -12,7 +12,7 @@ from rota.domain.run import Outcome
 from rota.errors import SetupError
 from rota.store.transactions import TaskTransactions
 from rota.worker.runners.function import FunctionRunner
-from support import eventually
+from support import eventually, in_time
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_what_a_cancelled_task_wrote_is_rolled_back(engine, serving, ledge
 
     async with serving(wait):
         run_id = await engine.submit(task="charge")
-        await asyncio.wait_for(begun.wait(), 30)
+        await in_time(begun.wait())
         await engine.api.post(f"/v1/runs/{run_id}/cancel")
         await engine.until(run_id, "cancelled")
     assert await ledger() == []
@@ -106,7 +106,7 @@ async def test_whoever_lost_the_claim_can_not_commit(engine, serving, ledger, sq
 
     async with serving(slow):
         run_id = await engine.submit(task="charge")
-        await asyncio.wait_for(begun.wait(), 30)
+        await in_time(begun.wait())
         # Somebody else has it now, under another number.
         await sql.execute("UPDATE rota.live_runs SET claim = claim + 1000000 WHERE id = $1", plain(run_id))
         go_on.set()

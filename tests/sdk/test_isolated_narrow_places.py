@@ -65,7 +65,7 @@ async def test_an_unexpected_error_behind_a_question_reaches_the_task_that_asked
     async with isolating(lambda _claim: Unanswering()):
         run = await task.submit()
         with pytest.raises(rota.RunFailedError, match="the database is away, and with it 1 job"):
-            await run.result(timeout=20)
+            await run.result(timeout=120)
 
 
 async def test_a_refusal_has_the_same_type_in_a_process_of_its_own(isolating, doors):

@@ -105,7 +105,7 @@ async def test_a_plain_task_may_be_the_first_of_its_worker_to_submit(engine, app
 
     @app.task(name="branch", retries=0)
     def branch() -> int:
-        return leaf.sync.submit().result(timeout=30)
+        return leaf.sync.submit().result(timeout=120)
 
     run = await branch.submit()
     doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())

@@ -32,22 +32,22 @@ async def shop(server):
 async def test_runs_are_submitted_awaited_and_cancelled(engine, shop):
     with_worker = engine.running(engine.worker({"double": shop.double.function}))
     async with with_worker:
-        assert await (await shop.double.submit(4)).result(timeout=30) == 8
+        assert await (await shop.double.submit(4)).result(timeout=120) == 8
         runs = await shop.double.submit_many(shop.double.call(number) for number in range(5))
-        assert [await run.result(timeout=30) for run in runs] == [0, 2, 4, 6, 8]
+        assert [await run.result(timeout=120) for run in runs] == [0, 2, 4, 6, 8]
     waiting = await shop.double.after("1h").submit(5)
     assert await waiting.status() == "scheduled"
     with pytest.raises(TimeoutError, match="it is scheduled"):
         await waiting.result(timeout=0.05)
     await waiting.cancel()
     with pytest.raises(rota.RunFailedError, match="cancelled on request"):
-        await waiting.result(timeout=30)
+        await waiting.result(timeout=120)
 
 
 async def test_the_sync_face_speaks_http_too(engine, shop):
     def use():
         run = shop.double.sync.submit(4)
-        return run.result(timeout=30), run.status()
+        return run.result(timeout=120), run.status()
 
     async with engine.running(engine.worker({"double": shop.double.function})):
         assert await asyncio.to_thread(use) == (8, "success")

@@ -42,7 +42,7 @@ from support import eventually, job
 if TYPE_CHECKING:
     from somewhere import OnlyForCheckers
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
@@ -97,7 +97,7 @@ async def test_a_header_that_is_no_text_is_refused_inside_a_task(app, send, engi
     app.add_middleware(Numbering())
     async with engine.running(engine.worker({"parent": parent.function})):
         with pytest.raises(rota.RunFailedError, match="headers: Expected `str`, got `int`"):
-            await run.result(timeout=30)
+            await run.result(timeout=120)
     assert await sql.fetchval("SELECT count(*) FROM rota.runs WHERE task = 'send'") == 0
 
 
@@ -138,8 +138,8 @@ async def test_headers_that_are_no_text_but_stand_in_a_row_stop_nobody(send, eng
         return f"{to} {dict(context.headers)}"
 
     async with engine.running(engine.worker({"send": show}), engine.scheduler()):
-        assert await now.result(timeout=30) == "Ada {}"
-        assert await (await send.submit(to="Alan")).result(timeout=30) == "Alan {}"
+        assert await now.result(timeout=120) == "Ada {}"
+        assert await (await send.submit(to="Alan")).result(timeout=120) == "Alan {}"
     for status, expected in (("success", 2), ("scheduled", 1)):
         listed = await engine.api.get("/v1/runs", params={"status": status})
         assert (listed.status_code, len(listed.json()["items"])) == (200, expected)
@@ -399,7 +399,7 @@ async def test_a_refusal_has_the_same_type_in_a_worker(app, send, engine):
     tasks = {task.name: task.function for task in (parent, parent_sync)}
     async with engine.running(engine.worker(tasks)):
         for task in (parent, parent_sync):
-            await (await task.submit()).result(timeout=30)
+            await (await task.submit()).result(timeout=120)
 
 
 async def test_a_refusal_has_the_same_type_within_a_transaction(send, database_url):
@@ -446,7 +446,7 @@ async def test_an_annotation_for_type_checkers_only_leaves_the_others_as_they_ar
         await task.submit(Row("here"), "anything", "one")
     run = await task.submit(Row("here"), {"any": "thing"}, 1)
     async with engine.running(engine.worker({"tidy": tidy})):
-        assert await run.result(timeout=30) == ["Row", {"any": "thing"}, 1]
+        assert await run.result(timeout=120) == ["Row", {"any": "thing"}, 1]
 
 
 @pytest.mark.parametrize("name", [None, "partial"])
@@ -464,7 +464,7 @@ async def test_the_rest_of_the_arguments_is_checked(app, engine):
     with pytest.raises(ArgumentsError, match="Expected `int`, got `str`"):
         await count.submit(1, second="two")
     async with engine.running(engine.worker({"count": count.function})):
-        assert await (await count.submit(1, second=2, third=3)).result(timeout=30) == 6
+        assert await (await count.submit(1, second=2, third=3)).result(timeout=120) == 6
         run = await engine.until(await engine.submit(task="count", payload={"first": 1, "second": "two"}), "failed")
     assert (run["attempt"], "Expected `int`, got `str`" in run["error"]) == (1, True)
 

@@ -54,7 +54,7 @@ async def test_middleware_goes_around_submissions_and_runs_the_first_outermost(e
 
     runner = FunctionRunner({"work": work.function}, threads=1, around=app.middleware)
     async with engine.running(engine.worker(runners={"work": runner})):
-        assert await (await work.submit(7)).result(timeout=30) == 7
+        assert await (await work.submit(7)).result(timeout=120) == 7
     headers = "[('one', 'via one'), ('two', 'via two')]"
     assert seen == [
         "one before submitting work {'number': 7}",
@@ -81,7 +81,7 @@ async def test_middleware_sees_what_a_task_raises(engine, app):
     async with engine.running(engine.worker(runners={"fail": runner})):
         run = await fail.submit()
         with pytest.raises(rota.RunFailedError, match="ValueError: no"):
-            await run.result(timeout=30)
+            await run.result(timeout=120)
     assert seen[-1] == "one saw no"
 
 

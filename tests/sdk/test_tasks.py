@@ -84,7 +84,7 @@ async def test_a_submission_comes_back_with_what_the_task_returned(app, serving)
             person=Person(name="Ada", born="1815-12-10"),
             gift=True,
         )
-        assert await run.result(timeout=30) == Order(order.id, Decimal("19.80"), order.placed)
+        assert await run.result(timeout=120) == Order(order.id, Decimal("19.80"), order.placed)
         assert await run.status() == "success"
 
 
@@ -95,7 +95,7 @@ async def test_the_sync_face_has_the_same_names(app, serving):
 
     async with await serving():
         run = await asyncio.to_thread(double.sync.submit, 4)
-        assert await asyncio.to_thread(run.result, timeout=30) == 8
+        assert await asyncio.to_thread(run.result, timeout=120) == 8
         many = await asyncio.to_thread(double.sync.submit_many, [double.call(n) for n in range(3)])
         assert [await asyncio.to_thread(run.result, 30) for run in many] == [0, 2, 4]
 
@@ -245,21 +245,21 @@ async def test_a_task_submits_others_from_wherever_it_runs(app, engine, serving)
 
     @app.task
     async def asynchronous() -> int:
-        return await (await child.submit(1)).result(timeout=30)
+        return await (await child.submit(1)).result(timeout=120)
 
     @app.task
     def threaded() -> int:
-        return child.sync.submit(2).result(timeout=30)
+        return child.sync.submit(2).result(timeout=120)
 
     @app.task(retries=0)
     async def wrong() -> None:
         child.sync.submit(3)
 
     async with await serving():
-        assert await (await asynchronous.submit()).result(timeout=30) == 2
-        assert await (await threaded.submit()).result(timeout=30) == 3
+        assert await (await asynchronous.submit()).result(timeout=120) == 2
+        assert await (await threaded.submit()).result(timeout=120) == 3
         with pytest.raises(rota.RunFailedError, match=r"leave out `\.sync`"):
-            await (await wrong.submit()).result(timeout=30)
+            await (await wrong.submit()).result(timeout=120)
 
 
 def test_what_can_not_be_a_task_is_refused_at_once():

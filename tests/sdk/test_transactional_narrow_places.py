@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 import rota
 from rota.store.transactions import TaskTransactions
 from rota.worker.runners.function import FunctionRunner
-from support import eventually
+from support import eventually, in_time
 
 AT_ONCE = {"strategy": "fixed", "baseSeconds": 0, "jitter": 0}
 
@@ -108,7 +108,7 @@ async def test_an_async_task_that_looks_why_it_was_stopped_and_returns_is_no_suc
 
     async with serving(look):
         run_id = await engine.submit(task="charge")
-        await asyncio.wait_for(begun.wait(), 30)
+        await in_time(begun.wait())
         await engine.api.post(f"/v1/runs/{run_id}/cancel")
         run = await engine.until(run_id, "cancelled", "success", "failed")
     assert (run["status"], await ledger()) == ("cancelled", [])
@@ -271,7 +271,7 @@ async def test_a_repeatable_read_that_lasts_longer_than_a_beat_succeeds(engine, 
 
     async with serving(long, broker=engine.broker(lease_seconds=3)):
         run_id = await engine.submit(task="charge", maxRetries=0)
-        await asyncio.wait_for(begun.wait(), 30)
+        await in_time(begun.wait())
         beats = {await sql.fetchval("SELECT beat_at FROM rota.workers")}
 
         async def beaten():

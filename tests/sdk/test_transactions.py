@@ -186,8 +186,8 @@ async def test_what_was_committed_is_run(send, engine, database_url):
         async with asyncpg_transaction(database_url) as connection:
             run = await send.within(connection).submit(to="Ada")
             late = await send.within(connection).with_options(ordering_key="k").after(1.5).submit(to="Grace")
-        assert await run.result(timeout=30) == "Ada"
-        assert await late.result(timeout=30) == "Grace"
+        assert await run.result(timeout=120) == "Ada"
+        assert await late.result(timeout=120) == "Grace"
 
 
 async def test_a_transaction_that_stays_open_past_the_time_of_its_run_only_makes_it_late(send, engine, database_url):
@@ -196,9 +196,9 @@ async def test_a_transaction_that_stays_open_past_the_time_of_its_run_only_makes
             run = await send.within(connection).after(1.2).submit(to="Ada")
             others = [await send.submit(to="other") for _ in range(20)]
             for other in others:
-                await other.result(timeout=30)
+                await other.result(timeout=120)
             await connection.execute("SELECT pg_sleep(2)")
-        assert await run.result(timeout=30) == "Ada"
+        assert await run.result(timeout=120) == "Ada"
 
 
 async def test_keys_hold_within_transactions_as_outside(send, sql, database_url):

@@ -28,7 +28,7 @@ from rota.store.submissions import LOOKAHEAD
 from rota.store.workers import Note, Success
 from rota.worker.context import Context
 from rota.worker.runners.function import FunctionRunner
-from support import eventually
+from support import eventually, in_time
 
 
 async def test_a_lock_on_the_runs_does_not_stop_a_workers_heart(engine, database_url):
@@ -89,7 +89,7 @@ async def test_a_claim_answered_after_its_worker_was_given_up_is_not_started(eng
     async with engine.running(worker):
         await eventually(lambda: worker.id)
         await engine.submit(task="long", maxRetries=5)
-        await asyncio.wait_for(arrived.wait(), 10)
+        await in_time(arrived.wait())
         old = worker.id
         given_up = False
         while not given_up:

@@ -68,17 +68,17 @@ def fail_for_good() -> None:
 
 @app.task
 async def quadruple(number: int) -> int:
-    return 2 * await (await double.submit(number)).result(timeout=20)
+    return 2 * await (await double.submit(number)).result(timeout=120)
 
 
 @app.task
 def quadruple_in_thread(number: int) -> int:
-    return 2 * double.sync.submit(number).result(timeout=20)
+    return 2 * double.sync.submit(number).result(timeout=120)
 
 
 @app.task(isolation="process")
 def quadruple_apart(number: int) -> int:
-    return 2 * double.sync.submit(number).result(timeout=20)
+    return 2 * double.sync.submit(number).result(timeout=120)
 
 
 @app.task

@@ -15,7 +15,7 @@ import pytest
 
 from rota.worker import subprocesses as module
 from rota.worker.subprocesses import Subprocesses
-from support import eventually
+from support import eventually, in_time
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -52,7 +52,7 @@ async def test_everything_that_is_written_is_read_and_the_exit_code_comes_last(s
     process = await subprocesses.start(
         ["sh", "-c", "cat; echo err >&2; exit 3"], environment=ENVIRONMENT, output=output, given=b"x" * 300_000
     )
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
     assert process.code == 3
     assert output.streams == {"stdout": b"x" * 300_000, "stderr": b"err\n"}
 
@@ -73,7 +73,7 @@ async def test_a_hundred_megabytes_of_output_do_not_block_it(subprocesses):
 
 async def test_a_command_that_cannot_be_started_says_why(subprocesses):
     process = await subprocesses.start(["/no/such/thing"], environment=ENVIRONMENT, output=Output())
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
     assert process.problem == "No such file or directory"
 
 
@@ -86,7 +86,7 @@ async def test_what_forks_escapes_and_ignores_sigterm_is_gone_after_the_grace_pe
     output = Output()
     process = await subprocesses.start(["sh", "-c", script], environment=ENVIRONMENT, output=output)
     await eventually(lambda: len(alive(seconds)) >= 3)
-    await asyncio.wait_for(process.stop(0.2), 20)
+    await in_time(process.stop(0.2))
     assert process.code == -signal.SIGKILL
     assert alive(seconds) == []
 
@@ -96,7 +96,7 @@ async def test_what_a_command_leaves_running_ends_with_it(subprocesses):
     process = await subprocesses.start(
         ["sh", "-c", f"setsid sleep {seconds} & sleep 0.2"], environment=ENVIRONMENT, output=Output()
     )
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
     assert process.code == 0
     assert alive(seconds) == []
 
@@ -106,11 +106,11 @@ async def test_a_sweep_ends_the_others_and_not_the_command(subprocesses):
     script = f"import subprocess, time; subprocess.Popen(['setsid', 'sleep', '{seconds}']); time.sleep(60)"
     process = await subprocesses.start([sys.executable, "-c", script], environment=ENVIRONMENT, output=Output())
     await eventually(lambda: alive(seconds))
-    await asyncio.wait_for(process.sweep(), 20)
+    await in_time(process.sweep())
     assert alive(seconds) == []
     assert not process.ended.is_set()
     process.kill()
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
 
 
 async def test_a_lease_that_is_not_kept_ends_everything(subprocesses):
@@ -123,7 +123,7 @@ async def test_a_lease_that_is_not_kept_ends_everything(subprocesses):
     await asyncio.sleep(0.2)
     assert not process.ended.is_set()
     subprocesses.put_off(time.monotonic() + 0.3)
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
     assert alive(seconds) == []
 
 
@@ -132,7 +132,7 @@ async def test_a_guardian_that_is_killed_takes_its_command_with_it(subprocesses)
     process = await subprocesses.start(
         ["sh", "-c", f"sleep {seconds} & kill -9 $PPID; sleep {seconds}"], environment=ENVIRONMENT, output=Output()
     )
-    await asyncio.wait_for(process.ended.wait(), 20)
+    await in_time(process.ended.wait())
     assert process.problem == "its guardian was killed"
     await eventually(lambda: alive(seconds) == [])
 
@@ -184,7 +184,7 @@ async def test_daemons_that_fork_and_end_while_they_are_looked_for_are_found(sub
         process = await subprocesses.start(
             [sys.executable, "-I", "-S", str(program)], environment=ENVIRONMENT, output=Output()
         )
-        await asyncio.wait_for(process.ended.wait(), 20)
+        await in_time(process.ended.wait())
     assert alive(seconds) == []
 
 
@@ -195,7 +195,7 @@ async def test_a_guardian_that_was_stopped_is_got_rid_of(subprocesses, monkeypat
         ["sh", "-c", f"kill -STOP $PPID; sleep {seconds}"], environment=ENVIRONMENT, output=Output()
     )
     await eventually(lambda: alive(seconds))
-    await asyncio.wait_for(process.stop(0.2), 20)
+    await in_time(process.stop(0.2))
     await eventually(lambda: alive(seconds) == [])
 
 
@@ -217,7 +217,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(subprocesses):
     await asyncio.sleep(0.001)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(starting, 20)
+        await in_time(starting)
     assert alive(seconds) == []
 
 

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from rota.errors import SetupError
 from rota.worker.health import Health, HealthServer
-from support import eventually
+from support import eventually, in_time
 
 
 async def test_a_task_that_blocks_the_event_loop_is_named_with_its_stack(engine):
@@ -69,7 +69,7 @@ async def test_a_worker_whose_loop_is_blocked_for_good_leaves_before_its_lease_e
         "'stuck', 'default', 0, '{}', '{}', 'submit', 1, now(), now(), now(), "
         "rota.lane_of('default', 'default', 'stuck', 0::smallint), now() FROM gen_random_uuid() AS g"
     )
-    assert await asyncio.wait_for(worker.wait(), 20) == 70
+    assert await in_time(worker.wait()) == 70
     await sql.close()
 
 
@@ -91,7 +91,7 @@ async def test_a_claim_loop_that_hangs_is_told_and_the_worker_restarts(engine):
 
     assert await eventually(ailing)
     assert not worker.health().well
-    await asyncio.wait_for(running, 30)
+    await in_time(running)
     assert worker.restart_wanted
 
 
@@ -139,6 +139,6 @@ async def test_a_worker_that_wants_to_start_anew_is_replaced_by_its_supervisor_o
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env=environment
     )
-    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    output, _ = await in_time(process.communicate())
     expected = (75, b"") if supervised else (0, f"rota {version('rota')}".encode())
     assert (process.returncode, output.strip()) == expected

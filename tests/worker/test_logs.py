@@ -24,7 +24,7 @@ from rota.worker.logs import LogWriter, RunHandler, RunLog, RunStream
 from rota.worker.masking import Mask
 from rota.worker.runners.shell import ShellRunner
 from rota.worker.subprocesses import Subprocesses
-from support import eventually
+from support import eventually, in_time
 
 MOMENT = 1_800_000_000.0
 
@@ -207,7 +207,7 @@ async def test_a_run_is_followed_live_and_the_stream_ends_with_it(engine, shell)
         services = engine.api.services
         async with services.tail.follow("default", _plain(run_id), 0) as follower:
             while True:
-                coming = await asyncio.wait_for(follower.coming.get(), 20)
+                coming = await in_time(follower.coming.get())
                 if isinstance(coming, str):
                     break
                 seen.append(((await engine.run(run_id))["status"], coming.body))

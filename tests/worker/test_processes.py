@@ -13,7 +13,7 @@ import pytest
 from rota.errors import SetupError
 from rota.worker.runners.process import Isolated, ProcessRunner
 from rota.worker.subprocesses import Subprocesses
-from support import eventually
+from support import eventually, patience
 
 NAMES = [
     name for name, value in vars(isolated).items() if callable(value) and getattr(value, "__module__", "") == "isolated"
@@ -101,7 +101,7 @@ async def test_an_async_function_is_cancelled(engine, worker):
     asked = time.monotonic()
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
     await engine.until(run_id, "cancelled")
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - asked < 5 * patience()
 
 
 async def test_errors_keep_their_words_and_final_and_snooze_their_meaning(engine, worker):
@@ -183,7 +183,7 @@ async def test_one_that_prints_much_stops_when_it_is_asked_and_not_after_the_gra
         asked = time.monotonic()
         await engine.api.post(f"/v1/runs/{run_id}/cancel")
         await engine.until(run_id, "cancelled")
-        assert time.monotonic() - asked < 5
+        assert time.monotonic() - asked < 5 * patience()
     pids = {(await engine.until(await engine.submit(task="who"), "success"))["result"]}
     assert len(pids) == 1
 

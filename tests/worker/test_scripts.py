@@ -13,6 +13,7 @@ from rota.worker.context import Context, Final
 from rota.worker.runners.command import CommandError
 from rota.worker.runners.script import ScriptRunner, find_script
 from rota.worker.subprocesses import Subprocesses
+from support import in_time
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(tmp_path, name):
 
 async def test_a_script_is_over_when_it_ends_whatever_it_left_in_the_background(tmp_path, script, context):
     name = script("background.sh", "#!/bin/sh\nsleep 20 &\necho done\n")
-    result = await asyncio.wait_for(_runner(tmp_path).run("script", {"script": name}, context), 10)
+    result = await in_time(_runner(tmp_path).run("script", {"script": name}, context))
     assert result["stdout"] == "done\n"
 
 
@@ -85,7 +86,7 @@ async def test_a_cancelled_script_is_over_even_if_a_child_of_it_got_away(tmp_pat
     await asyncio.sleep(0.3)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 10)
+        await in_time(running)
 
 
 async def test_a_script_that_says_more_than_anybody_reads_does_not_block(tmp_path, script, context):

@@ -12,7 +12,7 @@ import pytest
 import rota
 from rota.worker.runners.shell import ShellRunner
 from rota.worker.subprocesses import Subprocesses
-from support import eventually
+from support import eventually, in_time
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_a_worker_with_too_many_that_do_not_stop_restarts(engine):
     for _ in range(2):
         await engine.submit(task="deaf", timeoutSeconds=0.2, maxRetries=0)
     worker = engine.worker({"deaf": lambda: free.wait(30)}, grace_seconds=0.2, most_given_up=2)
-    await asyncio.wait_for(worker.run(), 30)
+    await in_time(worker.run())
     assert worker.restart_wanted
     free.set()
 
