@@ -25,7 +25,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_sync.py --check
-
+	$(BIN)/python tools/make_reference.py --check
 	$(BIN)/python tools/audit.py --offline
 
 # Pins and licences, and what the package index knows against what is pinned; it says what the index does not tell.

@@ -65,53 +65,113 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything configurable. `from_environment` is the only reader of os.environ."""
+    """Everything configurable. `from_environment` is the only reader of os.environ.
+
+    What stands below a field is its meaning in docs/reference/settings.md, which is made from here.
+    """
 
     home: Path = field(default_factory=lambda: Path.home() / ".rota")
+    """the directory for the embedded database, `admin.token`, `scripts/` and `blobs/`"""
     host: str = "127.0.0.1"
+    """the address the API listens on, and where the command line looks for it"""
     port: int = DEFAULT_PORT
+    """the port of the API"""
     database_url: str | None = field(default=None, repr=False)
+    """`postgresql://user:password@host:port/database`, version 15 or newer; may lead through PgBouncer in transaction
+    mode. Default: the embedded PostgreSQL"""
     listen_url: str | None = field(default=None, repr=False)
+    """where to LISTEN; set it to the server itself when `ROTA_DATABASE_URL` leads through a pooler. Default:
+    `ROTA_DATABASE_URL`, if no pooler is in between"""
     server_url: str | None = None
+    """where the server is. Default: from `ROTA_HOST` and `ROTA_PORT`"""
     given_token: str | None = field(default=None, repr=False)
+    """the token that clients present: a [key](../how-to/give-people-and-programs-keys.md), a JWT or the admin token. Of
+    an API server it *is* the admin token; set it where several hosts share one. Default: what is in `admin.token` of
+    the home"""
     namespace: str | None = None
+    """the namespace that is meant. Default: the token's only one, or `default`"""
     notify: bool = True
+    """`off`: neither NOTIFY nor LISTEN, everybody polls"""
     log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`. Default: `info`; `warning` under `rota up` and `rota dev`"""
     log_json: bool = False
+    """`on`: one JSON object per line instead of text"""
     log_failures: bool = False
+    """`on`: a worker logs a line for every attempt that fails; `rota dev` switches it on"""
     worker_lease_seconds: float = 5.0
+    """how long a silent worker keeps its runs"""
     scheduler_lease_seconds: float = 3.0
+    """how long a silent scheduler keeps its shards"""
     slots: int = 100
+    """runs at a time per worker"""
     threads: int = 32
+    """how many of a worker's runs can be synchronous functions at a time"""
     transactions: int = 10
+    """how many of a worker's runs can be [transactional](tasks.md#exactly-once) at a time; each has a connection of its
+    own"""
     app_patience_seconds: float = 600.0
+    """how long schedules that code declares go on when all workers of the application are gone"""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
+    """the pools a worker serves, with weights if they should not share its slots alike: `mail=3,reports=1`"""
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
+    """the namespaces a worker serves"""
     drain_seconds: float = 30.0
+    """how long a worker that was told to stop lets its runs go on"""
     grace_seconds: float = 10.0
+    """how long a run that was asked to stop may take before it is killed, or given up where it can't be"""
     processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    """how many functions with `isolation="process"` a worker runs at a time. Default: one per core"""
     allow_shell: bool = False
+    """`on`: this worker runs shell jobs. Whoever may submit jobs can then run anything on its host"""
     http_allow: tuple[str, ...] = ()
+    """networks that HTTP jobs may call besides the public internet, such as `10.0.0.0/8,127.0.0.1`"""
     blobs_url: str | None = field(default=None, repr=False)
+    """object storage: a directory, or `s3://bucket/prefix`, `gs://…`, `az://…`; the same for all hosts. Default:
+    `blobs/` in the home"""
     payload_limit_bytes: int = 10 * 1024 * 1024
+    """the largest payload the API takes"""
     log_limit_bytes: int = 2 * 1024 * 1024
+    """how much of what an attempt writes is kept"""
     worker_port: int = 0
+    """a port on which the worker answers `GET /healthz`; 0: none, as under `rota dev`"""
     most_waiting_per_owner: int = 0
+    """how many runs of one owner may wait, ready or at a gate, before more are refused with 429; `0`: any number"""
     jwt_secret: str | None = field(default=None, repr=False)
+    """a secret of your own, of at least 32 bytes, for HS256"""
     jwt_keys: str | None = None
+    """the JWKS of the provider: an `https://` address (`http://` on this machine only), or a file. For RS256, ES256 and
+    EdDSA"""
     jwt_issuer: str | None = None
+    """what `iss` must be. Default: any"""
     jwt_audience: str | None = None
+    """what `aud` must name; must be set with `ROTA_JWT_KEYS`"""
     jwt_leeway_seconds: float = 30.0
+    """how far clocks may be apart, 0 to 300"""
     jwt_claim: str = "rota"
+    """the claim with the roles; dots reach into objects: `realm_access.roles`"""
     jwt_default_role: str | None = None
+    """the role in the namespace `default` of those whose tokens have no such claim. Default: none"""
     requests_per_second: float = 0.0
+    """how fast requests of one owner (by any of their keys) may come, where [no other
+    limit](../how-to/limit-your-tenants.md) is set; `0`: as fast as they like"""
     jobs_per_second: float = 0.0
+    """how fast jobs of one owner may come; `0`: as fast as they like"""
     most_fan_out: int = 100_000
+    """how many jobs one run may submit from inside its task"""
     connections: int = 0
+    """how many connections an API process keeps open at a time; `0`: as many as it may open files, less 512, at most
+    16384. Beyond that the one that is idle for longest gives way"""
     trusted_proxies: tuple[str, ...] = ()
+    """addresses or networks of proxies before the API, such as `10.0.0.5,10.1.0.0/16`: what their `X-Forwarded-For` and
+    `X-Forwarded-Proto` say about a client is believed, for the audit trail and for cookies; nobody else's is"""
     tls_certificate: Path | None = None
+    """a file in PEM form; with `ROTA_TLS_KEY`, the API [speaks TLS](../how-to/serve-over-tls.md), 1.2 or newer, and the
+    command line looks for it at `https://`"""
     tls_key: Path | None = None
+    """the certificate's key, a file in PEM form"""
     ca_file: Path | None = None
+    """a file with the certificates of the authorities that are believed when the server speaks TLS. Default: what the
+    system believes"""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 

@@ -18,7 +18,7 @@ SHAPES = [
         "<measure>",
     ),
     # 0 and 1 are mostly said on purpose: none is missing, at the first attempt.
-    (re.compile(r"\b(?![01]\b)\d[\d,]*(?:\.\d+)?\b"), "<number>"),
+    (re.compile(r"\b(?![01]\b(?!\.\d))\d[\d,]*(?:\.\d+)?\b"), "<number>"),
     (re.compile(r"[─━═-]{3,}"), "---"),
     (re.compile(r"[ \t]+"), " "),
 ]

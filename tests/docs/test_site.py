@@ -92,3 +92,9 @@ def test_what_is_meant_for_tests_is_not_in_the_site(site):
 def test_search_has_an_index_that_needs_no_server(site):
     assert (site / "search" / "search_index.js").read_text().startswith("var __index = ")
     assert 'src="assets/worker-in-a-frame.js' in (site / "index.html").read_text()
+
+
+def test_the_pages_that_are_made_from_the_code_are_up_to_date():
+    command = [sys.executable, "tools/make_reference.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -77,37 +77,69 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """A job to submit."""
 
     name: Name
+    """what people call it; many jobs may have the same"""
     schedule_type: ScheduleType
+    """`immediate`: now; `future`: at `scheduleTime` or after `delaySeconds`; `cron`; `interval`"""
     schedule_time: Moment | None = None
+    """when a `future` job runs; up to a minute ago is taken as now"""
     delay_seconds: Positive | None = None
+    """after how long a `future` job runs, by the server's clock"""
     cron_expression: str | None = None
+    """five fields, or six with seconds first: [schedules](schedules.md)"""
     every_seconds: float | None = None
+    """the interval, one second or more"""
     timezone: str | None = None
+    """the IANA zone of the cron expression; UTC if not given"""
     task: TaskName | None = None
+    """a registered task, or `script`, `shell`, `http` ([runners](runners.md)); `script` if the payload names one"""
     payload: Payload | UnsetType = UNSET
+    """the task's parameters"""
     max_retries: Retries = 3
+    """how often a failed attempt is followed by another"""
     retry: Retry | None = None
+    """the pauses between attempts"""
     timeout_seconds: Seconds | None = None
+    """an attempt that takes longer is stopped, and has failed"""
     expires_seconds: Seconds | None = None
+    """skipped when it was not started so long after it was due"""
     priority: PriorityName = "normal"
+    """a level is worth five minutes of waiting"""
     pool: PoolName = "default"
+    """which workers may take it"""
     tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    """to find it by"""
     start_time: Moment | None = None
+    """a schedule does not fire before it"""
     end_time: Moment | None = None
+    """a schedule does not fire after it"""
     jitter_seconds: Jitter | None = None
+    """starts a run up to so much later, always by the same for one run"""
     dst: Dst | None = None
+    """the rule at a clock change; `shift` if not given"""
     misfire: MisfirePolicy | Misfire | None = None
+    """what is run of times that were missed; `latest` within an hour if not given"""
     overlap: Overlap | None = None
+    """when the run before has not ended; `allow` if not given"""
     ordering_key: Key | None = None
+    """runs with the same key run one after the other: [policies](policies.md)"""
     ordering_on_failure: OnFailure | None = None
+    """whether a run that waits for its retry keeps its key; `hold` if not given"""
     concurrency_key: Key | None = None
+    """what `concurrencyLimit` counts; without it the job, or the task of jobs that run once"""
     concurrency_limit: Limit | None = None
+    """how many may be with workers at a time"""
     rate_limit: RateLimit | None = None
+    """how many may start in a stretch of time"""
     breaker: Breaker | None = None
+    """stops starting after failures in a row, for a while"""
     unique_key: Key | None = None
+    """only one waiting job may have it"""
     unique_seconds: Seconds | None = None
+    """for so long after its submission the key is taken in any case"""
     on_duplicate: OnDuplicate | None = None
+    """what becomes of a second job with the key; `reject` if not given"""
     headers: Headers | None = None
+    """for [middleware](tasks.md#middleware)"""
 
 
 class BatchJobIn(JobIn, kw_only=True):
