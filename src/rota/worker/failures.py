@@ -11,6 +11,7 @@ from rota.telemetry import get_logger
 
 LONGEST = 500
 _PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
+_OURS = Path(__file__).parents[1]
 _log = get_logger("worker")
 
 
@@ -19,7 +20,7 @@ def tell_failure(report: Report) -> None:
     claim = report.claim
     _log.warning(
         f"{claim.task} failed: {_first_line(report.error)}{_place(report.traceback)}",
-        attempt=claim.attempt,
+        attempt=claim.attempt + 1,
         run_id=show_run(claim.run_id),
     )
 
@@ -29,6 +30,6 @@ def _first_line(error: str | None) -> str:
 
 
 def _place(trace: str | None) -> str:
-    """The last line of code that the traceback names."""
-    found = _PLACE.findall(trace or "")
+    """The last line of code that the traceback names, unless it is ours."""
+    found = [place for place in _PLACE.findall(trace or "") if not Path(place[0]).is_relative_to(_OURS)]
     return f" ({Path(found[-1][0]).name}, line {found[-1][1]})" if found else ""

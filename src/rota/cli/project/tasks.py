@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import rota
 
-app = rota.App()
+app = rota.App("my-tasks")
 
 
 @app.task
