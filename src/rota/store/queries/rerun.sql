@@ -1,12 +1,14 @@
 -- Makes new runs of runs that were there before; rows of history stay as they are.
 -- $1 namespace; $2 run ids to copy with $3 the new ids; $4 cause: 'manual' (run now, a new idempotency key), 'retry' or
 -- 'redrive' (same key, and the checkpoint that was left). A retry or redrive takes the dead letter of its run with it; a redrive needs one.
+-- A dead letter whose run is no longer in history stays: there is nothing to run.
 -- Index: primary keys.
 WITH input AS MATERIALIZED (
     SELECT $1::text AS namespace, * FROM unnest($2::uuid[], $3::uuid[]) AS i (old_id, new_id)
 ), raised AS (
     DELETE FROM rota.dead_letters AS d USING input AS i
      WHERE d.namespace = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND $4::text <> 'manual'
+       AND EXISTS (SELECT FROM rota.finished_runs AS f WHERE f.namespace = i.namespace AND f.id = i.old_id OFFSET 0)
     RETURNING d.run_id
 ), made AS MATERIALIZED (
     SELECT r.namespace, i.new_id AS id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags,
