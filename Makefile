@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test check audit setup format sync reference docs docs-serve bench bench-peers
+.PHONY: up test test-long check audit setup format sync reference docs docs-serve bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -32,9 +32,15 @@ check: setup
 audit: setup
 	$(BIN)/python tools/audit.py
 
+# Some hundred processes are started, each of which would compile its modules again where keeping them is switched off.
+test test-long: export PYTHONDONTWRITEBYTECODE =
 test: setup
 	$(BIN)/pytest -n 4 --dist worksteal -m "not alone"
 	$(BIN)/pytest -m alone
+
+# The same with more random data, longer floods and every scenario on every ground.
+test-long: export ROTA_TEST_LONG = 1
+test-long: test
 
 # Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
 bench: setup

@@ -17,14 +17,14 @@ import pytest
 from raw import read_all
 
 from rota.bench.load import Connections
-from support import eventually, job
+from support import LONG, eventually, in_time, job
 
 pytestmark = [pytest.mark.alone, pytest.mark.scenario]
 IDLE = 10_000
 FILES = IDLE + 1000
 # An idle connection costs some 10 KiB in the server; the rest is what the allocator keeps for next time.
 BYTES_PER_IDLE = 25 * 1024
-FLOOD_SECONDS = 8
+FLOOD_SECONDS = 30 if LONG else 5
 FLOOD_CONNECTIONS = 150
 CONNECTIONS = 50
 # Bodies may hold 32 MiB at a time (budget.py), each once as it came and once as it was read, and what is being
@@ -46,7 +46,7 @@ class Api:
         return psutil.Process(self.process.pid).memory_info().rss
 
     def client(self):
-        return httpx.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=20)
+        return httpx.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=60)
 
 
 @asynccontextmanager
@@ -178,7 +178,7 @@ async def _come_and_go(port, times):
         try:
             with suppress(ConnectionError):
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n")
-            answers.append((await asyncio.wait_for(read_all(reader), 20))[:12])
+            answers.append((await in_time(read_all(reader)))[:12])
         finally:
             writer.close()
     return answers

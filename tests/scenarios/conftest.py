@@ -1,4 +1,4 @@
-"""The scenarios run on three grounds: a direct connection, a real PgBouncer in transaction mode, and without NOTIFY."""
+"""Three grounds for scenarios: a direct connection, a real PgBouncer in transaction mode, and without NOTIFY."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fleet import Fleet, free_port
-
-GROUNDS = ("direct", "pgbouncer", "without-notify")
+from grounds import GROUNDS
 
 
 def find_pgbouncer() -> str | None:

@@ -15,8 +15,9 @@ import httpx
 import psutil
 import pytest
 from fleet import Fleet
+from grounds import GROUNDS, on
 
-from conftest import GROUNDS, PgBouncer, find_pgbouncer
+from conftest import PgBouncer, find_pgbouncer
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate
@@ -71,6 +72,7 @@ async def own(request):
     await ground.stop()
 
 
+@on("direct", "pgbouncer", fixture="own")
 async def test_a_restart_in_a_busy_stream_loses_nothing_and_no_process_has_to_be_restarted(own):
     fleet = own.fleet
     processes = [await fleet.start_api(), await fleet.start("scheduler")]
@@ -127,6 +129,7 @@ async def test_a_restart_in_a_busy_stream_loses_nothing_and_no_process_has_to_be
     print(f"{len(accepted)} accepted, {refused} refused while the database was away")
 
 
+@on("direct", "pgbouncer", fixture="own")
 async def test_a_worker_cut_off_from_the_database_stops_its_runs_before_its_lease_ends(own, tmp_path):
     fleet = own.fleet
     await fleet.start_api()
@@ -158,6 +161,7 @@ async def test_a_worker_cut_off_from_the_database_stops_its_runs_before_its_leas
     assert [attempt["outcome"] for attempt in run["attempts"]] == ["cut_off"]
 
 
+@on("direct", fixture="own")  # coming back behind PgBouncer is tried above
 async def test_an_outage_shorter_than_the_lease_disturbs_nobody(own):
     fleet = own.fleet
     await fleet.start_api()

@@ -7,6 +7,7 @@ import random
 import signal
 
 import pytest
+from grounds import on
 
 from support import eventually
 
@@ -16,6 +17,7 @@ CHARGES = 400
 KILLS = 5
 
 
+@on("direct", "pgbouncer")
 async def test_every_charge_is_there_exactly_once_while_workers_are_killed_and_paused(fleet, sql):
     # No constraint helps: a second charge of the same run would be there, and be seen.
     await sql.execute("CREATE TABLE ledger (run text NOT NULL, account integer NOT NULL, cents integer NOT NULL)")

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from grounds import on
 
-from support import eventually
+from support import eventually, patience
 
 pytestmark = pytest.mark.scenario
 
@@ -26,6 +27,7 @@ async def executor(fleet, run_id):
     return next(process for process in fleet.processes if process.pid == found["pid"])
 
 
+@on("direct", "pgbouncer")
 async def test_a_run_whose_worker_was_killed_starts_elsewhere_within_the_lease(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     await asyncio.gather(fleet.start_worker(), fleet.start_worker())
@@ -45,6 +47,7 @@ async def test_a_run_whose_worker_was_killed_starts_elsewhere_within_the_lease(f
     assert other["attempt"] == (1 if other["attempts"] == [] else 2)
 
 
+@on("direct", "pgbouncer")
 async def test_a_paused_worker_changes_nothing_when_it_comes_back(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     first = await fleet.start_worker()
@@ -63,6 +66,7 @@ async def test_a_paused_worker_changes_nothing_when_it_comes_back(fleet, tmp_pat
     assert await fleet.run(run_id) == run
 
 
+@on("direct", "pgbouncer")
 async def test_a_killed_scheduler_is_replaced_and_every_time_of_every_schedule_has_one_run(fleet, sql):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"), fleet.start("scheduler"))
     await fleet.start_worker()
@@ -107,7 +111,7 @@ async def test_a_killed_scheduler_is_replaced_and_every_time_of_every_schedule_h
     assert not wrong, wrong[:3]
     created = await sql.fetch("SELECT id, created_at FROM rota.jobs")
     first_expected = {row["id"]: row["created_at"].replace(microsecond=0) + timedelta(seconds=1) for row in created}
-    late = [row for row in rows if row["first"] - first_expected[row["job_id"]] > timedelta(seconds=1)]
+    late = [row for row in rows if row["first"] - first_expected[row["job_id"]] > timedelta(seconds=patience())]
     assert not late
 
 
@@ -140,7 +144,7 @@ async def test_a_thousand_future_jobs_start_on_the_dot(fleet, sql):
     quantiles = {q: round(lags[min(999, int(q * 1000))] * 1000, 2) for q in (0, 0.5, 0.9, 0.99, 0.999)}
     print(f"start lag in ms: {quantiles}, max {lags[-1] * 1000:.2f}")
     assert lags[0] >= 0, "one started early"
-    assert lags[-1] <= 1, "one was more than a second late"
+    assert lags[-1] <= patience(), "one was more than a second late"
 
 
 async def test_cancel_stops_a_running_job_within_a_second(fleet, tmp_path):
@@ -165,10 +169,11 @@ async def test_cancel_stops_a_running_job_within_a_second(fleet, tmp_path):
         run = await fleet.until(run_id, "cancelled")
         took = time.monotonic() - asked_at
         print(f"{kind}: {took * 1000:.0f} ms")
-        assert took < 1.5
+        assert took < 1.5 * patience()
         assert run["cancelRequested"]
 
 
+@on("direct")  # how it learns of the request is tried above
 async def test_a_script_that_ignores_the_request_is_killed_after_the_grace_period(fleet):
     script = fleet.home / "scripts" / "stubborn.py"
     script.parent.mkdir(parents=True)
@@ -185,6 +190,7 @@ async def test_a_script_that_ignores_the_request_is_killed_after_the_grace_perio
     assert run["cancelRequested"]
 
 
+@on("direct", "pgbouncer")
 async def test_a_worker_told_to_stop_drains_and_charges_nothing(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     worker = await fleet.start_worker("--slots", "1")
@@ -203,6 +209,7 @@ async def test_a_worker_told_to_stop_drains_and_charges_nothing(fleet, tmp_path)
     assert [(found["status"], found["goneReason"]) for found in gone] == [("gone", "stopped")]
 
 
+@on("direct")  # handing back behind PgBouncer is tried above
 async def test_runs_that_outlast_the_drain_are_handed_back_uncharged(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     worker = await fleet.start_worker(ROTA_DRAIN_SECONDS="0.2")
@@ -219,6 +226,7 @@ async def test_runs_that_outlast_the_drain_are_handed_back_uncharged(fleet, tmp_
     assert [letter["runId"] for letter in (await fleet.get("/v1/dead-letters"))["items"]] == [once]
 
 
+@on("direct")  # a matter of the process alone
 async def test_a_worker_leaves_when_told_to_even_if_a_thread_does_not(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     worker = await fleet.start_worker(ROTA_DRAIN_SECONDS="0.2", ROTA_WORKER_LEASE_SECONDS="1")
@@ -233,6 +241,7 @@ async def gone_lost(fleet, run_id):
     return [attempt["outcome"] for attempt in (await fleet.run(run_id))["attempts"]] == ["lost"]
 
 
+@on("without-notify")  # nobody is woken for it
 async def test_a_worker_that_does_not_know_a_task_leaves_it_to_one_that_does(fleet, tmp_path):
     await asyncio.gather(fleet.start_api(), fleet.start("scheduler"))
     ignorant = await fleet.start("worker")

@@ -1,4 +1,4 @@
-"""Keys and limits hold while schedulers and workers are killed, on every ground."""
+"""Keys and limits hold while schedulers and workers are killed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import asyncpg
 import pytest
+from grounds import on
 
 from support import eventually
 
@@ -31,6 +32,7 @@ async def watch_limit(database_url, seen):
         await sql.close()
 
 
+@on("direct", "pgbouncer")
 async def test_keys_and_limits_hold_while_schedulers_and_workers_are_killed(fleet, sql, database_url, tmp_path):
     await fleet.start_api()
     schedulers = [await fleet.start("scheduler") for _ in range(2)]
