@@ -131,8 +131,8 @@ def test_a_line_that_can_not_be_read_is_told_with_its_number_and_the_others_are_
     found = parse_crontab(f"0 1 * * * before\n{line}\n0 2 * * * after")
     assert [problem.line for problem in found.problems][:1] == [2]
     assert words in found.problems[0].words
-    commands = [entry.command for entry in found.entries]
-    assert (commands[0], commands[-1]) == ("before", "after")
+    assert found.entries[0].command == "before"
+    assert found.entries[-1].command == "after"
 
 
 def test_without_its_column_a_systems_crontab_is_short_of_a_command():

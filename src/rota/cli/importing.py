@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from rota.cli.completing import complete_pool
 from rota.cli.crontabs import (
     GONE_TAG,
     Planned,
@@ -66,7 +67,7 @@ def crontab(
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Import the others when a line can't be read."),
     label: str | None = typer.Option(None, "--label", help="What tells this crontab from others (the file's name)."),
     timezone: str | None = typer.Option(None, "--timezone", help="The zone where CRON_TZ says none (this machine's)."),
-    pool: str | None = typer.Option(None, "--pool", help="The pool to run in (default)."),
+    pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
     tag: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
     as_json: bool = JsonFlag,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import typer
 
+from rota.cli.completing import complete_job, complete_job_name, complete_pool, complete_task
 from rota.cli.files import submit_file
 from rota.cli.inputs import check_id, read_object, refuse_empty
 from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
@@ -36,7 +37,9 @@ def add_to(app: typer.Typer) -> None:
 def submit(
     context: typer.Context,
     name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; none with --file."),
-    task: str | None = typer.Option(None, "--task", "-t", help="A registered task, such as rota.echo."),
+    task: str | None = typer.Option(
+        None, "--task", "-t", autocompletion=complete_task, help="A registered task, such as rota.echo."
+    ),
     payload: str | None = typer.Option(None, "--payload", "-p", help="A JSON object for the task."),
     script: str | None = typer.Option(None, "--script", help="A script from the scripts directory instead of a task."),
     params: str | None = typer.Option(None, "--params", help="A JSON object for the script."),
@@ -49,7 +52,7 @@ def submit(
     timeout: str | None = typer.Option(None, "--timeout", help="Stop an attempt after this long: 90s, 15m."),
     expires: str | None = typer.Option(None, "--expires", help="Skip it if it was not started after this long."),
     priority: Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
-    pool: str | None = typer.Option(None, "--pool", help="The pool to run in (default)."),
+    pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
     tag: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
     ordering_key: str | None = typer.Option(None, "--ordering-key", help="One after the other, with this key."),
@@ -138,8 +141,8 @@ def _rate(text: str) -> dict[str, Any]:
 
 def jobs(
     status_filter: str | None = typer.Option(None, "--status", help="Only in this status."),
-    name: str | None = typer.Option(None, "--name", help="Only with this name."),
-    task: str | None = typer.Option(None, "--task", help="Only of this task."),
+    name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
+    task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
     start: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
@@ -181,7 +184,7 @@ def jobs(
 
 
 def job(
-    job_id: str = typer.Argument(metavar="JOB_ID", help="The job's id, job_…"),
+    job_id: str = typer.Argument(metavar="JOB_ID", autocompletion=complete_job, help="The job's id, job_…"),
     pause: bool = typer.Option(False, "--pause", help="Hold it."),
     resume: bool = typer.Option(False, "--resume", help="Let it go on."),
     run_now: bool = typer.Option(False, "--run-now", help="Run it now, besides its schedule."),

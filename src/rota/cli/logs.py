@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from rota.cli.completing import complete_job_or_run
 from rota.cli.inputs import check_id
 from rota.cli.output import FAILED, JsonFlag, LimitOption, print_json, say, server, tell_next_page
 from rota.cli.tables import clean, console
@@ -28,7 +29,10 @@ def add_to(app: typer.Typer) -> None:
 
 def logs(
     identifier: str | None = typer.Argument(
-        None, metavar="[ID]", help="A run (run_…), or a job (job_…): its latest run."
+        None,
+        metavar="[ID]",
+        autocompletion=complete_job_or_run,
+        help="A run (run_…), or a job (job_…): its latest run.",
     ),
     follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they come, until the run has ended."),
     search: str | None = typer.Option(None, "--search", "-s", help="Search the logs of recent runs for a text."),

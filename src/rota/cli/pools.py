@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from rota.cli.completing import complete_pool
 from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
 from rota.cli.tables import Column, console, print_table, status, text, time
 from rota.errors import BadInputError
@@ -38,7 +39,7 @@ def pools(as_json: bool = JsonFlag) -> None:
 
 
 def pool(
-    name: str = typer.Argument(metavar="POOL", help="The pool's name."),
+    name: str = typer.Argument(metavar="POOL", autocompletion=complete_pool, help="The pool's name."),
     pause: bool = typer.Option(False, "--pause", help="Start nothing more from it; what runs goes on."),
     resume: bool = typer.Option(False, "--resume", help="Let it go on."),
     most_waiting: int | None = typer.Option(None, "--most-waiting", min=0, help="Refuse more when so many wait."),

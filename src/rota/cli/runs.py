@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from rota.cli.completing import complete_job, complete_job_name, complete_job_or_run, complete_run, complete_task
 from rota.cli.inputs import check_id
 from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
 from rota.cli.tables import Column, clean, console, print_fields, print_table, status, text, time
@@ -22,10 +23,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def runs(
-    job_id: str | None = typer.Option(None, "--job", help="Only of this job."),
+    job_id: str | None = typer.Option(None, "--job", autocompletion=complete_job, help="Only of this job."),
     status_filter: str | None = typer.Option(None, "--status", help="Only in this status."),
-    name: str | None = typer.Option(None, "--name", help="Only with this name."),
-    task: str | None = typer.Option(None, "--task", help="Only of this task."),
+    name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
+    task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
     start: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
@@ -70,7 +71,7 @@ def runs(
 
 
 def run(
-    run_id: str = typer.Argument(metavar="RUN_ID", help="The run's id, run_…"),
+    run_id: str = typer.Argument(metavar="RUN_ID", autocompletion=complete_run, help="The run's id, run_…"),
     retry: bool = typer.Option(False, "--retry", help="Run it again; it must have ended."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has ended."),
     as_json: bool = JsonFlag,
@@ -97,7 +98,7 @@ def run(
 
 
 def why(
-    run_id: str = typer.Argument(metavar="RUN_ID", help="The run's id, run_…"),
+    run_id: str = typer.Argument(metavar="RUN_ID", autocompletion=complete_run, help="The run's id, run_…"),
     as_json: bool = JsonFlag,
 ) -> None:
     """Say why a run is not running."""
@@ -112,7 +113,9 @@ def why(
 
 
 def cancel(
-    identifier: str | None = typer.Argument(None, metavar="[ID]", help="A job (job_…) or a run (run_…)."),
+    identifier: str | None = typer.Argument(
+        None, metavar="[ID]", autocompletion=complete_job_or_run, help="A job (job_…) or a run (run_…)."
+    ),
     task: str | None = typer.Option(None, "--task", help="Instead: all runs of this task that have not ended."),
     name: str | None = typer.Option(None, "--name", help="All with this name."),
     tag: str | None = typer.Option(None, "--tag", help="All with this tag."),

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import typer
 
+from rota.cli.completing import complete_job
 from rota.cli.inputs import check_id
 from rota.cli.output import JsonFlag, print_json, server
 from rota.cli.tables import Column, console, print_table
@@ -55,7 +56,9 @@ def preview(
     start: str | None = typer.Option(None, "--start", help="The schedule's start."),
     end: str | None = typer.Option(None, "--end", help="The schedule's end."),
     dst: ClockChange = typer.Option("shift", "--dst", help="What to do at a clock change."),
-    job_id: str | None = typer.Option(None, "--job", help="The job whose id decides what H stands for."),
+    job_id: str | None = typer.Option(
+        None, "--job", autocompletion=complete_job, help="The job whose id decides what H stands for."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Show when a schedule would fire, and what it means.

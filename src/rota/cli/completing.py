@@ -1,0 +1,70 @@
+"""Values for the shell's completion, asked of the server: names of tasks and pools, ids of jobs and runs.
+
+Somebody waits with a finger on the tab key: what does not come within a moment does not come, and nothing that goes
+wrong is told, since it would land in the middle of the line that is being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rota.client import Client
+from rota.errors import RotaError
+from rota.settings import Settings
+
+SECONDS = 0.7
+MOST = 50
+Choice = tuple[str, str]
+
+
+def complete_task(incomplete: str) -> list[Choice]:
+    """Tasks that live workers run."""
+    workers = _items("/v1/workers")
+    tasks = sorted({task for worker in workers if worker["status"] == "live" for task in worker["tasks"]})
+    return [(task, "") for task in tasks if task.startswith(incomplete)]
+
+
+def complete_pool(incomplete: str) -> list[Choice]:
+    """Pools that workers serve or that somebody said something about."""
+    return [(pool["pool"], pool["status"]) for pool in _items("/v1/pools") if pool["pool"].startswith(incomplete)]
+
+
+def complete_job(incomplete: str) -> list[Choice]:
+    """Ids of the latest jobs; whoever knows a job's name gets its id."""
+    return list(_matching(_items("/v1/jobs", limit=MOST), "jobId", incomplete))
+
+
+def complete_run(incomplete: str) -> list[Choice]:
+    """Ids of the latest runs; whoever knows a job's name gets those of its runs."""
+    return list(_matching(_items("/v1/runs", limit=MOST), "runId", incomplete))
+
+
+def complete_job_or_run(incomplete: str) -> list[Choice]:
+    """Ids of either kind, by how the word begins."""
+    if incomplete.startswith("job_"):
+        return complete_job(incomplete)
+    return complete_run(incomplete) + ([] if incomplete.startswith("run_") else complete_job(incomplete))
+
+
+def complete_job_name(incomplete: str) -> list[Choice]:
+    """Names of the latest jobs."""
+    names = {job["name"] for job in _items("/v1/jobs", limit=MOST)}
+    return [(name, "") for name in sorted(names) if name.startswith(incomplete) and " " not in name]
+
+
+def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[Choice]:
+    for item in items:
+        if item[key].startswith(incomplete) or (incomplete and item["name"].startswith(incomplete)):
+            yield item[key], f"{item['name']}, {item['status']}"
+
+
+def _items(path: str, **query: Any) -> list[dict[str, Any]]:
+    """A list of the server's, or nothing."""
+    try:
+        settings = Settings.from_environment()
+        with Client(settings.url, settings.token or "", retries=0, timeout=SECONDS) as client:
+            items: list[dict[str, Any]] = client.call("GET", path, query=query)["items"]
+    except (RotaError, OSError):
+        return []  # a completion that fails is no completion; the command itself will say why
+    return items
