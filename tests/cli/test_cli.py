@@ -499,7 +499,9 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("submit",), "NAME: give the job a name, or --file with many"),
         (("submit", "x"), "--task"),
+        (("submit", "x", "--task", "rota.echo", "--errors", "x"), "--errors: goes with --file"),
         (("submit", "x", "--task", "a", "--script", "b"), "not both"),
         (("submit", "x", "--task", "a b"), "--task: may hold letters"),
         (("submit", "", "--task", "rota.echo"), "NAME: must not be empty"),
@@ -566,7 +568,7 @@ def test_bad_input_is_refused_in_one_line_with_exit_code_2(rota, arguments, word
     assert words in done.err
 
 
-@pytest.mark.parametrize("arguments", [("bogus",), ("jobs", "--bogus"), ("submit",), ("jobs", "--limit", "0")])
+@pytest.mark.parametrize("arguments", [("bogus",), ("jobs", "--bogus"), ("jobs", "--limit", "0")])
 def test_wrong_usage_ends_with_exit_code_2(rota, arguments):
     done = rota.in_process(*arguments)
     assert done.code == 2
