@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test test-long check audit setup format sync reference docs docs-serve bench bench-peers
+.PHONY: up test test-long check audit setup format sync reference diagrams docs docs-serve bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -62,6 +62,9 @@ sync: setup
 # Pages of the reference that are made from the code.
 reference: setup
 	$(BIN)/python tools/make_reference.py
+
+diagrams: setup
+	$(BIN)/python tools/make_diagrams.py
 
 # The documentation as a site in site/: open site/index.html, no server needed.
 docs: setup
