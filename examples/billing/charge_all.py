@@ -30,7 +30,8 @@ class Killer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "rota.cli.main", "worker", "--app", "billing:app", "--slots", "5"]
-        return subprocess.Popen(command, cwd=Path(__file__).parent)
+        quietly = os.environ | {"ROTA_LOG_LEVEL": "warning"}
+        return subprocess.Popen(command, cwd=Path(__file__).parent, env=quietly)
 
     def kill(self) -> None:
         """SIGKILL for the one that has lived longest: no handler, no last words. Another one takes its place."""
