@@ -155,16 +155,6 @@ def test_nothing():
     run(project).assert_outcomes(passed=1)
 
 
-def test_the_guide_tells_the_truth(project):
-    """Every block of code in it is run as it stands there."""
-    page = PAGE.read_text()
-    project.makeini(re.search(r"```ini\n(.*?)```", page, re.DOTALL)[1])
-    blocks = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", page, re.DOTALL))
-    assert len(blocks) == page.count("```python") > 5
-    project.makepyfile(**blocks)
-    run(project).assert_outcomes(passed=6)
-
-
 def test_the_test_of_a_clock_change_in_the_guide_takes_ten_lines():
     code = re.search(r"```python\n# test_clock_change\.py\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
