@@ -31,7 +31,7 @@ from rota.sdk.describing import describe_app
 from rota.sdk.task import AsyncTask
 from rota.settings import Settings
 from rota.store.database import Database, check_url
-from rota.store.embedded import EmbeddedPostgres
+from rota.store.embedded import EmbeddedPostgres, no_room
 from rota.store.migrating import bring_up_to_date
 from rota.store.notifying import Notifier
 from rota.store.refused_tls import check_files
@@ -73,6 +73,8 @@ async def open_database(settings: Settings, *, size: int, name: str, check: bool
     except DatabaseUnavailableError as error:
         if settings.database_url:
             raise SetupError(f"PostgreSQL at ROTA_DATABASE_URL does not answer: {error}") from error
+        if full := no_room(settings.home, str(error)):
+            raise full from error
         raise SetupError(
             f"The embedded PostgreSQL of {settings.home} is not running: start `rota up` first, "
             "or set ROTA_DATABASE_URL to use a server of your own."

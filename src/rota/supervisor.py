@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ SETTLED_SECONDS = 10.0
 KILL_AFTER_SECONDS = 30.0
 READY_SECONDS = 60.0
 WATCH_SECONDS = 0.2
+LITTLE_ROOM_BYTES = 50 * 1024**2
 # Whoever writes tasks wants to see at once that one fails, unless they said otherwise.
 DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
@@ -136,6 +138,7 @@ class Supervisor:
                 self._renew_workers(group)
             if self._postgres:
                 group.create_task(self._watch_postgres(self._postgres), name="postgres")
+                group.create_task(self._watch_disk(), name="disk")
             if await self._is_ready():
                 self._announce()
             elif not self._stopping:
@@ -163,6 +166,18 @@ class Supervisor:
                 except Exception as error:  # noqa: BLE001 - without a database nothing runs: try until it does
                     _log.error("PostgreSQL could not be started again", error=str(error))
                     await asyncio.sleep(LONGEST_PAUSE_SECONDS)
+
+    async def _watch_disk(self) -> None:
+        """Tells once when the disk gets full, and once when there is room again: the database goes on by itself."""
+        told = False
+        while not self._stopping:
+            free = shutil.disk_usage(self._settings.home).free
+            if free < LITTLE_ROOM_BYTES and not told:
+                _log.warning("the disk is nearly full: make room", home=str(self._settings.home), free_bytes=free)
+            elif told and free >= LITTLE_ROOM_BYTES:
+                _log.warning("there is room on the disk again", home=str(self._settings.home), free_bytes=free)
+            told = free < LITTLE_ROOM_BYTES
+            await asyncio.sleep(WATCH_SECONDS)
 
     async def _is_ready(self) -> bool:
         loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ directories on the way to its data and its binaries are made passable (not reada
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import pwd
@@ -36,6 +37,7 @@ BINARIES = "pginstall18/bin"
 ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
+NO_ROOM = os.strerror(errno.ENOSPC)
 MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
 _log = get_logger("embedded")
 
@@ -107,7 +109,10 @@ class EmbeddedPostgres:
         while not await self._launch(deadline):
             if asyncio.get_running_loop().time() > deadline:
                 await self.stop()
-                raise SetupError(f"PostgreSQL does not start; the end of {self.log_file} says:\n{self._log_tail()}")
+                said = self._log_tail()
+                raise no_room(self.directory, said) or SetupError(
+                    f"PostgreSQL does not start; the end of {self.log_file} says:\n{said}"
+                )
             # Backends of a server that was killed need a moment to notice and let go of its shared memory.
             await asyncio.sleep(0.5)
         await self._make_database()
@@ -167,7 +172,8 @@ class EmbeddedPostgres:
 
         done = await asyncio.to_thread(initdb)
         if done.returncode:
-            raise SetupError(f"initdb failed in {self.directory}:\n{done.stdout.decode(errors='replace')}")
+            said = done.stdout.decode(errors="replace")
+            raise no_room(self.directory, said) or SetupError(f"initdb failed in {self.directory}:\n{said}")
         shutil.rmtree(self.data, ignore_errors=True)
         fresh.rename(self.data)
 
@@ -235,6 +241,15 @@ class EmbeddedPostgres:
     def _log_tail(self) -> str:
         lines = self.log_file.read_text(errors="replace").splitlines()
         return "\n".join(lines[-15:])
+
+
+def no_room(place: Path, said: str) -> SetupError | None:
+    """The error for a disk that is full, if that is what somebody said; None: it is something else."""
+    if NO_ROOM not in said:
+        return None
+    return SetupError(
+        f"The disk of {place} is full: make room on it, or choose a home on another (--home). Nothing is lost."
+    )
 
 
 def _binaries() -> Path:
