@@ -30,8 +30,8 @@ class Killer:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "rota.cli.main", "worker", "--app", "billing:app", "--slots", "5"]
-        quietly = os.environ | {"ROTA_LOG_LEVEL": "warning"}
-        return subprocess.Popen(command, cwd=Path(__file__).parent, env=quietly)
+        quiet = {**os.environ, "ROTA_LOG_LEVEL": "warning"}
+        return subprocess.Popen(command, cwd=Path(__file__).parent, env=quiet)
 
     def kill(self) -> None:
         """SIGKILL for the one that has lived longest: no handler, no last words. Another one takes its place."""
