@@ -60,6 +60,7 @@ class Rota:
         self.environment = kept | {"ROTA_HOME": str(home), "ROTA_PORT": str(port), "NO_COLOR": "1"}
 
     def __call__(self, *arguments: str, **environment: str) -> Done:
+        """As from a shell: once for each way of waiting, ending and printing, and for what runs a part of Rota."""
         done = subprocess.run(
             [*ROTA, *arguments],
             env=self.environment | environment,
@@ -71,12 +72,12 @@ class Rota:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def json(self, *arguments: str) -> Any:
-        done = self(*arguments, "--json")
+        done = self.in_process(*arguments, "--json")
         assert done.code == 0, done.err
         return done.json
 
     def in_process(self, *arguments: str, **environment: str) -> Done:
-        """The same without a process: for many small cases."""
+        """The same without a process, whose start takes far longer than what most commands do."""
         done = CliRunner().invoke(app, list(arguments), env=self.environment | environment)
         return Done(done.exit_code, done.stdout, done.stderr)
 
@@ -223,7 +224,7 @@ def test_a_cron_job_shows_its_next_times(rota, nightly):
     shown = rota.json("job", nightly)
     assert shown["timezone"] == "Europe/Berlin"
     assert len(shown["nextFireTimes"]) == 5
-    done = rota("job", nightly)
+    done = rota.in_process("job", nightly)
     assert done.code == 0
     assert shown["nextFireTimes"][0] in done.out
 
@@ -231,7 +232,7 @@ def test_a_cron_job_shows_its_next_times(rota, nightly):
 def test_an_interval_job_fires_by_itself(rota):
     job = rota.json("submit", "ticker", "--task", "rota.echo", "--every", "1s")["jobId"]
     wait_until(lambda: any(run["status"] == "success" for run in rota.ask(f"/v1/jobs/{job}/runs")["items"]))
-    assert "success" in rota("runs", "--job", job).out
+    assert "success" in rota.in_process("runs", "--job", job).out
     assert rota.json("cancel", job)["status"] == "cancelled"
 
 
@@ -250,16 +251,16 @@ def test_the_same_key_makes_no_second_job(rota):
 
 
 def test_jobs_are_listed_and_filtered(rota, nightly):
-    assert nightly in rota("jobs", "--tag", "night").out
+    assert nightly in rota.in_process("jobs", "--tag", "night").out
     assert [job["jobId"] for job in rota.json("jobs", "--name", "nightly report")["items"]] == [nightly]
-    nothing = rota("jobs", "--name", "no such name")
+    nothing = rota.in_process("jobs", "--name", "no such name")
     assert nothing.code == 0
     assert nothing.out.startswith("No jobs.")
 
 
 def test_a_job_is_paused_and_resumed(rota, nightly):
     assert rota.json("job", nightly, "--pause")["status"] == "paused"
-    assert nightly in rota("jobs", "--status", "paused").out
+    assert nightly in rota.in_process("jobs", "--status", "paused").out
     assert rota.json("job", nightly, "--resume")["status"] == "scheduled"
 
 
@@ -285,11 +286,11 @@ def test_runs_are_listed_with_a_cursor_for_the_next_page(rota, buried):
     listed = [run["runId"] for run in (*first["items"], *rest["items"])]
     assert set(buried) <= set(listed)
     assert len(listed) == len(set(listed))
-    assert f"--cursor {first['nextCursor']}" in rota("runs", "--task", "rota.fail", "--limit", "2").err
+    assert f"--cursor {first['nextCursor']}" in rota.in_process("runs", "--task", "rota.fail", "--limit", "2").err
 
 
 def test_a_failed_run_shows_its_attempts_and_traceback(rota, buried):
-    done = rota("run", buried[0])
+    done = rota.in_process("run", buried[0])
     assert done.code == 0
     assert "ATTEMPT" in done.out
     assert "Traceback (most recent call last)" in done.out
@@ -374,9 +375,9 @@ def test_policies_are_given_as_options_and_shown(rota):
 def test_a_unique_job_that_is_kept_is_said_to_be_there_already(rota):
     options = ("--task", "tasks.nobody_has", "--unique", "only one", "--on-duplicate", "keep")
     first = rota.json("submit", "x", *options)
-    again = rota("submit", "x", *options)
+    again = rota.in_process("submit", "x", *options)
     assert again.out == f"{first['jobId']} is queued, {first['runId']} (it was there already)\n"
-    refused = rota("submit", "x", "--task", "tasks.nobody_has", "--unique", "only one")
+    refused = rota.in_process("submit", "x", "--task", "tasks.nobody_has", "--unique", "only one")
     assert (refused.code, first["jobId"] in refused.err) == (2, True)
     rota.ask(f"/v1/runs/{first['runId']}/cancel", "POST")
 
@@ -396,7 +397,7 @@ def test_pools_are_paused_limited_and_listed(rota):
 
 def test_limits_are_set_lifted_and_listed(rota):
     assert "Nobody has limits" in rota.in_process("limits").out
-    done = rota("limits", "set", "--jobs-per-second", "500", "--most-waiting", "100000")
+    done = rota.in_process("limits", "set", "--jobs-per-second", "500", "--most-waiting", "100000")
     assert (done.code, done.out) == (0, "the namespace: jobs per second 500, job burst 2500, most waiting 100000\n")
     whose = rota.json("limits", "set", "--subject", "alice@example.com", "--requests-per-second", "2.5")
     assert (whose["subject"], whose["requestsPerSecond"]) == ("alice@example.com", 2.5)
@@ -426,10 +427,10 @@ def test_wrong_limits_are_refused_in_words(rota, arguments, words):
 
 
 def test_dead_letters_are_listed_redriven_and_discarded(rota, buried):
-    listed = rota("dead-letters")
+    listed = rota.in_process("dead-letters")
     assert listed.code == 0
     assert all(run in listed.out for run in buried[:3])
-    assert rota("dead-letters", "redrive", buried[0]).out == "1 redriven\n"
+    assert rota.in_process("dead-letters", "redrive", buried[0]).out == "1 redriven\n"
     assert rota.json("dead-letters", "discard", "--name", "grave-1") == {"count": 1}
     left = {letter["runId"] for letter in rota.json("dead-letters", "--limit", "500")["items"]}
     assert buried[2] in left
@@ -456,7 +457,7 @@ def test_dead_letters_are_grouped_and_redriven_by_their_error_in_portions(rota):
 
 
 def test_deciding_on_a_run_that_is_no_dead_letter_fails(rota):
-    done = rota("dead-letters", "redrive", NO_RUN)
+    done = rota.in_process("dead-letters", "redrive", NO_RUN)
     assert done.code == 1
     assert done.out == "0 redriven\n"
     assert "no dead letter" in done.err
@@ -465,7 +466,7 @@ def test_deciding_on_a_run_that_is_no_dead_letter_fails(rota):
 def test_workers_are_listed(rota):
     (worker,) = [worker for worker in rota.json("workers")["items"] if worker["status"] == "live"]
     assert "rota.echo" in worker["tasks"]
-    assert worker["workerId"] in rota("workers").out
+    assert worker["workerId"] in rota.in_process("workers").out
 
 
 @pytest.mark.parametrize("command", ["jobs", "runs", "workers", "dead-letters"])
@@ -591,13 +592,13 @@ def test_an_address_that_is_none_is_bad_input(rota):
 
 
 def test_a_token_that_is_not_accepted_is_said_to_be_so(rota):
-    done = rota("jobs", ROTA_TOKEN="wrong")  # noqa: S106 - that is the point
+    done = rota.in_process("jobs", ROTA_TOKEN="wrong")  # noqa: S106 - that is the point
     assert done.code == 1
     assert "does not accept the token in ROTA_TOKEN" in done.err
 
 
 def test_a_home_without_a_token_is_named(rota, tmp_path):
-    done = rota("jobs", ROTA_HOME=str(tmp_path))
+    done = rota.in_process("jobs", ROTA_HOME=str(tmp_path))
     assert done.code == 1
     assert f"{tmp_path}/admin.token can't be read" in done.err
 
@@ -674,13 +675,13 @@ def test_logs_are_shown_followed_and_searched(rota):
     followed = rota("logs", made["runId"], "--follow")
     assert (followed.code, followed.out.count("haystack")) == (1, 3)
     assert "The run ended: failed" in followed.err
-    assert rota("logs", made["runId"]).out == followed.out
-    assert rota("logs", made["jobId"]).out == followed.out
-    lines = [json.loads(line) for line in rota("logs", "-f", made["runId"], "--json").out.splitlines()]
+    assert rota.in_process("logs", made["runId"]).out == followed.out
+    assert rota.in_process("logs", made["jobId"]).out == followed.out
+    lines = [json.loads(line) for line in rota.in_process("logs", "-f", made["runId"], "--json").out.splitlines()]
     assert [line["text"] for line in lines] == ["haystack 1", "haystack 2", "haystack 3"]
     found = rota.json("logs", "--search", "HAYSTACK 2")["items"]
     assert [(item["runId"], item["text"]) for item in found] == [(made["runId"], "haystack 2")]
-    assert "Nothing found" in rota("logs", "--search", "no such line anywhere").err
+    assert "Nothing found" in rota.in_process("logs", "--search", "no such line anywhere").err
 
 
 @pytest.mark.parametrize(
@@ -694,6 +695,6 @@ def test_logs_are_shown_followed_and_searched(rota):
     ],
 )
 def test_wrong_questions_about_logs_are_refused_in_words(rota, arguments, words):
-    done = rota("logs", *arguments)
+    done = rota.in_process("logs", *arguments)
     assert done.code == 2
     assert words in done.err
