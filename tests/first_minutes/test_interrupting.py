@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import termios
 
 import psutil
 import pytest
@@ -72,7 +74,7 @@ def test_a_terminal_that_is_closed_stops_everything(newcomer):
         stdout=follower,
         stderr=follower,
         start_new_session=True,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads here
     )
     os.close(follower)
     said = b""
