@@ -23,7 +23,7 @@ def completions(words, environment):
     script = f"""
 eval "$(rota --show-completion bash)"
 COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-_rota_completion
+_rota_completion rota
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(["bash", "-c", script], env=ours, capture_output=True, text=True, timeout=60, check=True)
