@@ -31,12 +31,12 @@ def complete_pool(incomplete: str) -> list[Choice]:
 
 
 def complete_job(incomplete: str) -> list[Choice]:
-    """Ids of the latest jobs; whoever knows a job's name gets its id."""
+    """Ids of the latest jobs, with their names where the shell shows them."""
     return list(_matching(_items("/v1/jobs", limit=MOST), "jobId", incomplete))
 
 
 def complete_run(incomplete: str) -> list[Choice]:
-    """Ids of the latest runs; whoever knows a job's name gets those of its runs."""
+    """Ids of the latest runs, with their names where the shell shows them."""
     return list(_matching(_items("/v1/runs", limit=MOST), "runId", incomplete))
 
 
@@ -55,7 +55,7 @@ def complete_job_name(incomplete: str) -> list[Choice]:
 
 def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[Choice]:
     for item in items:
-        if item[key].startswith(incomplete) or (incomplete and item["name"].startswith(incomplete)):
+        if item[key].startswith(incomplete):
             yield item[key], f"{item['name']}, {item['status']}"
 
 
