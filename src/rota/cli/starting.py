@@ -37,6 +37,7 @@ from rota.telemetry import configure_logging
 from rota.watching import Watcher, places_of
 
 GARBAGE_THRESHOLD = 50_000
+INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
@@ -66,7 +67,11 @@ def _supervise(settings: Settings, supervisor: Supervisor) -> None:
     Certificate.of(settings)  # says now what the server would say later, again and again
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
-    _run(supervisor.run())
+    try:
+        _run(supervisor.run())
+    except KeyboardInterrupt:
+        _say("Stopped before everything was up. The next start goes on from here.")
+        raise SystemExit(INTERRUPTED) from None
     _say(f"Stopped. Everything is kept in {settings.home}")
 
 
