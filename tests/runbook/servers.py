@@ -72,7 +72,7 @@ class Ground:
         await self.server.stop()
         data = self.server.data
         data.rename(data.with_name("data-of-before"))
-        shutil.copytree(backup, data)
+        await asyncio.to_thread(shutil.copytree, backup, data)
         (data / "recovery.signal").touch()
         with (data / "postgresql.auto.conf").open("a") as settings:
             settings.write(f"recovery_target_time = '{moment}'\nrecovery_target_action = 'promote'\n")
