@@ -286,8 +286,9 @@ def start_anew() -> NoReturn:
 async def until_stopped(
     work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
 ) -> bool:
-    """Runs `work` until it ends or the process is told to stop (SIGTERM, SIGINT, or its supervisor dies); whether it
-    was.
+    """Runs `work` until it ends or the process is told to stop; whether it was.
+
+    It is by SIGTERM, SIGINT and SIGHUP, and when its supervisor dies.
 
     Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
     """
@@ -312,8 +313,10 @@ async def until_stopped(
 
 def _watch_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # SIGHUP: the terminal was closed. Whoever was started to outlive it (nohup) ignores it, and goes on to.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
     if os.environ.get(SUPERVISED):
         # The supervisor holds the other end of our standard input; when it dies, however, the pipe closes.
         def hear() -> None:

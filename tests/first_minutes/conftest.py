@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from newcomer import Newcomer, wait_until
+from newcomer import Newcomer, memory, wait_until
 
 TASKS = """
 import rota
@@ -40,7 +40,7 @@ def free_port():
 @pytest.fixture
 def short_path():
     """A directory whose path is short enough for a socket in it."""
-    with tempfile.TemporaryDirectory(prefix="rota-first-") as place:
+    with tempfile.TemporaryDirectory(prefix="rota-first-", dir=memory()) as place:
         Path(place).chmod(0o755)
         yield Path(place)
 
@@ -48,7 +48,7 @@ def short_path():
 @pytest.fixture(scope="session")
 def project():
     """A directory with some tasks."""
-    place = Path(tempfile.mkdtemp(prefix="rota first "))
+    place = Path(tempfile.mkdtemp(prefix="rota first ", dir=memory()))
     (place / "tasks.py").write_text(TASKS)
     yield place
     shutil.rmtree(place, ignore_errors=True)

@@ -76,5 +76,5 @@ def test_a_terminal_that_is_closed_stops_everything(newcomer):
     while b"Ctrl-C stops" not in said:
         said += os.read(leader, 65536)
     os.close(leader)
-    process.wait(START_SECONDS)
+    assert process.wait(START_SECONDS) == 0, "in good order"
     wait_until(lambda: family_of(newcomer.rota_home) == [])

@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ def _supervise(settings: Settings, supervisor: Supervisor) -> None:
     except KeyboardInterrupt:
         _say("Stopped before everything was up. The next start goes on from here.")
         raise SystemExit(INTERRUPTED) from None
-    _say(f"Stopped. Everything is kept in {settings.home}")
+    with suppress(OSError):  # a terminal that was closed hears nothing any more
+        _say(f"Stopped. Everything is kept in {settings.home}")
 
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
