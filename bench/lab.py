@@ -28,8 +28,8 @@ from rota.bench.load import Connections
 from rota.store.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parent.parent
-READY_SECONDS = 60.0
-STOP_SECONDS = 60.0
+READY_SECONDS = 180.0
+STOP_SECONDS = 180.0
 LOOK_SECONDS = 0.02
 
 
