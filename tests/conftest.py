@@ -13,12 +13,14 @@ from pathlib import Path
 import asyncpg
 import httpx
 import pytest
+from hypothesis import HealthCheck, settings
 
 from engine import Engine
 from rota.store.database import Database
 from rota.store.embedded import EmbeddedPostgres
 from rota.store.migrating import migrate
 from serving import serving
+from support import examples
 
 TEMPLATE = "rota_template"
 # Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes 20 ms.
@@ -31,6 +33,12 @@ QUICK = {
 }
 ROOM_BYTES = 4 * 1024**3
 _numbers = itertools.count(1)
+
+# How long one example takes says more about what else the machine does than about the code.
+settings.register_profile(
+    "rota", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
+settings.load_profile("rota")
 
 
 def _memory() -> Path | None:

@@ -20,6 +20,11 @@ def patience() -> float:
     return 1 + os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+def examples(usual: int) -> int:
+    """How much random data a test tries."""
+    return 10 * usual if LONG else usual
+
+
 async def eventually(check: Callable[[], Any], *, within: float = DEADLINE_SECONDS, every: float = 0.02) -> Any:
     """Waits until `check` (async or not) gives something true, and returns that; fails with what it gave last.
 

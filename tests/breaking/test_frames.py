@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rota.worker.messages import FromChild, from_child, to_child
 from rota.worker.runners.process import Isolated, ProcessRunner
 from rota.worker.subprocesses import Subprocesses
-from support import eventually
+from support import eventually, examples
 
 DONE = {"type": "Done"}
 OVER = {**DONE, "result": b"4"}
@@ -113,7 +113,7 @@ async def test_a_process_does_not_forge_lines_of_a_log(engine, worker):
     assert not any(line.startswith(forged) for line in text.splitlines())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.binary(max_size=200)
     | st.recursive(st.none() | st.text() | st.integers(-5, 5), st.lists).map(msgspec.msgpack.encode)

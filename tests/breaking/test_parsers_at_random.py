@@ -29,6 +29,7 @@ from rota.domain.schedule import load_zone, parse_cron
 from rota.errors import BadInputError, SetupError
 from rota.intake.definitions import Caller, Preparer
 from rota.settings import _VARIABLES, Settings
+from support import examples
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
 SHORT = timedelta(hours=24)
@@ -37,7 +38,7 @@ MOST_CALLS = 60_000
 
 anything = st.text(max_size=300)
 # Texts that look like what is wanted and are not: the characters of the grammar in any order.
-at_random = settings(max_examples=150, deadline=None)
+at_random = settings(max_examples=examples(150), deadline=None)
 
 
 def shaped(alphabet, length=60):
@@ -248,7 +249,7 @@ def preparer():
     return Preparer(shards=64, payload_limit_bytes=1000, now=lambda: NOW)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(fields=fields_of(JobIn))
 @example(fields={"name": "a", "scheduleType": "interval", "everySeconds": 1e300, "task": "t"})
 @example(fields={"name": "a", "scheduleType": "cron", "cronExpression": "* * * * *", "task": "t", "timezone": "\x00"})
@@ -260,7 +261,7 @@ def test_any_job_is_prepared_or_refused(preparer, fields):
         refused_or(preparer.prepare, wanted, Caller("default", "ada"), NOW)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(fields=fields_of(JobPatch), recurring=st.booleans())
 def test_any_change_is_made_or_refused(preparer, fields, recurring):
     patch = decode(JobPatch, fields)

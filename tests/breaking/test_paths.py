@@ -23,6 +23,7 @@ from rota.worker.context import Context, Final
 from rota.worker.runners.command import CommandError
 from rota.worker.runners.script import ScriptRunner, find_script
 from rota.worker.subprocesses import Subprocesses
+from support import examples
 
 TRICKS = [
     "../outside.sh",
@@ -100,7 +101,7 @@ def test_no_name_leads_out_of_the_scripts_directory(scripts, name):
         find_script(scripts, name)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=30) | st.text("./\\~outinsde\x00", max_size=20))
 def test_any_name_is_a_file_inside_or_refused(scripts, name):
     try:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rota.domain.cron_grammar import MACROS, MonthShape, members_of, parse_fields
 from rota.domain.schedule import MAX_EXPRESSION_LENGTH, Cron, fire_times, load_zone, parse_cron
 from rota.errors import BadInputError
+from support import examples
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 FAR = datetime(2200, 1, 1, tzinfo=UTC)
@@ -333,7 +334,7 @@ def test_a_step_beyond_any_range_is_harmless():
     assert first("*/" + "9" * 150 + " * * * *", 2) == ["2026-01-01 01:00:00", "2026-01-01 02:00:00"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text(max_size=MAX_EXPRESSION_LENGTH) | st.text("0123456789*/-,#?LWH()@ ", max_size=60))
 def test_any_text_is_either_read_or_refused(text):
     problem = problem_with(text)
@@ -343,7 +344,7 @@ def test_any_text_is_either_read_or_refused(text):
 # Against others.
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(plain_expressions() | plain_expressions_with_seconds(), moments)
 def test_fire_times_are_those_of_cronsim(expression, moment):
     cron = parsed(expression)
@@ -353,7 +354,7 @@ def test_fire_times_are_those_of_cronsim(expression, moment):
         assert moment == next(theirs, None)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(plain_expressions() | plain_expressions_with_seconds(), moments)
 def test_fire_times_are_those_of_croniter(expression, moment):
     """Told to follow the day rule of Debian's cron, and where seconds are.
@@ -382,7 +383,7 @@ def test_the_nearest_weekday_is_that_of_croniter(number):
     assert fire_times(Cron(f"0 0 {number}W * *"), NEW_YEAR, FAR, 60) == [theirs.get_next(datetime) for _ in range(60)]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(full_expressions(), moments, st.sampled_from([("Asia/Kathmandu", 345), ("Pacific/Kiritimati", 840)]))
 def test_where_clocks_are_never_changed_a_zone_is_a_plain_distance(expression, moment, zone):
     parsed(expression)
@@ -391,7 +392,7 @@ def test_where_clocks_are_never_changed_a_zone_is_a_plain_distance(expression, m
     assert Cron(expression, name).next_after(moment) == Cron(expression).next_after(moment + distance) - distance
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(full_expressions(), moments, st.uuids())
 def test_fire_times_are_after_the_moment_asked_for_and_do_not_depend_on_it(expression, moment, seed):
     """Asked later, the answer is the same until it has passed: else a takeover would skip or repeat a time."""

@@ -13,6 +13,7 @@ from rota.domain.cron_grammar import MonthShape
 from rota.domain.describing import describe
 from rota.domain.schedule import Bounded, Cron, Every
 from rota.errors import BadInputError
+from support import examples
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 SHAPES = [MonthShape(weekday, length) for weekday in range(7) for length in range(28, 32)]
@@ -115,7 +116,7 @@ def meaning_or_skip(expression):
         assume(False)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(full_expressions())
 def test_every_expression_has_one_line(expression):
     meaning_or_skip(expression)
@@ -126,7 +127,7 @@ def test_every_expression_has_one_line(expression):
     assert "  " not in words
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(full_expressions(), full_expressions(), st.integers(1, 5))
 def test_a_change_of_meaning_is_a_change_of_words(expression, other, place):
     """One field is replaced; counted from the end, where 5 and 6 fields are alike."""

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rota.contract.strictness import MOST_LEVELS, has_repeated_name, is_too_deep
-from support import job
+from support import examples, job
 
 HEAD = '{"name": "a", "scheduleType": "immediate", "task": "rota.echo"'
 
@@ -114,7 +114,7 @@ def depth_of(value):
     return 1 + max((depth_of(item) for item in inside), default=0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(trees, st.integers(55, 70), st.sampled_from([None, 2]))
 @example(["]", "]"], 64, None)
 def test_the_depth_is_counted_right(tree, more, indent):
@@ -140,7 +140,7 @@ def has_objects(value):
     return isinstance(value, list) and any(has_objects(item) for item in value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(trees, st.booleans())
 def test_a_repeated_name_is_found_wherever_it_is(tree, twice):
     text = written(tree, twice).encode()

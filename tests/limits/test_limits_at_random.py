@@ -14,6 +14,7 @@ from rota.domain.limits import Limits, Rate
 from rota.errors import RateLimitedError, TooLargeError
 from rota.intake.limits import LimitBook
 from rota.store.limits import Buckets, Taken
+from support import examples
 
 BEGIN = 100.0
 MOST_AT_ONCE = 60
@@ -38,7 +39,7 @@ class Model:
         return Taken(granted, self.tokens)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rate=rates, steps=st.lists(takes | moves, max_size=25))
 async def test_the_statement_does_what_the_model_does(database, sql, rate, steps):
     """Time is moved by moving what was counted; how much passed by itself is read from the row."""
@@ -100,7 +101,7 @@ asks = st.lists(st.tuples(st.integers(0, 1), st.integers(1, MOST_AT_ONCE)), min_
 rounds = st.lists(st.tuples(asks, st.floats(0, 3, allow_nan=False)), max_size=20)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rate=rates, rounds=rounds)
 async def test_servers_together_never_grant_more_than_the_bucket_gave_them(rate, rounds):
     world = Simulation(rate, servers=2)
@@ -120,7 +121,7 @@ async def test_servers_together_never_grant_more_than_the_bucket_gave_them(rate,
     assert sum(amount for _, amount in world.granted) <= whole + 1e-6, "from the beginning: not one more"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rate=rates, rounds=rounds, amount=st.integers(1, 200))
 async def test_who_waits_as_long_as_told_while_nobody_else_asks_is_let_through(rate, rounds, amount):
     world = Simulation(rate, servers=2)
@@ -138,7 +139,7 @@ async def test_who_waits_as_long_as_told_while_nobody_else_asks_is_let_through(r
     assert wait == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(rate=rates, pauses=st.lists(st.floats(0.0001, 0.03), min_size=100, max_size=100))
 async def test_a_server_that_is_always_asked_grants_all_that_comes(rate, pauses):
     world = Simulation(rate, servers=1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine import report
 from rota.domain.run import Outcome
-from support import job
+from support import examples, job
 
 TABLES = "held_runs, live_runs, upcoming_runs, finished_runs, attempts, departures, gates, events, submission_keys"
 
@@ -127,7 +127,7 @@ async def world(engine, sql):
     return World(engine, sql, schedulers, broker)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(operation, min_size=5, max_size=40))
 async def test_no_rule_is_broken_and_nobody_is_forgotten(world, operations):
     await world.sql.execute(f"TRUNCATE {', '.join('rota.' + name.strip() for name in TABLES.split(','))}")
