@@ -23,7 +23,6 @@ that: short runs start while the reports of others are under way, long ones wait
 from __future__ import annotations
 
 import asyncio
-import heapq
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -41,11 +40,11 @@ from rota.telemetry import get_logger
 from rota.worker.context import Context
 from rota.worker.executing import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Executor
 from rota.worker.health import Health
+from rota.worker.line import Line
 from rota.worker.logs import LogWriter
 from rota.worker.reporter import Reporter
 from rota.worker.runners import Runner
 from rota.worker.watchdog import Watchdog
-from rota.worker.wheel import Wheel
 
 BEATS_PER_LEASE = 5
 RECONCILE_EVERY_BEATS = 5
@@ -107,7 +106,7 @@ class Worker:
         self._leave_process = leave_process
         self._on_lease = on_lease
         self._on_failure = on_failure
-        self._wheel = Wheel(self._clock, self._due)
+        self._line = Line(self._clock, self._start_ready, monotonic)
         self._logs = LogWriter(broker)
         self._reporter = Reporter(broker, self._logs, self._answered)
         self._executor = Executor(
@@ -125,7 +124,6 @@ class Worker:
             log_limit_bytes=log_limit_bytes,
         )
         self._running = self._executor.running
-        self._ready: list[tuple[float, int, float, Claim]] = []
         self._reporting: set[int] = set()
         self._occupied = 0  # runs that have started and whose report is not answered
         self._refilling = False
@@ -199,7 +197,7 @@ class Worker:
         self._draining = True
         _log.info("draining", running=len(self._running))
         async with self._claiming:
-            self._release(self._take_all_waiting())
+            self._release(self._line.clear())
         try:
             await asyncio.wait_for(self._until_stopped(), self._drain_seconds)
         except TimeoutError:
@@ -255,11 +253,10 @@ class Worker:
         if self._cut_off:
             self._release(claims)
         elif claims:
-            self._wheel.add(claims)
+            self._line.add(claims)
 
     def _room(self) -> int:
-        held = self._occupied + len(self._ready) + len(self._wheel)
-        return self._profile.slots + self._prefetch() - held
+        return self._profile.slots + self._prefetch() - self._occupied - len(self._line)
 
     def _prefetch(self) -> int:
         if self._mean_seconds is None or self._mean_seconds > PREFETCH_SECONDS or self._is_held_up():
@@ -275,12 +272,7 @@ class Worker:
     async def _reconcile(self) -> None:
         """Rows claimed in our name that we do not hold: the answer to a claim was lost."""
         async with self._claiming:
-            held = frozenset(
-                {number for _, number, _, _ in self._ready}
-                | self._wheel.keys()
-                | self._running.keys()
-                | self._reporting
-            )
+            held = frozenset(self._line.numbers() | self._running.keys() | self._reporting)
             try:
                 await self._broker.reconcile(held)
             except DatabaseUnavailableError as error:
@@ -288,18 +280,12 @@ class Worker:
 
     # Starting
 
-    def _due(self, claims: list[Claim]) -> None:
-        now = self._monotonic()
-        for claim in claims:
-            heapq.heappush(self._ready, (claim.rank, claim.number, now, claim))
-        self._start_ready()
-
     def _start_ready(self) -> None:
-        slots, running, ready = self._profile.slots, self._running, self._ready
+        slots, running, line = self._profile.slots, self._running, self._line
         most = slots + self._prefetch()
         # A process that was paused may wake up here, before anything else has noticed that its lease is over.
-        while ready and len(running) < slots and self._occupied < most and self._silence() < CUT_OFF:
-            claim = heapq.heappop(ready)[3]
+        while line.has_due and len(running) < slots and self._occupied < most and self._silence() < CUT_OFF:
+            claim = line.next()
             if claim.expires is not None and self._clock.now() > claim.expires:
                 self._report(Report(claim, Outcome.expired, None, self._clock.now(), error=EXPIRED))
                 continue
@@ -313,7 +299,7 @@ class Worker:
             self._on_failure(report)
         if self._executor.given_up >= self._most_given_up:
             self._restart("too many runs did not stop when they were asked to")
-        if self._ready and not self._refilling:
+        if self._line.has_due and not self._refilling:
             self._refilling = True
             self._loop.call_soon(self._refill)
 
@@ -465,18 +451,13 @@ class Worker:
         return (self._monotonic() - self._beaten_at) / self._broker.lease_seconds
 
     def _stop_everything(self) -> None:
-        self._release(self._take_all_waiting())
+        self._release(self._line.clear())
         for attempt in list(self._running.values()):
             self._executor.stop(attempt, Outcome.cut_off, within=self._broker.lease_seconds * (EXIT - CUT_OFF) / 2)
 
     def _give_back_hoarded(self) -> None:
         """Due, but no slot came free: somebody else may have one."""
-        since = self._monotonic() - HOARD_SECONDS
-        overdue = [entry for entry in self._ready if entry[2] < since]
-        if overdue:
-            self._ready = [entry for entry in self._ready if entry[2] >= since]
-            heapq.heapify(self._ready)
-            self._release([claim for _, _, _, claim in overdue])
+        self._release(self._line.take_overdue(HOARD_SECONDS))
 
     async def _write_notes(self) -> None:
         told = []
@@ -511,7 +492,7 @@ class Worker:
         if signal.claim is None:
             self._wanted.set()
             return
-        waiting = self._take_waiting(signal.claim)
+        waiting = self._line.remove(signal.claim)
         if waiting:
             outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
             self._report(Report(waiting, outcome, None, self._clock.now()))
@@ -520,18 +501,3 @@ class Worker:
         elif signal.kind is SignalKind.lost and signal.claim in self._running:
             _log.warning("a run that is not on record is stopped", claim=signal.claim)
             self._executor.stop(self._running[signal.claim], Outcome.cut_off)
-
-    def _take_waiting(self, number: int) -> Claim | None:
-        if claim := self._wheel.remove(number):
-            return claim
-        for entry in self._ready:
-            if entry[1] == number:
-                self._ready.remove(entry)
-                heapq.heapify(self._ready)
-                return entry[3]
-        return None
-
-    def _take_all_waiting(self) -> list[Claim]:
-        waiting = [*self._wheel.clear(), *(claim for _, _, _, claim in self._ready)]
-        self._ready.clear()
-        return waiting
