@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from typer.testing import CliRunner
 
+from rota.cli.main import app
 from rota.cli.tables import clean, lay_out, text, time
 from rota.cli.times import check_time, parse_duration, show_age, show_length, show_time, show_time_briefly
 from rota.errors import BadInputError
@@ -123,3 +125,9 @@ def test_a_time_without_an_offset_is_refused():
     assert check_time("2030-01-31T09:30:00+01:00", "--at") == "2030-01-31T09:30:00+01:00"
     with pytest.raises(BadInputError, match="has no offset"):
         check_time("2030-01-31 09:30", "--at")
+
+
+def test_the_list_of_commands_is_whole_on_80_columns():
+    listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
+    assert "top" in listed
+    assert "..." not in listed

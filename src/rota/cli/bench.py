@@ -30,7 +30,7 @@ def bench(
     yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Measure a running server: how much it takes and runs, and how punctually.
+    """Measure a running server. How much it takes and runs, and how punctually.
 
     Submits jobs of the built-in task rota.echo to the pool 'default' and reads their records. They stay in the history.
     """

@@ -46,7 +46,7 @@ def database_roles(
     forget: list[str] = ForgetOption,
     home: Path | None = HomeOption,
 ) -> None:
-    """Give database roles the rights they need and no others, as the schema's owner; show those that have some."""
+    """Give database roles the rights they need. No others; as the schema's owner. Shows those that have some."""
     with errors_in_words():
         _check(worker, submitter, namespaces, pools)
         if len({*server, *worker, *submitter, *forget}) < len([*server, *worker, *submitter, *forget]):

@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
-    """Look whether everything is as it should be, and say what to do where it is not.
+    """Look what is not as it should be, and say what to do.
 
     Looks at this machine, the settings, the server, the database, workers and object storage, as far as they can be
     reached. A line each: ok, warning or problem. The exit code is 1 when there is a problem.

@@ -29,7 +29,7 @@ def init(
     directory: Path = typer.Argument(Path(), metavar="[DIRECTORY]", help="Where; made if it is not there. Else here."),
     force: list[str] = typer.Option([], "--force", metavar="FILE", help="Write over this file; can be repeated."),
 ) -> None:
-    """Make a small project to start from: tasks, a schedule, tests.
+    """Make a small project to start from. Tasks, a schedule, tests.
 
     Nothing that is there is written over, unless --force names it.
     """

@@ -73,7 +73,7 @@ def submit(
     quiet: bool = typer.Option(False, "--quiet", "-q", help="With --file: show no progress."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Submit a job: now, at a time, or on a schedule; or a file of jobs.
+    """Submit a job, or a file of jobs. For now, for a time, or on a schedule.
 
     With --file each line is a job as the API takes it: {"name": "x", "scheduleType": "immediate", "task": "rota.echo"}.
     Lines that are refused are reported, and the others submitted all the same. The same command again within 24 hours

@@ -42,7 +42,7 @@ def logs(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show what a run wrote, follow it, or search the logs of recent runs.
+    """Show, follow or search what runs wrote.
 
     With --follow the exit code is 0 when the run succeeded, else 1.
     """

@@ -67,7 +67,7 @@ def events(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List what happened to breakers, pools and declared schedules, latest first."""
+    """List what happened to breakers, pools and schedules."""
     with server(FILTERS) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
         if as_json:

@@ -66,7 +66,7 @@ def dev(
     pools: str | None = PoolsOption,
     verbose: bool = VerboseFlag,
 ) -> None:
-    """Start everything, and replace the workers when the code changes."""
+    """Start everything, and follow the changes of the code."""
     with errors_in_words():
         from rota.cli import starting  # noqa: PLC0415 - see the top
 
@@ -91,7 +91,7 @@ def api(
 
 
 def scheduler(home: Path | None = HomeOption) -> None:
-    """Run a scheduler alone; several share the shards among them."""
+    """Run a scheduler alone. Several share the shards among them."""
     with errors_in_words():
         from rota.cli import starting  # noqa: PLC0415 - see the top
 
@@ -112,7 +112,7 @@ def worker(
 
 
 def database_url(home: Path | None = HomeOption) -> None:
-    """Print the address of the database: yours, or the embedded one of this home."""
+    """Print the address of the database. Yours, or the embedded one of this home."""
     with errors_in_words():
         from rota.cli import starting  # noqa: PLC0415 - see the top
 

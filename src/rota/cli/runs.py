@@ -123,7 +123,7 @@ def cancel(
     status: str | None = typer.Option(None, "--status", help="Only those that are this, such as queued."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Cancel a run, a job with all its runs, or all runs that match.
+    """Cancel a run, a job, or all runs that match.
 
     Cancelling a job ends everything of it that waits or runs.
     """

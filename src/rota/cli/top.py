@@ -39,7 +39,7 @@ def top(
     once: bool = typer.Option(False, "--once", help="Look once, print it, and end."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show what is going on: throughput, lag, pools, workers, what runs now.
+    """Show what is going on. Throughput, lag, pools, workers, what runs now.
 
     Drawn again every two seconds; q or Ctrl-C ends it. In a pipe, and with --once, it is printed once. With --json one
     line of JSON per look: what `GET /v1/stats` answered.
