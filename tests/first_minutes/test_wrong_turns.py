@@ -93,7 +93,7 @@ def test_a_typo_in_a_cron_expression_is_told(up, expression, words):
     [
         (("sumbit", "x"), "Did you mean 'submit'?"),
         (("submit", "x", "--taks", "rota.echo"), "--task"),
-        (("submit",), "Missing argument"),
+        (("submit",), "give the job a name"),
     ],
 )
 def test_a_typo_in_a_command_or_an_option_is_told_with_what_was_meant(newcomer, arguments, words):

@@ -244,3 +244,24 @@ def test_a_file_of_authorities_that_holds_none_is_named(tmp_path):
     (tmp_path / "empty.pem").write_text("")
     with pytest.raises(SetupError, match="ROTA_CA_FILE"):
         rota.Client("https://127.0.0.1:1", "token", ca_file=tmp_path / "empty.pem")
+
+
+def test_swapped_files_and_files_without_what_they_should_hold_are_told(files, tmp_path):
+    with pytest.raises(SetupError, match=r"are swapped: .*exchange them"):
+        Certificate(files.key, files.certificate)
+    with pytest.raises(SetupError, match="ROTA_TLS_KEY: there is no private key in PEM form in"):
+        Certificate(files.certificate, files.certificate)
+    (tmp_path / "notes.txt").write_text("not a certificate")
+    with pytest.raises(SetupError, match="ROTA_TLS_CERTIFICATE: there is no certificate in PEM form in"):
+        Certificate(tmp_path / "notes.txt", files.key)
+
+
+async def test_plain_http_to_a_port_with_tls_is_told_the_right_address(files):
+    certificate = Certificate(files.certificate, files.key)
+    async with (
+        served(build_echo(Seen()), tls=certificate.context) as server,
+        rota.AsyncClient(f"http://127.0.0.1:{server.port}", "x", retries=0) as client,
+    ):
+        with pytest.raises(ServerUnreachableError, match=f"its address is https://127.0.0.1:{server.port}") as told:
+            await client.workers()
+    assert told.value.advised
