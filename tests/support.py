@@ -43,6 +43,16 @@ async def eventually(check: Callable[[], Any], *, within: float = DEADLINE_SECON
         await asyncio.sleep(every)
 
 
+def wait_until(check: Callable[[], Any], *, within: float = DEADLINE_SECONDS) -> Any:
+    """The same for tests without an event loop."""
+    began = time.monotonic()
+    while not (found := check()):
+        waited = time.monotonic() - began
+        assert waited < within * patience(), f"did not come true within {waited:.0f} s; last seen: {found!r}"
+        time.sleep(0.05)
+    return found
+
+
 async def in_time(awaitable: Awaitable[Any], seconds: float = GUARD_SECONDS) -> Any:
     """Awaits what must come: a guard against waiting for ever, and no claim about how long it takes."""
     return await asyncio.wait_for(awaitable, seconds * patience())

@@ -14,8 +14,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +26,7 @@ from typer.testing import CliRunner
 
 from rota.cli.main import app
 from rota.client import Client
-from support import patience
+from support import wait_until
 
 ROTA = (sys.executable, "-m", "rota.cli.main")
 START_SECONDS = 120.0
@@ -103,17 +101,6 @@ class Rota:
         os.close(terminal)
         assert process.wait(COMMAND_SECONDS) == 0, shown
         return shown.decode().splitlines()
-
-
-def wait_until(check: Callable[[], Any], *, within: float = 20.0) -> Any:
-    """Waits until `check` gives something true, and returns that; the one place here that sleeps."""
-    began = time.monotonic()
-    while not (found := check()):
-        assert time.monotonic() - began < within * patience(), (
-            f"did not come true within {within} s; last seen: {found!r}"
-        )
-        time.sleep(0.05)
-    return found
 
 
 def free_port() -> int:

@@ -20,7 +20,7 @@ import pytest
 import rota
 from listening import listening
 from serving import TOKEN
-from support import eventually
+from support import eventually, in_time
 
 ROTA = (sys.executable, "-m", "rota.cli.main")
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])")
@@ -128,7 +128,7 @@ async def test_top_is_drawn_again_until_q_and_leaves_the_terminal_as_it_was(busy
         await engine.submit(task="rota.fail", maxRetries=0)
         await terminal.until("dead letters 2")
         terminal.press("q")
-        assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        assert await in_time(terminal.process.wait()) == 0
         assert not terminal.settings_changed()
         assert "\x1b[?1049h" in terminal.raw
         assert terminal.raw.rstrip().endswith("\x1b[?25h") or "\x1b[?1049l" in terminal.raw
@@ -138,7 +138,7 @@ async def test_top_ends_by_ctrl_c_without_a_word(busy):
     async with on_terminal(busy, "top") as terminal:
         await terminal.until("RUNNING NOW")
         terminal.press("\x03")
-        assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        assert await in_time(terminal.process.wait()) == 0
         assert "Traceback" not in terminal.text
         assert not terminal.settings_changed()
 
@@ -148,7 +148,7 @@ async def test_top_keeps_to_the_terminal_it_has(busy, columns, lines):
     async with on_terminal(busy, "top", columns=columns, lines=lines, NO_COLOR="1") as terminal:
         await terminal.until("per second")
         terminal.press("q")
-        await asyncio.wait_for(terminal.process.wait(), 20)
+        await in_time(terminal.process.wait())
     shown = terminal.text.replace("\r", "").split("\n")
     assert max(len(line) for line in shown) <= columns
     assert len(shown) <= lines
@@ -181,7 +181,7 @@ async def test_top_says_that_the_server_is_away_and_goes_on_when_it_is_back(engi
         async with listening(engine.api.services, port=server.port):
             await shown.until("per second")
             shown.press("q")
-            assert await asyncio.wait_for(shown.process.wait(), 20) == 0
+            assert await in_time(shown.process.wait()) == 0
     finally:
         await terminal.__aexit__(None, None, None)
 
@@ -196,7 +196,7 @@ async def test_watching_a_run_shows_how_far_it_is_and_ends_with_it(busy):
     async with on_terminal(busy, "watch", busy.running, columns=120) as terminal:
         await terminal.until("long one", "[########............] 40%", "loading")
         busy.let_go()
-        assert await asyncio.wait_for(terminal.process.wait(), 30) == 0
+        assert await in_time(terminal.process.wait()) == 0
         await terminal.until("success")
 
 
@@ -224,7 +224,7 @@ async def test_a_schedule_is_watched_with_its_runs_until_somebody_has_enough(bus
     async with on_terminal(busy, "watch", "often", columns=100) as terminal:
         await terminal.until("every 3600 s", "next: ", "success")
         terminal.process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        assert await in_time(terminal.process.wait()) == 0
     assert "it goes on" in terminal.text
 
 
@@ -242,4 +242,4 @@ async def test_why_it_waits_is_shown(busy, engine):
     async with on_terminal(busy, "watch", run) as terminal:
         await terminal.until("waits: ")
         terminal.press("q")
-        assert await asyncio.wait_for(terminal.process.wait(), 20) == 0
+        assert await in_time(terminal.process.wait()) == 0

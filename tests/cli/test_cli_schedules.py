@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -22,6 +21,7 @@ from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app
 from rota.client import AnswerError, Client
+from support import wait_until
 from terminals import on_terminal
 
 TOKEN = "test-token"  # noqa: S105 - known to the tests alone
@@ -38,10 +38,7 @@ def url():
         server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        deadline = time.monotonic() + 20
-        while not server.started:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: server.started)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
         thread.join()

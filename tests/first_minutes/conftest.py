@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from newcomer import Newcomer, memory, wait_until
+from newcomer import Newcomer, memory
+
+from support import wait_until
 
 TASKS = """
 import rota

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rota.client import Client
+from support import wait_until
 
 ROTA = (sys.executable, "-m", "rota.cli.main")
 START_SECONDS = 90.0
@@ -149,15 +149,6 @@ class Background:
         """Ctrl-C; its exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(START_SECONDS)
-
-
-def wait_until(check: Callable[[], Any], *, within: float = 30.0) -> Any:
-    """Waits until `check` gives something true, and returns that; the one place here that sleeps."""
-    deadline = time.monotonic() + within
-    while not (found := check()):
-        assert time.monotonic() < deadline, f"did not come true within {within} s; last seen: {found!r}"
-        time.sleep(0.05)
-    return found
 
 
 def memory() -> str | None:

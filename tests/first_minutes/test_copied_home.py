@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from newcomer import wait_until
+from support import wait_until
 
 
 def runs_of(newcomer, job):

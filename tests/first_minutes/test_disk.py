@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from newcomer import Newcomer, wait_until
+from newcomer import Newcomer
+
+from support import wait_until
 
 MEGABYTE = 1024**2
 

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
-from newcomer import wait_until
 
 import rota
 from rota.doctor import database as databases
@@ -21,6 +20,7 @@ from rota.doctor.findings import State, look
 from rota.doctor.settings import read_settings
 from rota.settings import Settings
 from rota.store.database import Database
+from support import wait_until
 
 PASSWORD = "hunter-two"  # noqa: S105 - of a role that lives as long as a test
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from newcomer import wait_until
+
+from support import wait_until
 
 FILES = {".gitignore", "README.md", "pyproject.toml", "tasks.py", "test_tasks.py"}
 

@@ -9,7 +9,9 @@ import termios
 
 import psutil
 import pytest
-from newcomer import ROTA, START_SECONDS, Background, wait_until
+from newcomer import ROTA, START_SECONDS, Background
+
+from support import wait_until
 
 
 def family_of(home):
