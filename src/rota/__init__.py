@@ -1,22 +1,22 @@
 """Rota: a distributed job scheduler on PostgreSQL."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
-
-from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
-from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
-from rota.sdk.app import App
-from rota.sdk.calls import Call
-from rota.sdk.errors import NotAcceptedError, RunFailedError
-from rota.sdk.middleware import Middleware
-from rota.sdk.sending import Job, Run
-from rota.sdk.task import Task
-from rota.worker.arguments import ArgumentsError
-from rota.worker.context import Context, Final, Snooze
 
 if TYPE_CHECKING:
     from rota.client import AsyncClient, Client
+    from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
+    from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
+    from rota.sdk.app import App
+    from rota.sdk.calls import Call
+    from rota.sdk.errors import NotAcceptedError, RunFailedError
+    from rota.sdk.middleware import Middleware
+    from rota.sdk.sending import Job, Run
+    from rota.sdk.task import Task
+    from rota.worker.arguments import ArgumentsError
+    from rota.worker.context import Context, Final, Snooze
+
+    __version__: str
 
 __all__ = [
     "App",
@@ -45,12 +45,33 @@ __all__ = [
     "__version__",
 ]
 
-__version__ = version("rota")
-_CLIENTS = ("AsyncClient", "Client")
+# Where each name is. Loaded when somebody asks for it: a command needs no SDK, a worker no HTTP client.
+_PLACES = {
+    "rota.client": ("AsyncClient", "Client"),
+    "rota.contract.jobs": ("Breaker", "Misfire", "RateLimit", "Retry"),
+    "rota.errors": ("BadInputError", "ConflictError", "DuplicateError", "KeyReusedError", "RotaError"),
+    "rota.sdk.app": ("App",),
+    "rota.sdk.calls": ("Call",),
+    "rota.sdk.errors": ("NotAcceptedError", "RunFailedError"),
+    "rota.sdk.middleware": ("Middleware",),
+    "rota.sdk.sending": ("Job", "Run"),
+    "rota.sdk.task": ("Task",),
+    "rota.worker.arguments": ("ArgumentsError",),
+    "rota.worker.context": ("Context", "Final", "Snooze"),
+}
+_HOMES = {name: place for place, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Clients bring an HTTP library along, which workers and their children can do without."""
-    if name in _CLIENTS:
-        return getattr(import_module("rota.client"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "__version__":
+        found = import_module("importlib.metadata").version("rota")
+    elif name in _HOMES:
+        found = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

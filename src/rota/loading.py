@@ -46,7 +46,7 @@ def load_app(where: str) -> App:
         hint = f"; it has {' and '.join(apps)}" if apps else "; it needs a line such as `app = rota.App()`"
         raise SetupError(f"{where}: {module_name} has no {attribute!r}{hint}") from None
     if not isinstance(found, App):
-        raise SetupError(f"{where}: {attribute!r} is a {type(found).__name__}, not a rota.App")
+        raise SetupError(f"{where}: {attribute!r} is of type {type(found).__name__}, not a rota.App")
     try:
         check_app(found)
     except SetupError as error:

@@ -171,13 +171,17 @@ class Supervisor:
         """Tells once when the disk gets full, and once when there is room again: the database goes on by itself."""
         told = False
         while not self._stopping:
-            free = shutil.disk_usage(self._settings.home).free
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                free = shutil.disk_usage(self._settings.home).free
+            except OSError as error:
+                _log.debug("how much room the disk has can't be told", error=str(error))
+                continue
             if free < LITTLE_ROOM_BYTES and not told:
                 _log.warning("the disk is nearly full: make room", home=str(self._settings.home), free_bytes=free)
             elif told and free >= LITTLE_ROOM_BYTES:
                 _log.warning("there is room on the disk again", home=str(self._settings.home), free_bytes=free)
             told = free < LITTLE_ROOM_BYTES
-            await asyncio.sleep(WATCH_SECONDS)
 
     async def _is_ready(self) -> bool:
         loop = asyncio.get_running_loop()

@@ -118,7 +118,7 @@ async def test_a_worker_that_leaves_tells_what_it_did_last(engine):
 async def test_rates_are_of_the_window_that_was_asked_for(engine, sql):
     await sql.execute(
         "INSERT INTO rota.tallies SELECT date_bin('5 s', now() - ago, '2000-01-01Z'), 'default', 'default', "
-        "gen_random_uuid(), 600, 500, 60, 40, array_fill(0, ARRAY[24]) "
+        "gen_random_uuid(), 600, 500, 60, 40, array_fill(0, ARRAY[32]) "
         "FROM unnest(ARRAY[interval '2 minutes', interval '15 seconds']) AS ago"
     )
     short, long = await stats(engine, windowSeconds=30), await stats(engine, windowSeconds=300)
@@ -176,7 +176,7 @@ async def test_counting_stops_somewhere(engine, sql):
 async def test_old_tallies_are_swept(engine, sql):
     await sql.execute(
         "INSERT INTO rota.tallies SELECT now() - ago, 'default', 'default', gen_random_uuid(), 1, 1, 0, 0, "
-        "array_fill(0, ARRAY[24]) FROM unnest(ARRAY[interval '1 hour', interval '1 minute']) AS ago"
+        "array_fill(0, ARRAY[32]) FROM unnest(ARRAY[interval '1 hour', interval '1 minute']) AS ago"
     )
     await Schedules(engine.database, uuid4()).sweep(100)
     (kept,) = await sql.fetch("SELECT at FROM rota.tallies")

@@ -14,6 +14,7 @@ import pytest
 from rota.broker.protocol import Profile
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import new_id
+from rota.domain.lags import STEPS
 from rota.errors import DuplicateError, SetupError
 from rota.intake.definitions import Caller
 from rota.intake.intake import Asked, Intake
@@ -40,7 +41,7 @@ VALUES = {
     "schedules": "[]",
     "body": "x",
     "options": "{}",
-    "lags": [0] * 24,
+    "lags": [0] * STEPS,
 }
 BY_TYPE = {
     "text": "x",

@@ -59,16 +59,16 @@ class Statistics:
         fleet = await self._workers.fleet(namespace)
         since, seconds = _span(activity.moment, window)
         recent = [row for row in activity.tallies if row["at"] >= since]
-        rates = _rates(recent, seconds)
         return Stats(
             time=activity.moment,
             window_seconds=window_seconds,
             counted_up_to=MOST_COUNTED,
-            counts=_counts(activity),
+            counts=(counts := _counts(activity)),
+            at_least=_at_least(counts),
             workers=dict(Counter(row["status"] for row in fleet if row["status"] != "gone")),
             oldest_queued_seconds=max((age for row in activity.live if (age := _age(activity, row))), default=None),
-            per_second=rates,
-            retry_rate=_retry_rate(rates),
+            per_second=_rates(recent, seconds),
+            retry_rate=_retry_rate(recent),
             start_lag=_lag(activity.lags.values()),
             pools=_pool_stats(activity, pools, recent, seconds),
             history=_history(activity.tallies),
@@ -87,10 +87,11 @@ def _rates(rows: Sequence[Any], seconds: float) -> Rates:
     return Rates(**{name: round(sum(row[name] for row in rows) / seconds, 3) for name in _ENDS})
 
 
-def _retry_rate(rates: Rates) -> float | None:
+def _retry_rate(rows: Sequence[Any]) -> float | None:
     """Which share of the attempts that ended will be tried again."""
-    ended = rates.succeeded + rates.failed + rates.retried
-    return round(rates.retried / ended, 4) if ended else None
+    succeeded, failed, retried = (sum(row[name] for row in rows) for name in ("succeeded", "failed", "retried"))
+    ended = succeeded + failed + retried
+    return round(retried / ended, 4) if ended else None
 
 
 def _counts(activity: Activity) -> Counts:
@@ -103,6 +104,16 @@ def _counts(activity: Activity) -> Counts:
         running=sum(row["running"] for row in activity.live),
         dead_letters=counts["dead_letters"],
     )
+
+
+def _at_least(counts: Counts) -> list[str]:
+    """The names of counts that stopped at the limit. What is ready and what runs are looked at together."""
+    reached = {name for name in ("scheduled", "retrying", "blocked") if getattr(counts, name) >= MOST_COUNTED}
+    if counts.queued + counts.running >= MOST_COUNTED:
+        reached |= {"queued", "running"}
+    if counts.dead_letters >= MOST_COUNTED:
+        reached.add("deadLetters")
+    return sorted(reached)
 
 
 def _age(activity: Activity, row: Any) -> float | None:

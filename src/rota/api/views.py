@@ -212,6 +212,8 @@ def show_worker(row: Any, namespace: str | None, *, whole: bool) -> WorkerOut:
         gone_time=row["gone_at"],
         gone_reason=row["gone_why"],
     )
+    if namespace in (None, row["app_namespace"]):
+        out.app, out.app_version = row["app"], row["app_version"]
     if whole and row["ailing"] and row["status"] in ("ailing", "draining"):
         out.detail = row["ailing"]
     return out

@@ -68,7 +68,8 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._last_beat: Beat | None = None
-        self._unsure = False  # of the records; until they were compared
+        self._doubted = 0  # how often the records were in doubt, and up to which of these they were compared
+        self._compared = 0
         self._lost: frozenset[int] = frozenset()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
@@ -179,7 +180,7 @@ class PostgresBroker:
         _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
         self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
         self._workers.look_anew()
-        self._unsure = True
+        self._doubted += 1
         self._heard(WORKER, "")
 
     async def update(self, notes: Sequence[Note]) -> None:
@@ -220,10 +221,11 @@ class PostgresBroker:
 
     async def reconcile(self, held: frozenset[int]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
-        unsure = self._unsure
+        doubted = self._doubted
         claimed = await self._claimed()
-        if unsure:
-            self._lost, self._unsure = held - {number for _, _, number in claimed}, False
+        if doubted > self._compared:
+            self._lost |= held - {number for _, _, number in claimed}
+            self._compared = doubted
             self._heard(WORKER, "")
         strays = [row for row in claimed if row[2] not in held]
         if strays:
@@ -281,10 +283,10 @@ class PostgresBroker:
                 self._tally.ended(report.claim, report.started, fate)
 
     async def _claimed(self) -> list[tuple[str, UUID, int]]:
-        """What is claimed in our name: from the beginning for a while after a claim without an answer, and where
-        that can be afforded; else since the last look."""
+        """What is claimed in our name: from the beginning while there are doubts, for a while after a claim without an
+        answer, and where that can be afforded; else since the last look."""
         began = time.monotonic()
-        if began < self._in_doubt_until or self._whole_looks.affordable():
+        if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
             claimed: list[tuple[str, UUID, int]] = []
             with self._whole_looks.measured(lambda: len(claimed)):
                 claimed = await self._workers.claims_of(self._id)
@@ -315,7 +317,7 @@ class PostgresBroker:
     def _doubts(self) -> list[Signal]:
         lost, self._lost = self._lost, frozenset()
         signals = [Signal(SignalKind.lost, number) for number in lost]
-        return [*signals, Signal(SignalKind.doubt)] if self._unsure else signals
+        return [*signals, Signal(SignalKind.doubt)] if self._doubted > self._compared else signals
 
     async def _asked(self) -> list[Signal]:
         try:

@@ -115,7 +115,8 @@ class Sender:
                 batch.append(line)
                 size += len(line.content)
             last = line or last
-            if last is not None and (line is None or len(batch) >= self._most or size >= BATCH_BYTES):
+            full = len(batch) >= self._most or size >= BATCH_BYTES or len(self._refused) >= self._most
+            if last is not None and (line is None or full):
                 yield batch, last
                 batch, size, last = [], 0, None
         if last is not None:

@@ -2,10 +2,14 @@
 
 Somebody waits with a finger on the tab key: what does not come within a moment does not come, and nothing that goes
 wrong is told, since it would land in the middle of the line that is being written.
+
+What is completed lands in a command line, and others chose the names: only what no shell reads anything into is
+offered, and shown beside it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,18 +20,20 @@ from rota.settings import Settings
 SECONDS = 0.7
 MOST = 50
 Choice = tuple[str, str]
+_SPECIAL = re.compile(r"[^A-Za-z0-9_.@%+=,/-]")
 
 
 def complete_task(incomplete: str) -> list[Choice]:
     """Tasks that live workers run."""
     workers = _items("/v1/workers")
     tasks = sorted({task for worker in workers if worker["status"] == "live" for task in worker["tasks"]})
-    return [(task, "") for task in tasks if task.startswith(incomplete)]
+    return [(task, "") for task in tasks if task.startswith(incomplete) and _is_plain(task)]
 
 
 def complete_pool(incomplete: str) -> list[Choice]:
     """Pools that workers serve or that somebody said something about."""
-    return [(pool["pool"], pool["status"]) for pool in _items("/v1/pools") if pool["pool"].startswith(incomplete)]
+    pools = [pool for pool in _items("/v1/pools") if pool["pool"].startswith(incomplete)]
+    return [(pool["pool"], pool["status"]) for pool in pools if _is_plain(pool["pool"])]
 
 
 def complete_job(incomplete: str) -> list[Choice]:
@@ -50,13 +56,17 @@ def complete_job_or_run(incomplete: str) -> list[Choice]:
 def complete_job_name(incomplete: str) -> list[Choice]:
     """Names of the latest jobs."""
     names = {job["name"] for job in _items("/v1/jobs", limit=MOST)}
-    return [(name, "") for name in sorted(names) if name.startswith(incomplete) and " " not in name]
+    return [(name, "") for name in sorted(names) if name.startswith(incomplete) and _is_plain(name)]
 
 
 def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[Choice]:
     for item in items:
         if item[key].startswith(incomplete):
-            yield item[key], f"{item['name']}, {item['status']}"
+            yield item[key], f"{_SPECIAL.sub('?', item['name'])} {item['status']}"
+
+
+def _is_plain(word: str) -> bool:
+    return bool(word) and not _SPECIAL.search(word) and not word.startswith("-")
 
 
 def _items(path: str, **query: Any) -> list[dict[str, Any]]:

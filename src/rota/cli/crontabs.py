@@ -104,7 +104,9 @@ def jobs_of(client: Client, wanted: Wanted) -> dict[str, JobOut]:
 def gone_from(planned: Sequence[Planned], jobs: Mapping[str, JobOut]) -> list[JobOut]:
     """Jobs whose line is not in the file any more, and that were not paused for it yet."""
     names = {one.body["name"] for one in planned}
-    return [job for name, job in jobs.items() if name not in names and GONE_TAG not in job.tags]
+    return [
+        job for name, job in jobs.items() if name not in names and not (GONE_TAG in job.tags and job.status == "paused")
+    ]
 
 
 def carry_out(client: Client, one: Planned) -> None:
@@ -113,17 +115,18 @@ def carry_out(client: Client, one: Planned) -> None:
         made = client.call("POST", "/v1/jobs", body=one.body)
         one.job = client.job(made["jobId"])
         return
-    is_back = one.is_back
+    # The tag that says why it is paused goes last: whoever dies in between leaves what the next import finds.
+    if one.is_back:
+        client.resume_job(one.job.job_id)
     if one.changes:
         client.call("PUT", f"/v1/jobs/{one.job.job_id}", body=one.changes)
-    if is_back:
-        client.resume_job(one.job.job_id)
     one.job = client.job(one.job.job_id)
 
 
 def pause_gone(client: Client, job: JobOut) -> None:
     """Holds a job whose line is gone, and notes why, so that it goes on when the line comes back."""
-    client.call("PUT", f"/v1/jobs/{job.job_id}", body={"tags": [*job.tags, GONE_TAG]})
+    tags = [tag for tag in job.tags if tag != GONE_TAG]
+    client.call("PUT", f"/v1/jobs/{job.job_id}", body={"tags": [*tags, GONE_TAG]})
     client.pause_job(job.job_id)
 
 
@@ -177,17 +180,14 @@ def _body(entry: Entry, digest: str, wanted: Wanted) -> dict[str, Any]:
 
 
 def _payload(entry: Entry) -> dict[str, Any]:
-    payload: dict[str, Any] = {
-        "command": entry.command,
-        "directory": entry.environment.get("HOME") or HOME,
-    }
+    command: dict[str, Any] = {"run": entry.command, "directory": entry.environment.get("HOME") or HOME}
     if entry.shell != SHELL:
-        payload["shell"] = entry.shell
+        command["shell"] = entry.shell
     if entry.environment:
-        payload["environment"] = dict(entry.environment)
+        command["environment"] = dict(entry.environment)
     if entry.given:
-        payload["input"] = entry.given
-    return payload
+        command["input"] = entry.given
+    return {"command": command}
 
 
 def _changes(job: JobOut, body: Mapping[str, Any]) -> dict[str, Any]:

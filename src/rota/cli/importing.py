@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
+import re
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,9 @@ from rota.errors import BadInputError
 
 STANDARD_INPUT = "-"
 TIMES = 2
+LABEL_LENGTH = 70  # with what is put before it, a tag
 _FORBIDDEN = 403
+_UNFIT = re.compile(r"[\x00-\x1f\x7f,]")  # of a tag
 _DONE = {"new": "made", "changed": "changed", "unchanged": "unchanged"}
 _COLUMNS = (
     text("LINE", "line"),
@@ -65,7 +71,9 @@ def crontab(
     dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, and do nothing."),
     prune: bool = typer.Option(False, "--prune", help="Pause jobs whose line is gone from the file."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Import the others when a line can't be read."),
-    label: str | None = typer.Option(None, "--label", help="What tells this crontab from others (the file's name)."),
+    label: str | None = typer.Option(
+        None, "--label", help="What tells this crontab from others (host and file, or account)."
+    ),
     timezone: str | None = typer.Option(None, "--timezone", help="The zone where CRON_TZ says none (this machine's)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
     tag: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
@@ -112,7 +120,13 @@ def _wanted(label: str, timezone: str | None, pool: str | None, tags: Sequence[s
 
 
 def _label(file: str) -> str:
-    return "crontab" if file == STANDARD_INPUT else Path(file).name
+    """Whose crontab it is: that of another account or host must not be taken for a new state of it."""
+    host = socket.gethostname()
+    label = f"{getpass.getuser()}@{host}" if file == STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
+    label = _UNFIT.sub("_", label)
+    if len(label) <= LABEL_LENGTH:
+        return label
+    return f"{label[-LABEL_LENGTH:]}#{sha256(label.encode()).hexdigest()[:8]}"
 
 
 def _read(file: str) -> str:

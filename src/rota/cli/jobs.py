@@ -175,9 +175,9 @@ def jobs(
             text("JOB", "jobId"),
             text("NAME", "name", least=10),
             status(),
-            Column(heading="SCHEDULE", show=_show_schedule, brief=_show_schedule_briefly, least=10),
-            text("TASK", "task", drop=1),
-            time("CREATED", "createdTime", drop=2),
+            Column(heading="SCHEDULE", show=_show_schedule, brief=_show_schedule_briefly, least=10, drop=1),
+            text("TASK", "task", drop=2),
+            time("CREATED", "createdTime", drop=3),
         )
         print_table(page["items"], columns, none="No jobs. Submit one: rota submit hello --task rota.echo")
         tell_next_page(page)

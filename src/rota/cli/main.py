@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from importlib.metadata import version
 
 import typer
 
+import rota
 from rota.cli import (
     bench,
     database_roles,
@@ -40,7 +40,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"rota {version('rota')}")
+        print(f"rota {rota.__version__}")
         raise typer.Exit
 
 

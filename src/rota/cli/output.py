@@ -154,7 +154,10 @@ def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
 
 def _token_words(settings: Settings, token: str | None, said: str) -> str:
     if settings.given_token:
-        return f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said or 'it says no more'}"
+        return (
+            f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said or 'it says no more'}. "
+            "Set it to one that the server knows; without it, the one of ROTA_HOME is taken."
+        )
     if token:
         return (
             f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "

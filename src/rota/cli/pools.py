@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from rota.cli.completing import complete_pool
-from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, say, server, tell_next_page
 from rota.cli.tables import Column, console, print_table, status, text, time
+from rota.client import Client
+from rota.domain.text import nearest
 from rota.errors import BadInputError
 
 
@@ -55,11 +57,20 @@ def pool(
             answer = client.call("POST", f"{path}/{'pause' if pause else 'resume'}")
         else:
             answer = client.call("PUT", path, body={"mostWaiting": most_waiting})
+        if not answer["workers"]:
+            _warn_of_unserved(client, name)
         if as_json:
             print_json(answer)
             return
         waits = "any number of runs" if answer["mostWaiting"] is None else f"at most {answer['mostWaiting']} runs"
         console().print(f"pool {answer['pool']} is {answer['status']}; {waits} may wait in it", soft_wrap=True)
+
+
+def _warn_of_unserved(client: Client, name: str) -> None:
+    """A name that was mistyped makes a pool of its own, and leaves the one that was meant as it is."""
+    others = {pool["pool"] for pool in client.call("GET", "/v1/pools")["items"] if pool["workers"]}
+    near = nearest(name, others)
+    say(f"No live worker serves pool {name}." + (f" Did you mean {near}?" if near else ""), "yellow")
 
 
 def events(

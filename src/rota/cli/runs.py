@@ -162,7 +162,11 @@ def workers(as_json: bool = JsonFlag) -> None:
             Column(heading="NAMESPACES", show=lambda item: ",".join(item["namespaces"]), least=7, drop=4),
             Column(heading="POOLS", show=lambda item: ",".join(item["pools"]), least=7, drop=2),
             text("FENCED", "fencedReports", drop=3),
-            text("DETAIL", "detail", drop=2),
+            Column(
+                heading="DETAIL", show=lambda item: clean(item.get("detail") or item.get("goneReason") or ""), drop=2
+            ),
+            Column(heading="VERSION", show=lambda item: clean(item.get("appVersion") or ""), drop=5),
+            time("STARTED", "startTime", drop=6),
             Column(
                 heading="BEAT",
                 show=lambda item: show_time(item["lastBeat"]),
@@ -174,8 +178,12 @@ def workers(as_json: bool = JsonFlag) -> None:
 
 def _print_run(answer: dict[str, Any]) -> None:
     attempts = answer.pop("attempts", [])
+    timeline = answer.pop("timeline", [])
     trace = answer.pop("traceback", None)
     print_fields(answer)
+    if timeline:
+        console().print()
+        print_table(timeline, (time("TIME", "time"), text("EVENT", "event"), text("DETAIL", "detail")), none="")
     if attempts:
         columns = (
             text("ATTEMPT", "attempt"),

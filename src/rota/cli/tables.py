@@ -32,6 +32,7 @@ _STYLES = {
     "retrying": "yellow",
     "silent": "yellow",
     "draining": "yellow",
+    "paused": "yellow",
     "cancelled": "dim",
     "skipped": "dim",
     "gone": "dim",

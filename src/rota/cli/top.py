@@ -141,11 +141,11 @@ def _lag(seconds: float | None) -> str:
 
 
 def _count(found: Mapping[str, Any], name: str) -> str:
-    return _at_least(found, found["counts"][name])
+    return _at_least(found, found["counts"][name], name)
 
 
-def _at_least(found: Mapping[str, Any], number: int) -> str:
-    return f"{number:,}" + ("+" if number >= found["countedUpTo"] else "")
+def _at_least(found: Mapping[str, Any], number: int, name: str) -> str:
+    return f"{number:,}" + ("+" if name in found["atLeast"] else "")
 
 
 def _fleet_words(workers: Mapping[str, int]) -> str:
@@ -177,11 +177,11 @@ def _bars(heights: Sequence[int]) -> str:
 def _pools(found: Mapping[str, Any], width: int | None) -> Lines:
     columns = (
         text("POOL", "pool", least=8),
-        Column(heading="STATUS", show=lambda pool: "paused" if pool["paused"] else "open", drop=3),
+        Column(heading="STATUS", show=lambda pool: "paused" if pool["paused"] else "open", colour=True),
         Column(heading="RUN/SLOTS", show=lambda pool: f"{pool['running']}/{pool['slots']}"),
-        Column(heading="QUEUED", show=lambda pool: _at_least(found, pool["queued"])),
+        Column(heading="QUEUED", show=lambda pool: _at_least(found, pool["queued"], "queued")),
         Column(heading="OLDEST", show=lambda pool: _age(pool["oldestQueuedSeconds"]), drop=2),
-        Column(heading="STARTS/S", show=lambda pool: _number(pool["perSecond"]["started"])),
+        Column(heading="STARTS/S", show=lambda pool: _number(pool["perSecond"]["started"]), drop=3),
         Column(heading="FAILED/S", show=lambda pool: _number(pool["perSecond"]["failed"]), drop=4),
         Column(heading="LAG P99", show=lambda pool: _lag(pool["startLag"]["p99"]), drop=1),
     )
@@ -207,10 +207,10 @@ def _workers(found: Mapping[str, Any], width: int | None) -> Lines:
 
 
 def _running(found: Mapping[str, Any], width: int | None) -> Lines:
-    """Longest first: what has just started will be over soon."""
+    """Longest first, of the latest hundred: what has just started will be over soon."""
     runs = sorted(found["runs"], key=lambda run: run["startTime"] or "~")
     columns = (
-        text("RUNNING NOW", "runId"),
+        text("RUNNING NOW" if len(runs) < MOST_RUNNING else f"LATEST {MOST_RUNNING} RUNNING", "runId"),
         text("NAME", "name", least=8),
         text("TASK", "task", least=8, drop=2),
         Column(heading="FOR", show=lambda run: _since(found["time"], run["startTime"])),

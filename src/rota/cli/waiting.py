@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import typer
@@ -67,11 +67,18 @@ def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any
 def _wait(client: Client, run_id: str) -> dict[str, Any]:
     told: Any = None
     while (run := _look(client, run_id, LOOK_SECONDS if told else 0))["status"] not in ENDED:
-        now = (run["status"], run["progress"], run.get("waitingFor"))
+        now = (run["status"], run["progress"], run.get("waitingFor"), _last_error(run))
         if now != told:
             say(": ".join(str(part) for part in now if part), "dim")
         told = now
     return run
+
+
+def _last_error(run: Mapping[str, Any]) -> str | None:
+    """Why the attempt before failed, while the next is waited for."""
+    attempts = run.get("attempts") or []
+    error = attempts[-1].get("error") if attempts and run["status"] == "retrying" else None
+    return f"the last attempt failed: {error}" if error else None
 
 
 def _look(client: Client, run_id: str, seconds: float) -> dict[str, Any]:

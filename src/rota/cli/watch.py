@@ -36,8 +36,9 @@ def watch(
 ) -> None:
     """Watch a job or a run as it goes.
 
-    A run, or a job that runs once, until it has ended: the exit code is 0 when it succeeded, else 1. A schedule with
-    its latest runs, until q or Ctrl-C. Without a terminal, a line for each change.
+    A run, or a job that runs once, until it has ended: the exit code is 0 when it succeeded, else 1, also when somebody
+    stops watching before. A schedule with its latest runs, until q or Ctrl-C. Without a terminal, a line for each
+    change.
     """
     with server({"name": "JOB"}) as client:
         view = _view(client, target)
@@ -48,7 +49,7 @@ def watch(
                 _tell_changes(view)
         except KeyboardInterrupt:
             say("Not watching any longer; it goes on.")
-        if view.over and not view.went_well:
+        if not view.went_well:
             raise typer.Exit(FAILED)
 
 
@@ -56,7 +57,7 @@ class View(ABC):
     """What is watched, as it was when last looked at."""
 
     over = False
-    went_well = True
+    went_well = True  # a schedule has no end that could be bad
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,6 +97,7 @@ class RunView(View):
     def __init__(self, client: Client, run_id: str) -> None:
         super().__init__(client)
         self._run_id = run_id
+        self.went_well = False
         self._run: dict[str, Any] = {}
 
     def look(self) -> list[dict[str, Any]]:

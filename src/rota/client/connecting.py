@@ -48,6 +48,8 @@ def check_url(url: str) -> str:
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         fits = False
+    if fits and "@" in parts.netloc:
+        raise SetupError("ROTA_URL holds a name or a password: leave them out, the server wants a token (ROTA_TOKEN)")
     if not fits:
         raise SetupError(f"{url!r} is not the address of a server, such as http://127.0.0.1:7682 (ROTA_URL, ROTA_PORT)")
     return url.rstrip("/")

@@ -28,6 +28,8 @@ class WorkerOut(Out, kw_only=True):
     last_beat: datetime
     gone_time: datetime | None
     gone_reason: str | None
+    app: str | None = None
+    app_version: str | None = None
 
 
 class WorkerList(Out, kw_only=True):

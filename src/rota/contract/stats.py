@@ -8,7 +8,7 @@ from rota.contract.fields import Out
 
 
 class Counts(Out, kw_only=True):
-    """How many there are now. Counted up to `countedUpTo` of the answer: a number that reaches it means "at least"."""
+    """How many there are now; those that `atLeast` names may be more."""
 
     scheduled: int
     retrying: int
@@ -62,12 +62,14 @@ class Moment(Out, kw_only=True):
 
 
 class Stats(Out, kw_only=True):
-    """What is going on in a namespace."""
+    """What is going on in a namespace. `atLeast` names the counts that stopped at `countedUpTo`; with `queued`, those
+    of pools as well, and pools that have nothing among the first so many may be missing."""
 
     time: datetime
     window_seconds: float
     counted_up_to: int
     counts: Counts
+    at_least: list[str]
     workers: dict[str, int]
     oldest_queued_seconds: float | None
     per_second: Rates

@@ -90,8 +90,7 @@ def fleet_findings(seen: Mapping[str, Any], *, owner: str) -> list[Finding]:
     if workers is not None:
         findings += fleet.check_workers(workers)
         if seen["queued"] is not None:
-            queued = {(run["pool"], run["task"]) for run in seen["queued"]}
-            findings += fleet.check_waiting(queued, workers)
+            findings += fleet.check_waiting(seen["queued"], workers)
     if seen["shards"] is not None:
         findings += fleet.check_shards(seen["shards"], owner)
     return findings

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rota.doctor.findings import Finding, ok, problem, warning
 from rota.domain.text import nearest
+from rota.settings import DEFAULT_NAMESPACE
 
 LIVE = ("live", "ailing")
 MOST_NAMED = 5
@@ -31,25 +32,48 @@ def check_workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         )
 
 
-def check_waiting(queued: Iterable[tuple[str, str]], workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Pools and tasks (pool, task) of runs that wait, and for which nobody is there."""
+def check_waiting(queued: Sequence[Mapping[str, Any]], workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Pools that are paused, and pools and tasks of runs that wait and for which nobody is there."""
     live = [worker for worker in workers if worker["status"] in LIVE]
-    served = {pool for worker in live for pool in worker["pools"]}
-    known = {task for worker in live for task in worker["tasks"]}
-    waiting = sorted(set(queued))
-    pools = sorted({pool for pool, _ in waiting} - served)
-    for pool in pools[:MOST_NAMED]:
-        mend = f"start a worker for it: rota worker --pools {pool}"
-        yield problem("waiting", f"runs wait in pool {pool}, which no live worker serves", mend)
-    tasks = sorted({task for pool, task in waiting if pool in served} - known)
-    for task in tasks[:MOST_NAMED]:
+    paused = sorted({run["pool"] for run in queued if run["paused"]})
+    for pool in paused[:MOST_NAMED]:
+        yield warning(
+            "waiting", f"pool {pool} is paused, and runs wait in it", f"let it go on: rota pool {pool} --resume"
+        )
+    lonely, unknown = set(), set()
+    for run in queued:
+        there = [worker for worker in live if _serves(worker, run)]
+        if not there:
+            lonely.add((run.get("namespace"), run["pool"]))
+        elif not any(run["task"] in worker["tasks"] for worker in there):
+            unknown.add(run["task"])
+    yield from _tell_lonely(lonely)
+    yield from _tell_unknown(unknown, {task for worker in live for task in worker["tasks"]})
+    if not (paused or lonely or unknown):
+        yield ok("waiting", "for all that waits somebody is there" if queued else "nothing waits")
+
+
+def _serves(worker: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
+    """Whether it takes from the run's pool. A server tells us of one namespace, and of the workers that serve it."""
+    namespace = run.get("namespace")
+    return run["pool"] in worker["pools"] and (namespace is None or namespace in worker["namespaces"])
+
+
+def _tell_lonely(pools: set[tuple[str | None, str]]) -> Iterator[Finding]:
+    for namespace, pool in sorted(pools, key=str)[:MOST_NAMED]:
+        where = f" of namespace {namespace}" if namespace else ""
+        setting = f"ROTA_NAMESPACES={namespace} " if namespace and namespace != DEFAULT_NAMESPACE else ""
+        mend = f"start a worker for it: {setting}rota worker --pools {pool}"
+        yield problem("waiting", f"runs wait in pool {pool}{where}, which no live worker serves", mend)
+
+
+def _tell_unknown(tasks: set[str], known: set[str]) -> Iterator[Finding]:
+    for task in sorted(tasks)[:MOST_NAMED]:
         near = nearest(task, known)
         mend = (
             f"did you mean {near}?" if near else "start a worker with an app that has it: rota worker --app MODULE:APP"
         )
         yield problem("waiting", f"runs wait for task {task}, which no live worker knows", mend)
-    if not pools and not tasks:
-        yield ok("waiting", "for all that waits somebody is there" if waiting else "nothing waits")
 
 
 def check_shards(shards: Sequence[Mapping[str, Any]], owner: str) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.answers import unreachable
 from rota.client.connecting import check_url, needs_proxy, trust
 from rota.doctor.findings import Finding, ok, problem, warning
-from rota.errors import RotaError
+from rota.errors import RotaError, SetupError
 from rota.settings import Settings
 
 LOOK_SECONDS = 5.0
@@ -35,7 +35,10 @@ class Answer:
 
 def ask_server(settings: Settings) -> Answer | Finding:
     """What the server tells without a token; a finding when it tells nothing."""
-    url = check_url(settings.url)
+    try:
+        url = check_url(settings.url)
+    except SetupError as error:
+        return problem("server", str(error))
     try:
         with httpx.Client(verify=trust(url), timeout=LOOK_SECONDS, trust_env=needs_proxy(url)) as http:
             described = http.get(f"{url}/openapi.json")
@@ -120,12 +123,16 @@ def _namespace(name: str) -> str:
 def fetch_fleet(client: Client) -> dict[str, Any]:
     """What the fleet checks want to know, as far as our token may see it."""
     found: dict[str, Any] = {}
-    for name, path in (("workers", "/v1/workers"), ("shards", "/v1/shards"), ("queued", "/v1/runs")):
+    places = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
+    for name, path in places.items():
         query = {"status": "queued", "limit": 500} if name == "queued" else None
         try:
             found[name] = client.call("GET", path, query=query)["items"]
         except RotaError:
             found[name] = None  # not ours to see; the check of the token has told what is
+    paused = {pool["pool"] for pool in found.pop("pools") or () if pool["status"] == "paused"}
+    for run in found["queued"] or ():
+        run["paused"] = run["pool"] in paused
     return found
 
 

@@ -68,16 +68,25 @@ def parse_crontab(text: str, *, system: bool = False) -> Crontab:
     """Reads a crontab; with `system` each entry has the account's name before its command."""
     found = Crontab()
     environment: dict[str, str] = {}
+    spoilt: set[str] = set()  # variables that could not be set: no line below may run without them
     for number, line in _lines(text):
         if variable := _VARIABLE.fullmatch(line):
-            _set(found, environment, number, variable)
+            name, is_set = _set(found, environment, number, variable)
+            spoilt = spoilt - {name} if is_set else spoilt | {name}
         elif line.lower().startswith(AT_START):
             found.remarks.append(Remark(number, f"{AT_START} is no time: left out; let the host's init start it"))
         else:
             try:
-                found.entries.append(_entry(number, line, environment, system=system))
+                entry = _entry(number, line, environment, system=system)
             except BadInputError as error:
                 found.problems.append(Remark(number, str(error)))
+                continue
+            if spoilt:
+                found.problems.append(
+                    Remark(number, f"needs {', '.join(sorted(spoilt))}, which could not be set above")
+                )
+            else:
+                found.entries.append(entry)
     return found
 
 
@@ -94,23 +103,31 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _set(found: Crontab, environment: dict[str, str], number: int, variable: re.Match[str]) -> None:
+def _set(found: Crontab, environment: dict[str, str], number: int, variable: re.Match[str]) -> tuple[str, bool]:
+    """Sets a variable if it can be; returns its name, and whether it was."""
     name, value = variable[2], variable[3]
     if quoted := _QUOTED.fullmatch(value):
         value = quoted[2]
+    if problem := _problem_with(name, value):
+        found.problems.append(Remark(number, problem))
+        return name, False
+    if name == _MAIL and value:
+        found.remarks.append(Remark(number, f"{_MAIL}: nothing is mailed; what a command prints is in its log"))
+    environment[name] = value
+    return name, True
+
+
+def _problem_with(name: str, value: str) -> str | None:
     if name == TIMEZONE:
         try:
             load_zone(value)
         except BadInputError as error:
-            found.problems.append(Remark(number, f"{TIMEZONE}: {error}"))
+            return f"{TIMEZONE}: {error}"
     if name == "SHELL" and not value.startswith("/"):
-        found.problems.append(Remark(number, "SHELL must be the whole path of a shell"))
+        return "SHELL must be the whole path of a shell"
     if name.startswith("ROTA_") or "\x00" in value:
-        found.problems.append(Remark(number, f"{name} can't be set for a command"))
-        return
-    if name == _MAIL and value:
-        found.remarks.append(Remark(number, f"{_MAIL}: nothing is mailed; what a command prints is in its log"))
-    environment[name] = value
+        return f"{name} can't be set for a command"
+    return None
 
 
 def _entry(number: int, line: str, environment: Mapping[str, str], *, system: bool) -> Entry:

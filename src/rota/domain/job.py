@@ -48,10 +48,10 @@ def check_script_name(name: object) -> str:
     return name
 
 
-def check_command(command: object) -> str:
+def check_command(command: object, field: str = "payload.command") -> str:
     """The text of a shell command, refused when it is none."""
     if not isinstance(command, str) or not command.strip() or "\x00" in command:
-        raise BadInputError("must be the text of a shell command", field="payload.command")
+        raise BadInputError("must be the text of a shell command", field=field)
     return command
 
 

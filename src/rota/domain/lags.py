@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-STEPS = 24  # the last takes everything above: 2**22 milliseconds are more than an hour
+STEPS = 32  # the last takes everything above: 2**30 milliseconds are twelve days
 
 
 def step_of(lag_seconds: float) -> int:

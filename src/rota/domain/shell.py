@@ -1,4 +1,9 @@
-"""What a shell job asks for: a command, and what it finds around it."""
+"""What a shell job asks for: a command, and what it finds around it.
+
+`payload.command` is a text, or an object that says more. An object, not more fields beside the text: a worker of a
+release that knows the text alone must refuse what it does not understand, and not run the command without its
+variables or in another directory.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from rota.domain.job import check_command
 from rota.errors import BadInputError
 
 SHELL = "/bin/sh"
+_FIELDS = ("run", "shell", "environment", "input", "directory")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -25,23 +31,28 @@ class ShellCall(NamedTuple):
 
 def parse_shell_call(payload: Any) -> ShellCall:
     """What a payload says; raises BadInputError naming the field that can't be."""
-    fields = payload if isinstance(payload, dict) else {}
+    command = payload.get("command") if isinstance(payload, dict) else None
+    if not isinstance(command, dict):
+        return ShellCall(check_command(command))
+    for name in command:
+        if name not in _FIELDS:
+            raise BadInputError("unknown field", field=f"payload.command.{name}")
     call = ShellCall(
-        check_command(fields.get("command")),
-        _text(fields, "shell") or SHELL,
-        _environment(fields.get("environment")),
-        _text(fields, "input") or "",
-        _text(fields, "directory"),
+        check_command(command.get("run"), "payload.command.run"),
+        _text(command, "shell") or SHELL,
+        _environment(command.get("environment")),
+        _text(command, "input") or "",
+        _text(command, "directory"),
     )
     if not call.shell.startswith("/"):
-        raise BadInputError("must be the whole path of a shell, such as /bin/bash", field="payload.shell")
+        raise BadInputError("must be the whole path of a shell, such as /bin/bash", field="payload.command.shell")
     return call
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
     value = fields.get(name)
     if value is not None and (not isinstance(value, str) or "\x00" in value):
-        raise BadInputError("must be text", field=f"payload.{name}")
+        raise BadInputError("must be text", field=f"payload.command.{name}")
     return value
 
 
@@ -52,7 +63,7 @@ def _environment(value: Any) -> Mapping[str, str]:
         isinstance(text, str) and "\x00" not in text and _VARIABLE.fullmatch(name) for name, text in value.items()
     )
     if not fits:
-        raise BadInputError("must be an object of variables, each a text", field="payload.environment")
+        raise BadInputError("must be an object of variables, each a text", field="payload.command.environment")
     if any(name.startswith("ROTA_") for name in value):
-        raise BadInputError("may not name variables that begin with ROTA_", field="payload.environment")
+        raise BadInputError("may not name variables that begin with ROTA_", field="payload.command.environment")
     return dict(value)

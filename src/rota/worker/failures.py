@@ -26,7 +26,8 @@ def tell_failure(report: Report) -> None:
 
 
 def _first_line(error: str | None) -> str:
-    return (error or "no message").strip().splitlines()[0][:LONGEST]
+    lines = (error or "").strip().splitlines()
+    return lines[0][:LONGEST] if lines else "no message"
 
 
 def _place(trace: str | None) -> str:

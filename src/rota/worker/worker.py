@@ -47,6 +47,7 @@ from rota.worker.runners import Runner
 from rota.worker.watchdog import Watchdog
 
 BEATS_PER_LEASE = 5
+LONGEST_BEAT_SECONDS = 5.0  # it also tells what was done
 RECONCILE_EVERY_BEATS = 5
 WATCH_SECONDS = 0.1
 NOTES_PAUSE_SECONDS = 0.1
@@ -348,7 +349,7 @@ class Worker:
     async def _beat_loop(self) -> None:
         """Nothing but beats: whatever else takes long must not cost the lease."""
         while True:
-            await asyncio.sleep(self._broker.lease_seconds / BEATS_PER_LEASE)
+            await asyncio.sleep(min(self._broker.lease_seconds / BEATS_PER_LEASE, LONGEST_BEAT_SECONDS))
             await self._beat()
 
     async def _upkeep_loop(self) -> None:

@@ -12,6 +12,6 @@ CREATE UNLOGGED TABLE rota.tallies (
     succeeded bigint NOT NULL,
     failed    bigint NOT NULL,
     retried   bigint NOT NULL,
-    lags      bigint[] NOT NULL CHECK (cardinality(lags) = 24),
+    lags      bigint[] NOT NULL CHECK (cardinality(lags) = 32),
     PRIMARY KEY (at, namespace, pool, worker_id)
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);

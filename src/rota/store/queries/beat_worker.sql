@@ -1,6 +1,6 @@
 -- A worker's heartbeat. $1 id; $2 runs it holds started; $3 reports that were fenced, in all; $4 draining; $5 what ails it;
 -- and what it did since the last one, a line for each namespace and pool: $6 namespaces; $7 pools; $8 started; $9 succeeded;
--- $10 failed; $11 to be tried again; $12 lags (a row of 24 for each line).
+-- $10 failed; $11 to be tried again; $12 lags (a row of 32 for each line).
 -- Which beat it was, and of which server and database, lets the worker notice that these are not the ones it knew.
 -- No row back: the worker was given up, and its claims with it. Index: primary keys.
 WITH kept AS (
@@ -11,7 +11,7 @@ WITH kept AS (
 ), tallied AS (
     INSERT INTO rota.tallies AS t (at, namespace, pool, worker_id, started, succeeded, failed, retried, lags)
     SELECT date_bin('5 seconds', now(), timestamptz '2000-01-01 00:00:00Z'), d.namespace, d.pool, kept.id,
-           d.started, d.succeeded, d.failed, d.retried, ARRAY(SELECT unnest(($12::bigint[])[d.line:d.line][1:24]))
+           d.started, d.succeeded, d.failed, d.retried, ARRAY(SELECT unnest(($12::bigint[])[d.line:d.line][1:32]))
       FROM kept, unnest($6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
                  WITH ORDINALITY AS d (namespace, pool, started, succeeded, failed, retried, line)
     ON CONFLICT (at, namespace, pool, worker_id) DO UPDATE

@@ -4,7 +4,7 @@
 SELECT l.task, l.kind, count(*) AS dead_letters, min(l.buried_at) AS first_at, max(l.buried_at) AS last_at,
        (array_agg(l.run_id ORDER BY l.run_id DESC))[1] AS run_id
   FROM (SELECT d.task, d.run_id, d.buried_at,
-               left(regexp_replace(split_part(coalesce(d.error, ''), E'\n', 1), '\d+', '#', 'g'), 200) AS kind
+               left(regexp_replace(split_part(left(coalesce(d.error, ''), 400), E'\n', 1), '\d+', '#', 'g'), 200) AS kind
           FROM rota.dead_letters AS d
          WHERE d.namespace = $1
            AND ($2::text IS NULL

@@ -1,5 +1,6 @@
 -- The fleet: live workers, and those gone within the last hour. $1 namespace that they serve, null for any. Reads a small table.
 SELECT id, host, pid, namespaces, pools, tasks, slots, busy, fenced, draining, started_at, beat_at, gone_at, gone_why, ailing,
+       app_namespace, app, app_version,
        CASE WHEN gone_at IS NOT NULL THEN 'gone' WHEN now() - beat_at > lease THEN 'silent'
             WHEN draining THEN 'draining' WHEN ailing IS NOT NULL THEN 'ailing' ELSE 'live' END AS status
   FROM rota.workers
