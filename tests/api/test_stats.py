@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import pytest
 
+import rota
+from rota.api import statistics
 from rota.api.statistics import MOST_COUNTED, Statistics
 from rota.domain.lags import STEPS, quantile, step_of
 from rota.store.pools import Pools
@@ -181,3 +183,32 @@ async def test_old_tallies_are_swept(engine, sql):
     await Schedules(engine.database, uuid4()).sweep(100)
     (kept,) = await sql.fetch("SELECT at FROM rota.tallies")
     assert kept["at"] > datetime.now(UTC) - timedelta(minutes=10)
+
+
+async def test_what_was_snoozed_is_scheduled(engine):
+    async with engine.running(engine.worker({"snooze": lambda: rota.Snooze(3600)})):
+        run = await engine.submit(task="snooze")
+        await engine.until(run, "scheduled")
+    assert (await stats(engine))["counts"]["scheduled"] == 1
+
+
+async def test_what_was_told_before_a_clock_was_set_back_does_not_count(engine, sql):
+    await sql.execute(
+        "INSERT INTO rota.tallies SELECT now() + interval '5 minutes', 'default', 'default', gen_random_uuid(), "
+        "9, 9, 0, 0, array_fill(9, ARRAY[32])"
+    )
+    found = await stats(engine)
+    assert (found["perSecond"]["started"], found["startLag"]["samples"], found["history"]) == (0, 0, [])
+
+
+async def test_counts_that_stopped_are_named(engine, monkeypatch):
+    monkeypatch.setattr(statistics, "MOST_COUNTED", 4)
+    broker = engine.broker()
+    await engine.join(broker)
+    await submit(engine, {}, {})
+    assert len(await broker.claim(2)) == 2
+    await submit(engine, *[{"pool": "bulk"}] * 3)
+    found = await stats(engine)
+    assert found["counts"]["running"] + found["counts"]["queued"] == 4
+    assert found["atLeast"] == ["queued", "running"]
+    assert found["counts"]["scheduled"] == 0

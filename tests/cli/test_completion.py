@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from listening import TOKEN, listening
-from rota.cli.completing import complete_job, complete_job_or_run, complete_pool, complete_run, complete_task
+from rota.cli.completing import (
+    complete_job,
+    complete_job_name,
+    complete_job_or_run,
+    complete_pool,
+    complete_run,
+    complete_task,
+)
 from support import job
 
 BIN = Path(sys.executable).parent
@@ -69,3 +76,13 @@ def test_a_server_that_can_not_be_asked_completes_nothing_and_says_nothing(monke
         monkeypatch.setenv(name, value)
     assert complete_job("") == complete_task("") == []
     assert capfd.readouterr() == ("", "")
+
+
+async def test_what_a_shell_would_read_something_into_is_not_offered(api, environment):
+    for name in ("nightly;>ran", "nightly$(date)", "nightly\\x", "nightly report", "night`ly", "nightly-1.2"):
+        await api.post("/v1/jobs", json=job(name=name))
+    names = [value for value, _ in await asyncio.to_thread(complete_job_name, "night")]
+    assert names == ["nightly-1.2"]
+    beside = [words for _, words in await asyncio.to_thread(complete_job, "job_")]
+    assert "nightly?date? queued" in [words.replace("??", "?") for words in beside]
+    assert not any(letter in words for words in beside for letter in ";>$()`\\")

@@ -132,7 +132,8 @@ def test_a_line_that_can_not_be_read_is_told_with_its_number_and_the_others_are_
     assert [problem.line for problem in found.problems][:1] == [2]
     assert words in found.problems[0].words
     assert found.entries[0].command == "before"
-    assert found.entries[-1].command == "after"
+    if "=" not in line.partition(" ")[0]:  # a variable is missed by the lines below
+        assert found.entries[-1].command == "after"
 
 
 def test_without_its_column_a_systems_crontab_is_short_of_a_command():
@@ -177,3 +178,9 @@ def test_an_entry_fires_when_others_read_cron_alike(expression):
     ours = fire_times(Cron(entry.expression, "UTC"), AFTER, AFTER + timedelta(days=400), 50)
     theirs = croniter(expression, AFTER, day_or=True)
     assert ours == [theirs.get_next(datetime) for _ in ours]
+
+
+def test_no_line_is_read_without_a_variable_that_could_not_be_set():
+    found = parse_crontab("SHELL=bash\n0 2 * * * two\nSHELL=/bin/sh\n0 3 * * * three\nCRON_TZ=Nowhere\n0 4 * * * four")
+    assert [entry.command for entry in found.entries] == ["three"]
+    assert [problem.line for problem in found.problems] == [1, 2, 5, 6]

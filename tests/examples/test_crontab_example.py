@@ -116,3 +116,36 @@ async def test_a_dry_run_and_a_file_with_a_bad_line_make_nothing(rota, api):
 def test_wrong_calls_are_refused_in_words(arguments, words, tmp_path):
     done = CliRunner().invoke(app, ["import", "crontab", *arguments], env={"ROTA_HOME": str(tmp_path)})
     assert (done.exit_code, words in done.stderr) == (2, True)
+
+
+async def test_a_prune_that_died_halfway_is_finished_by_the_next(rota, api):
+    first, _ = await imported(rota)
+    job = (await api.get(f"/v1/jobs/{first[0]['jobId']}")).json()
+    rota.crontab.write_text("")
+    # It got as far as its note of why, and not to the pause.
+    await api.put(f"/v1/jobs/{job['jobId']}", json={"tags": [*job["tags"], "crontab-gone"]})
+    await imported(rota, "--prune")
+    assert (await api.get(f"/v1/jobs/{job['jobId']}")).json()["status"] == "paused"
+
+
+async def test_a_line_whose_return_died_halfway_goes_on_with_the_next(rota, api):
+    first, _ = await imported(rota)
+    whole = rota.crontab.read_text()
+    rota.crontab.write_text("")
+    await imported(rota, "--prune")
+    rota.crontab.write_text(whole)
+    await api.post(f"/v1/jobs/{first[0]['jobId']}/resume")
+    await imported(rota)
+    job = (await api.get(f"/v1/jobs/{first[0]['jobId']}")).json()
+    assert (job["status"], "crontab-gone" in job["tags"]) == ("scheduled", False)
+
+
+async def test_another_file_of_the_same_name_is_another_crontab(rota, api, tmp_path):
+    first, _ = await imported(rota)
+    (tmp_path / "etc").mkdir()
+    rota.crontab = tmp_path / "etc" / "crontab"
+    rota.crontab.write_text("0 5 * * * echo another\n")
+    _, said = await imported(rota, "--prune")
+    assert "paused" not in said
+    for item in first:
+        assert (await api.get(f"/v1/jobs/{item['jobId']}")).json()["status"] == "scheduled"

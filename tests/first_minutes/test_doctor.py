@@ -16,6 +16,7 @@ import pytest
 import rota
 from rota.doctor import database as databases
 from rota.doctor import fleet, machine, server
+from rota.doctor.examining import fleet_findings
 from rota.doctor.findings import State, look
 from rota.doctor.settings import read_settings
 from rota.settings import Settings
@@ -342,3 +343,24 @@ async def test_a_check_that_fails_itself_is_a_finding_and_not_a_traceback():
     (finding,) = await look("thing", broken)
     assert finding.state is State.problem
     assert "nobody thought of this" in finding.words
+
+
+async def test_what_waits_where_nobody_serves_its_namespace_or_its_pool_is_paused_is_told(engine, sql):
+    await engine.join(engine.broker())
+    await engine.submit()
+    await engine.api.post("/v1/pools/default/pause")
+    told = fleet_findings(await databases.fetch_fleet(engine.database), owner="owner")
+    assert any("pool default is paused" in finding.words for finding in told)
+    await sql.execute(
+        "UPDATE rota.live_runs SET namespace = 'other', lane = rota.lane_of('other', pool, task, priority)"
+    )
+    told = fleet_findings(await databases.fetch_fleet(engine.database), owner="owner")
+    assert any("pool default of namespace other, which no live worker serves" in finding.words for finding in told)
+
+
+@pytest.mark.parametrize("url", ["localhost:7682", "http://me:sEcret@127.0.0.1:9"])
+def test_an_address_that_is_none_is_a_problem_and_shows_no_password(newcomer, url):
+    done = newcomer("doctor", ROTA_URL=url)
+    assert done.code == 1
+    assert "sEcret" not in done.said
+    assert "ROTA_URL" in done.said
