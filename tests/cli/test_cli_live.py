@@ -242,4 +242,33 @@ async def test_why_it_waits_is_shown(busy, engine):
     async with on_terminal(busy, "watch", run) as terminal:
         await terminal.until("waits: ")
         terminal.press("q")
-        assert await in_time(terminal.process.wait()) == 0
+        assert await in_time(terminal.process.wait()) == 1
+
+
+async def test_somebody_who_stops_watching_a_run_does_not_hear_that_it_succeeded(busy):
+    async with on_terminal(busy, "watch", busy.running) as terminal:
+        await terminal.until("long one")
+        terminal.press("\x03")
+        assert await asyncio.wait_for(terminal.process.wait(), 20) == 1
+
+
+async def test_a_paused_pool_is_seen_on_a_narrow_terminal(busy, engine):
+    await engine.api.post("/v1/pools/default/pause")
+    async with on_terminal(busy, "top", columns=60) as terminal:
+        await terminal.until("paused")
+        terminal.press("q")
+        await asyncio.wait_for(terminal.process.wait(), 20)
+
+
+async def test_a_mistyped_pool_is_told(busy):
+    code, _, err = await in_a_pipe(busy, "pool", "defualt", "--pause")
+    assert code == 0
+    assert "No live worker serves pool defualt. Did you mean default?" in err
+
+
+async def test_waiting_tells_why_an_attempt_failed(busy, engine):
+    run = await engine.submit(task="rota.fail", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 3})
+    async with engine.running(engine.scheduler()):
+        code, _, err = await in_a_pipe(busy, "run", run, "--wait")
+    assert code == 1
+    assert "the last attempt failed: " in err
