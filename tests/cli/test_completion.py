@@ -86,3 +86,8 @@ async def test_what_a_shell_would_read_something_into_is_not_offered(api, enviro
     beside = [words for _, words in await asyncio.to_thread(complete_job, "job_")]
     assert "nightly?date? queued" in [words.replace("??", "?") for words in beside]
     assert not any(letter in words for words in beside for letter in ";>$()`\\")
+
+
+async def test_statuses_are_completed(environment):
+    assert await asyncio.to_thread(completions, "rota runs --status ret", environment) == ["retrying"]
+    assert await asyncio.to_thread(completions, "rota jobs --status pau", environment) == ["paused"]

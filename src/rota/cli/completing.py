@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from rota.client import Client
+from rota.contract.fields import JobStatusName, RunStatusName
 from rota.errors import RotaError
 from rota.settings import Settings
 
 SECONDS = 0.7
 MOST = 50
 Choice = tuple[str, str]
+
 _SPECIAL = re.compile(r"[^A-Za-z0-9_.@%+=,/-]")
 
 
@@ -57,6 +59,16 @@ def complete_job_name(incomplete: str) -> list[Choice]:
     """Names of the latest jobs."""
     names = {job["name"] for job in _items("/v1/jobs", limit=MOST)}
     return [(name, "") for name in sorted(names) if name.startswith(incomplete) and _is_plain(name)]
+
+
+def complete_run_status(incomplete: str) -> list[Choice]:
+    """What a run can be."""
+    return [(status, "") for status in get_args(RunStatusName) if status.startswith(incomplete)]
+
+
+def complete_job_status(incomplete: str) -> list[Choice]:
+    """What a job can be: of a schedule its own, else its run's."""
+    return [(status, "") for status in get_args(JobStatusName) if status.startswith(incomplete)]
 
 
 def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[Choice]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import typer
 
-from rota.cli.completing import complete_job, complete_job_name, complete_pool, complete_task
+from rota.cli.completing import complete_job, complete_job_name, complete_job_status, complete_pool, complete_task
 from rota.cli.files import submit_file
 from rota.cli.inputs import check_id, read_object, refuse_empty
 from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
@@ -140,7 +140,9 @@ def _rate(text: str) -> dict[str, Any]:
 
 
 def jobs(
-    status_filter: str | None = typer.Option(None, "--status", help="Only in this status."),
+    status_filter: str | None = typer.Option(
+        None, "--status", autocompletion=complete_job_status, help="Only in this status."
+    ),
     name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),

@@ -7,7 +7,14 @@ from typing import Any
 
 import typer
 
-from rota.cli.completing import complete_job, complete_job_name, complete_job_or_run, complete_run, complete_task
+from rota.cli.completing import (
+    complete_job,
+    complete_job_name,
+    complete_job_or_run,
+    complete_run,
+    complete_run_status,
+    complete_task,
+)
 from rota.cli.inputs import check_id
 from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
 from rota.cli.tables import Column, clean, console, print_fields, print_table, status, text, time
@@ -24,7 +31,9 @@ def add_to(app: typer.Typer) -> None:
 
 def runs(
     job_id: str | None = typer.Option(None, "--job", autocompletion=complete_job, help="Only of this job."),
-    status_filter: str | None = typer.Option(None, "--status", help="Only in this status."),
+    status_filter: str | None = typer.Option(
+        None, "--status", autocompletion=complete_run_status, help="Only in this status."
+    ),
     name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
@@ -120,7 +129,9 @@ def cancel(
     name: str | None = typer.Option(None, "--name", help="All with this name."),
     tag: str | None = typer.Option(None, "--tag", help="All with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="All of this owner."),
-    status: str | None = typer.Option(None, "--status", help="Only those that are this, such as queued."),
+    status: str | None = typer.Option(
+        None, "--status", autocompletion=complete_run_status, help="Only those that are this, such as queued."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Cancel a run, a job, or all runs that match.

@@ -20,7 +20,7 @@ from rota.client import Client
 
 WINDOW_SECONDS = 15
 MOST_RUNNING = 100
-HEADER_LINES = 6
+LABEL_WIDTH = 11
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "._-=+*%#"
 _ALARMING_SECONDS = 10.0
@@ -98,37 +98,58 @@ def _cut(part: Lines, room: int | None) -> Lines:
 
 def _header(found: Mapping[str, Any], width: int | None) -> Lines:
     rates, lag, oldest = found["perSecond"], found["startLag"], found["oldestQueuedSeconds"]
-    window = f"of the last {found['windowSeconds']:g} s"
     late = oldest is not None and oldest > _ALARMING_SECONDS
-    counts = found["counts"]
-    lines = [
-        Text.assemble(("rota top", "bold"), f"  {clean(found['url'])}  {show_time(found['time'])}"),
-        Text.assemble(
-            ("per second ", "bold"),
-            f"started {_number(rates['started'])}  success {_number(rates['succeeded'])}  ",
-            (f"failed {_number(rates['failed'])}", "red" if rates["failed"] else ""),
-            f"  retried {_number(rates['retried'])}",
+    age = "-" if oldest is None else show_seconds(oldest, exact=True)
+    parts: list[tuple[str, list[tuple[str, str]]]] = [
+        ("rota top", [(clean(found["url"]), ""), (show_time(found["time"]), "")]),
+        (
+            "per second",
+            [
+                (f"started {_number(rates['started'])}", ""),
+                (f"success {_number(rates['succeeded'])}", ""),
+                (f"failed {_number(rates['failed'])}", "red" if rates["failed"] else ""),
+                (f"retried {_number(rates['retried'])}", ""),
+            ],
         ),
-        Text.assemble(
-            ("start lag  ", "bold"),
-            "  ".join(f"{name} {_lag(lag[name])}" for name in ("p50", "p90", "p99")),
-            f"  ({window})",
+        (
+            "start lag",
+            [
+                *((f"{name} {_lag(lag[name])}", "") for name in ("p50", "p90", "p99")),
+                (f"(of the last {found['windowSeconds']:g} s)", "dim"),
+            ],
         ),
-        Text.assemble(
-            ("waiting    ", "bold"),
-            f"queued {_count(found, 'queued')}",
-            (f"  oldest {show_seconds(oldest, exact=True) if oldest is not None else '-'}", "yellow" if late else ""),
-            f"  retrying {_count(found, 'retrying')}  blocked {_count(found, 'blocked')}"
-            f"  scheduled {_count(found, 'scheduled')}",
+        (
+            "waiting",
+            [
+                (f"queued {_count(found, 'queued')}", ""),
+                (f"oldest {age}", "yellow" if late else ""),
+                *((f"{name} {_count(found, name)}", "") for name in ("retrying", "blocked", "scheduled")),
+            ],
         ),
-        Text.assemble(
-            ("now        ", "bold"),
-            f"running {_count(found, 'running')}  workers {_fleet_words(found['workers'])}  ",
-            (f"dead letters {_count(found, 'deadLetters')}", "red" if counts["deadLetters"] else ""),
+        (
+            "now",
+            [
+                (f"running {_count(found, 'running')}", ""),
+                (f"workers {_fleet_words(found['workers'])}", ""),
+                (f"dead letters {_count(found, 'deadLetters')}", "red" if found["counts"]["deadLetters"] else ""),
+            ],
         ),
     ]
-    if chart := _chart(found, (width or 80) - 11):
-        lines.append(Text.assemble(("10 minutes ", "bold"), chart))
+    lines = [line for label, words in parts for line in _fold(label, words, width)]
+    if chart := _chart(found, (width or 80) - LABEL_WIDTH):
+        lines.append(Text.assemble(("10 minutes".ljust(LABEL_WIDTH), "bold"), chart))
+    return lines
+
+
+def _fold(label: str, words: Sequence[tuple[str, str]], width: int | None) -> Lines:
+    """A line that begins with its label; what does not fit goes on below."""
+    lines = [Text(label.ljust(LABEL_WIDTH), "bold")]
+    for content, style in words:
+        if width is not None and lines[-1].cell_len + len(content) > width and lines[-1].plain.strip() != label:
+            lines.append(Text("  "))
+        lines[-1].append(content, style or "not bold").append("  ", "not bold")
+    for line in lines:
+        line.rstrip()
     return lines
 
 
