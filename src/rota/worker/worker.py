@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -42,6 +42,7 @@ from rota.worker.executing import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Execu
 from rota.worker.health import Health
 from rota.worker.line import Line
 from rota.worker.logs import LogWriter
+from rota.worker.loops import AGAIN_SECONDS, keep_going
 from rota.worker.reporter import Reporter
 from rota.worker.runners import Runner
 from rota.worker.watchdog import Watchdog
@@ -56,23 +57,12 @@ EXIT = 0.9  # of the lease: leave the process if something still runs
 PREFETCH_SECONDS = 0.1
 MOST_PREFETCHED = 2000
 HOARD_SECONDS = 1.0
-AGAIN_SECONDS = 0.2
 # The claim loop turns every second. A statement may take half a minute; this is longer than two of them.
 STALLED_SECONDS = 75.0
 MOST_GIVEN_UP = 16
 EXIT_CODE_CUT_OFF = 70
 FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _log = get_logger("worker")
-
-
-async def _keep_going(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A fault in one loop must not take down the runs of the whole worker: it is logged, and the loop goes on."""
-    while True:
-        try:
-            await loop()
-        except Exception:  # noqa: BLE001 - logged whole
-            _log.exception("a loop of the worker failed and goes on", loop=loop.__qualname__)
-            await asyncio.sleep(AGAIN_SECONDS)
 
 
 class Worker:
@@ -164,7 +154,7 @@ class Worker:
             self._watchdog.run,
         )
         self._claim_turned_at = self._monotonic()
-        self._tasks = [asyncio.create_task(_keep_going(loop), name=loop.__qualname__) for loop in loops]
+        self._tasks = [asyncio.create_task(keep_going(loop), name=loop.__qualname__) for loop in loops]
         await self._drained.wait()
         for task in self._tasks:
             task.cancel()
