@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import urllib.request
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -136,3 +137,30 @@ async def somebody(api):
 
         make.with_token = with_token
         yield make
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """A server that speaks S3."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes a second, which few tests need
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3, monkeypatch):
+    """The name of a bucket of this test's own; the variables that lead to it are set."""
+    for name, value in (
+        ("AWS_ENDPOINT_URL", s3),
+        ("AWS_ACCESS_KEY_ID", "ada"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_REGION", "us-east-1"),
+    ):
+        monkeypatch.setenv(name, value)
+    name = f"bucket-{os.urandom(4).hex()}"
+    urllib.request.urlopen(urllib.request.Request(f"{s3}/{name}", method="PUT"))
+    return name

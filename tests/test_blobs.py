@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import urllib.request
 from datetime import timedelta
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 import rota.blobs
 from rota.blobs import BlobError, BlobMissingError, Blobs
@@ -16,36 +14,11 @@ from rota.errors import SetupError
 from support import eventually
 
 
-@pytest.fixture(scope="module")
-def s3():
-    """A server that speaks S3."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def bucket(s3, monkeypatch):
-    """A bucket of this test's own, and the variables that lead to it."""
-    for name, value in (
-        ("AWS_ENDPOINT_URL", s3),
-        ("AWS_ACCESS_KEY_ID", "ada"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_REGION", "us-east-1"),
-    ):
-        monkeypatch.setenv(name, value)
-    name = f"bucket-{os.urandom(4).hex()}"
-    urllib.request.urlopen(urllib.request.Request(f"{s3}/{name}", method="PUT"))
-    return f"s3://{name}/rota"
-
-
 @pytest.fixture(params=["directory", "s3"])
 def blobs(request, tmp_path):
     if request.param == "directory":
         return Blobs.open(str(tmp_path / "blobs"))
-    return Blobs.open(request.getfixturevalue("bucket"))
+    return Blobs.open(f"s3://{request.getfixturevalue('bucket')}/rota")
 
 
 async def test_what_is_put_can_be_read_whole_and_in_pieces(blobs):
@@ -90,7 +63,7 @@ async def test_a_bucket_that_is_not_there_and_a_server_that_is_not_are_errors_in
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setattr(rota.blobs, "_RETRIES", {"max_retries": 0})
     with pytest.raises(BlobError, match="object storage failed"):
-        await Blobs.open(bucket).get("a")
+        await Blobs.open(f"s3://{bucket}/rota").get("a")
 
 
 async def test_refused_credentials_are_said(monkeypatch):
@@ -142,11 +115,11 @@ class _Answering:
 
 
 async def test_payloads_and_results_travel_through_s3(engine, bucket, sql):
-    engine.api.services.blobs = engine.api.services.intake._blobs = Blobs.open(bucket)
+    engine.api.services.blobs = engine.api.services.intake._blobs = Blobs.open(f"s3://{bucket}/rota")
     payload = {"text": "x" * 300_000}
     run_id = await engine.submit(payload=payload)
     assert await sql.fetchval("SELECT body FROM rota.payloads") is None
-    async with engine.running(engine.worker(blobs=Blobs.open(bucket))):
+    async with engine.running(engine.worker(blobs=Blobs.open(f"s3://{bucket}/rota"))):
         run = await engine.until(run_id, "success")
     assert run["payload"] == payload
     assert run["result"] == payload

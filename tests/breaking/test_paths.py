@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import urllib.request
 from datetime import timedelta
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -13,7 +12,6 @@ import obstore
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from rota.blobs import BlobError, Blobs
 from rota.domain.job import check_script_name
@@ -157,30 +155,6 @@ KEYS = [
     "a#/../../other/secret",
     "x" * 2000,
 ]
-
-
-@pytest.fixture(scope="module")
-def s3():
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def bucket(s3, monkeypatch):
-    """A bucket of this test's own."""
-    for name, value in (
-        ("AWS_ENDPOINT_URL", s3),
-        ("AWS_ACCESS_KEY_ID", "ada"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_REGION", "us-east-1"),
-    ):
-        monkeypatch.setenv(name, value)
-    name = f"bucket-{os.urandom(4).hex()}"
-    urllib.request.urlopen(urllib.request.Request(f"{s3}/{name}", method="PUT"))
-    return name
 
 
 @pytest.mark.parametrize("key", KEYS)
