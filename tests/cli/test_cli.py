@@ -619,7 +619,7 @@ def test_up_in_a_home_that_can_not_be_used_is_refused(rota, tmp_path):
         ("../tasks:app", "wants MODULE:APP"),
         ("no_such_module:app", "there is no module 'no_such_module'"),
         ("json:app", "json has no 'app'"),
-        ("json:loads", "'loads' is a function, not a rota.App"),
+        ("json:loads", "'loads' is of type function, not a rota.App"),
     ],
 )
 def test_an_app_that_can_not_be_loaded_is_refused(rota, tmp_path, where, words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import typer
@@ -78,7 +79,21 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that can't show a character gets a question mark, not a traceback.
             stream.reconfigure(errors="replace")
-    app(color=False if wants_no_colour() else None)
+    try:
+        app(color=False if wants_no_colour() else None)
+    finally:
+        _let_go()
+
+
+def _let_go() -> None:
+    """What is left to be said to a terminal that was closed, or a pipe that nobody reads, is nobody's exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 if __name__ == "__main__":
