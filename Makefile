@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test test-long check audit setup format sync reference diagrams docs docs-serve bench bench-peers
+.PHONY: up test test-slow test-long check audit setup format sync reference diagrams docs docs-serve bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -33,14 +33,20 @@ audit: setup
 	$(BIN)/python tools/audit.py
 
 # Some hundred processes are started, each of which would compile its modules again where keeping them is switched off.
-test test-long: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-long: export PYTHONDONTWRITEBYTECODE =
 test: setup
-	$(BIN)/pytest -n 4 --dist worksteal -m "not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -n 4 --dist worksteal -m "not slow and not alone"
+	$(BIN)/pytest -m "alone and not slow"
 
-# The same with more random data, longer floods and every scenario on every ground.
+# The rest of the suite: whole fleets that are killed and upgraded, pages and examples done from top to bottom, benchmarks in
+# their short form. CI runs it after the others, each time.
+test-slow: setup
+	$(BIN)/pytest -n 4 --dist worksteal -m "slow and not alone"
+	$(BIN)/pytest -m "alone and slow"
+
+# Both with more random data, longer floods and every scenario on every ground.
 test-long: export ROTA_TEST_LONG = 1
-test-long: test
+test-long: test test-slow
 
 # Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
 bench: setup

@@ -24,6 +24,19 @@ from serving import serving
 from support import examples
 
 TEMPLATE = "rota_template"
+# What starts many processes for each test, and is for CI rather than for every change: `make test-slow`.
+SLOW = (
+    "bench/",
+    "docs/test_stories.py",
+    "docs/test_site.py",
+    "examples/",
+    "first_minutes/test_copied_home.py",
+    "first_minutes/test_disk.py",
+    "first_minutes/test_init.py",
+    "runbook/",
+    "scenarios/",
+    "upgrade/test_side_by_side.py",
+)
 # Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes 20 ms.
 QUICK = {
     "fsync": "off",
@@ -46,6 +59,14 @@ def _memory() -> Path | None:
     """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
     place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
     return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
+
+
+def pytest_collection_modifyitems(items):
+    """Marks what is slow by where it is, so that nobody has to think of it."""
+    here = Path(__file__).parent
+    for item in items:
+        if str(item.path.relative_to(here)).startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -32,11 +32,6 @@ async def order(http, item):
     return await http.post("/orders", json={"email": "ada@example.com", "item": item})
 
 
-def test_its_own_tests_pass(stage, postgres):
-    said = stage.run("-m", "pytest", "-q", directory=HERE, ROTA_TEST_DATABASE_URL=postgres.url("postgres"))
-    assert "2 passed" in said
-
-
 async def watch_one(shop):
     """Orders a chair and follows its confirmation."""
     number = (await order(shop, "chair")).json()["order"]

@@ -17,11 +17,6 @@ MISSED = 3
 RUNS = "SELECT nominal_at, started_at, finished_at FROM rota.runs WHERE task = 'etl.nightly' ORDER BY nominal_at"
 
 
-def test_its_own_tests_pass(stage, postgres):
-    said = stage.run("-m", "pytest", "-q", directory=HERE, ROTA_TEST_DATABASE_URL=postgres.url("postgres"))
-    assert "2 passed" in said
-
-
 def missed_nights():
     """Half past two, local time, of the last days."""
     today = datetime.now(BERLIN) - timedelta(hours=2, minutes=31)
