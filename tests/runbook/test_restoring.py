@@ -37,7 +37,7 @@ class Tasks:
 async def test_a_worker_that_outlived_a_restore_keeps_what_both_know_and_stops_what_the_database_forgot(
     ground, open_engine, tmp_path
 ):
-    tasks = Tasks()
+    tasks, later = Tasks(), {"scheduleType": "future", "delaySeconds": 86400}
     async with open_engine(ground.url) as engine, engine.running(engine.scheduler()):
         survivor = engine.worker({"long": tasks.long}, broker=engine.broker(lease_seconds=120.0))
         async with engine.running(survivor):
@@ -53,7 +53,7 @@ async def test_a_worker_that_outlived_a_restore_keeps_what_both_know_and_stops_w
             await engine.api.post("/v1/pools/default/resume")
             await eventually(lambda: "start forgotten" in tasks.seen)
             before = await claims(ground.url)
-            await submit(engine, "after")
+            await submit(engine, "after", **later)
             await ground.now()
             await ground.go_back(tmp_path / "backup", moment)
 
@@ -63,7 +63,7 @@ async def test_a_worker_that_outlived_a_restore_keeps_what_both_know_and_stops_w
             assert "stopped known" not in tasks.seen
             assert (await claims(ground.url))[known] == before[known]
             assert await submit(engine, "before", task="long", payload={"name": "known"}) is None
-            assert await submit(engine, "after"), "a submission that was forgotten is accepted as a new one"
+            assert await submit(engine, "after", **later), "a submission that was forgotten is accepted as a new one"
 
             await engine.api.post("/v1/pools/default/resume")
             await eventually(lambda: tasks.seen.count("start forgotten") == 2)
