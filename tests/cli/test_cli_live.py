@@ -19,6 +19,8 @@ import pytest
 
 import rota
 from listening import listening
+from rota.cli import live
+from rota.client import ServerUnreachableError
 from serving import TOKEN
 from support import eventually, in_time
 
@@ -272,3 +274,17 @@ async def test_waiting_tells_why_an_attempt_failed(busy, engine):
         code, _, err = await in_a_pipe(busy, "run", run, "--wait")
     assert code == 1
     assert "the last attempt failed: " in err
+
+
+def test_without_a_terminal_a_server_that_does_not_come_back_is_not_waited_for_for_ever(monkeypatch):
+    asked, told = [], []
+
+    def look():
+        asked.append(1)
+        raise ServerUnreachableError("gone")
+
+    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.2)
+    with pytest.raises(ServerUnreachableError):
+        live.try_again(look, told.append, seconds=0.05)
+    assert len(asked) > 1
+    assert told == ["No answer, trying again: gone"]

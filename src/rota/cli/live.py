@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from rota.cli.tables import console
+from rota.cli.waiting import PATIENCE_SECONDS
 from rota.client import AnswerError, ServerUnreachableError
 
 Lines = list[Text]
@@ -61,13 +62,15 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
 
 
 def try_again(look: Callable[[], Any], tell: Callable[[str], None], *, seconds: float) -> Any:
-    """For a view without a terminal: the same patience, told by lines."""
-    told = None
+    """For a view without a terminal, told by lines. Nobody may be there to press a key: it ends if no server comes."""
+    told, deadline = None, time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return look()
         except (ServerUnreachableError, AnswerError) as error:
             note = _passing(error)
+            if time.monotonic() > deadline:
+                raise
             if note != told:
                 tell(note)
             told = note
