@@ -13,10 +13,10 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
-from rota.api.auth import Authenticator
+from rota.api.backend import Services
 from rota.api.server import http_config
-from rota.api.services import Services
 from rota.domain.job import Submission
 
 

@@ -17,7 +17,7 @@ import msgspec
 from bench.lab import Lab
 from bench.progress import Progress
 from bench.throughput import sustain
-from rota.bench.load import Spread, Submitter, percentile
+from rota.ops.bench_load import Spread, Submitter, percentile
 
 BATCH = 1000
 AT_ONCE = 2

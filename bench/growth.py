@@ -17,8 +17,8 @@ from bench.lab import Lab
 from bench.progress import Progress
 from bench.punctuality import lags_of_stream
 from bench.throughput import sustain
-from rota.bench.load import Spread, percentile
-from rota.store.database import PLANNER
+from rota.ops.bench_load import Spread, percentile
+from rota.store.postgres.database import PLANNER
 from rota.store.queries import load
 
 AT_A_TIME = 250_000

@@ -19,7 +19,7 @@ import msgspec
 
 from bench.lab import ROOT, Lab, free_port
 from bench.progress import Progress
-from rota.bench.load import Connections, Spread, Submitter
+from rota.ops.bench_load import Connections, Spread, Submitter
 
 CONNECTIONS = 64
 JOB = {"name": "bench", "scheduleType": "immediate", "task": "noop"}

@@ -24,8 +24,8 @@ import msgspec
 import psutil
 
 from bench.tasks import Counter
-from rota.bench.load import Connections
-from rota.store.embedded import EmbeddedPostgres
+from rota.ops.bench_load import Connections
+from rota.store.postgres.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parent.parent
 READY_SECONDS = 180.0

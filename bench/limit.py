@@ -18,8 +18,8 @@ import asyncpg
 import uvloop
 
 from rota.domain.ids import new_id
-from rota.store.database import PLANNER, Database
-from rota.store.migrating import migrate
+from rota.store.postgres.database import PLANNER, Database
+from rota.store.schema.migrate import migrate
 
 BATCH = 1000
 INSERT = """

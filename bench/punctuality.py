@@ -11,7 +11,7 @@ import msgspec
 
 from bench.lab import Lab
 from bench.progress import Progress
-from rota.bench.load import Spread, Submitter
+from rota.ops.bench_load import Spread, Submitter
 
 BATCH = 1000
 AT_ONCE = 2

@@ -22,7 +22,7 @@ from bench.punctuality import Punctuality
 from bench.sdk import Sdk
 from bench.tenants import Tenants
 from bench.throughput import WINDOW_SECONDS, Throughput
-from rota.bench.load import Spread
+from rota.ops.bench_load import Spread
 
 MIB = 1024 * 1024
 Row = tuple[str, str, str]

@@ -15,7 +15,7 @@ import rota
 from bench.lab import Lab
 from bench.progress import Progress
 from bench.tasks import noop, touch
-from rota.bench.load import Spread
+from rota.ops.bench_load import Spread
 
 
 class Sdk(msgspec.Struct):

@@ -12,12 +12,12 @@ import msgspec
 
 from bench.lab import Lab
 from bench.progress import Progress
-from rota.api.limiting import Limiter
+from rota.access.limits.rate_limiter import Limiter
+from rota.access.limits.tenant_limits import LimitBook
 from rota.domain.limits import Kind, Rate
 from rota.errors import RateLimitedError
-from rota.intake.limits import LimitBook
-from rota.store.database import Database
-from rota.store.limits import Buckets, LimitTable, Taken
+from rota.store.access.limits import Buckets, LimitTable, Taken
+from rota.store.postgres.database import Database
 
 FAST = 500_000
 SLOW = 10

@@ -11,7 +11,7 @@ import msgspec
 from bench.lab import Lab, Usage
 from bench.limit import measure_limit
 from bench.progress import Progress
-from rota.bench.load import Submitted, Submitter
+from rota.ops.bench_load import Submitted, Submitter
 
 BATCH = 1000
 AT_ONCE = 3

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from engine import Engine
-from rota.store.database import Database
-from rota.store.embedded import EmbeddedPostgres
-from rota.store.migrating import migrate
+from rota.store.postgres.database import Database
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.schema.migrate import migrate
 from serving import serving
 from support import examples
 

@@ -14,9 +14,9 @@ from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile, Report
 from rota.domain.run import Claim, Outcome
 from rota.scheduler.scheduler import Scheduler
-from rota.store.notifying import Notifier
+from rota.store.postgres.wakeups import Notifier
 from rota.store.workers import Workers
-from rota.worker.examples import EXAMPLES
+from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.worker import Worker
 from support import eventually, job

@@ -6,8 +6,8 @@ import asyncio
 import socket
 from contextlib import asynccontextmanager
 
+from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
-from rota.api.auth import Authenticator
 from rota.api.server import _Server, http_config
 from serving import TOKEN
 from support import eventually

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import httpx
 
+from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
-from rota.api.auth import Authenticator
-from rota.api.services import Services
+from rota.api.backend import Services
 from rota.blobs import Blobs
-from rota.store.notifying import Notifier
+from rota.store.postgres.wakeups import Notifier
 
 TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rota import reloading
-from rota.loading import Loaded
-from rota.reloading import Reloader, name_some, try_import
+from rota.ops import reloader
+from rota.ops.reloader import Reloader, name_some, try_import
+from rota.sdk.app_loader import Loaded
 from support import eventually
 
 APP = "import rota\napp = rota.App()\n"
@@ -98,9 +98,9 @@ class Development:
         self.said = []
         self.begun = self.renewed = 0
         self.imports = asyncio.Queue()
-        monkeypatch.setattr(reloading, "try_import", self._import)
-        reloader = Reloader("my_tasks:app", watcher=self.saved, workers=1, say=self.said.append)
-        self.running = asyncio.create_task(reloader.run(self._renew))
+        monkeypatch.setattr(reloader, "try_import", self._import)
+        running = Reloader("my_tasks:app", watcher=self.saved, workers=1, say=self.said.append)
+        self.running = asyncio.create_task(running.run(self._renew))
 
     async def _import(self, _app):
         self.begun += 1

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 
-from rota import supervisor
+from rota.ops import supervisor
 from rota.settings import Settings
 from support import eventually, in_time
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rota import watching
-from rota.watching import Watcher, next_change, places_of
+from rota.ops import code_watcher
+from rota.ops.code_watcher import Watcher, next_change, places_of
 
 
 def write(path, text="pass\n"):
@@ -104,7 +104,7 @@ async def test_changes_are_gathered_until_a_look_finds_none():
 
 
 async def test_files_that_change_without_end_do_not_keep_the_others_waiting(monkeypatch):
-    monkeypatch.setattr(watching, "MOST_LOOKS", 3)
+    monkeypatch.setattr(code_watcher, "MOST_LOOKS", 3)
     names, watcher = await gather(*[[f"{number}.py"] for number in range(5)])
     assert names == ["0.py", "1.py", "2.py"]
     assert len(watcher.looks) == 2

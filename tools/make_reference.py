@@ -23,19 +23,19 @@ import typer
 import rota
 import rota.testing
 from rota import settings
+from rota.access.authorization import PUBLIC
 from rota.api import openapi
-from rota.api.admitting import PUBLIC
 from rota.api.operations import Operation
 from rota.api.routes import OPERATIONS
 from rota.cli.main import app
-from rota.contract import audit, fields, fleet, jobs, keys, limits, logs, problems, runs, schedules
+from rota.contract import access, audit, fields, fleet, jobs, limits, logs, problems, runs, schedules
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "tools" / "reference"
 PAGES = ROOT / "docs" / "reference"
 MADE = "<!-- needs: server -->\n\n"
 MARKER = re.compile(r"^<!-- command: ([a-z -]+) -->$", re.MULTILINE)
-CONTRACT = (audit, fields, fleet, jobs, keys, limits, logs, problems, runs, schedules)
+CONTRACT = (audit, fields, fleet, jobs, access, limits, logs, problems, runs, schedules)
 SECTIONS = {
     "For every command": ("home", "host", "port", "tls_certificate", "tls_key"),
     "For the command line and clients": ("server_url", "given_token", "namespace", "ca_file"),

@@ -27,14 +27,14 @@ class Pair(NamedTuple):
 
 _SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "ApiDoor")}
 PAIRS = (
-    Pair("src/rota/client/asynchronous_calls.py", "src/rota/client/synchronous_calls.py"),
-    Pair("src/rota/client/asynchronous.py", "src/rota/client/synchronous.py"),
+    Pair("src/rota/client/async_transport.py", "src/rota/client/_sync/transport.py"),
+    Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),
     Pair(
-        "src/rota/sdk/sending.py",
-        "src/rota/sdk/sending_sync.py",
+        "src/rota/sdk/sender.py",
+        "src/rota/sdk/sender_sync.py",
         {**_SDK, "submit_within": "submit_within_sync", "async_door": "sync_door", "running_door": "running_sync_door"},
     ),
-    Pair("src/rota/sdk/remote.py", "src/rota/sdk/remote_sync.py", _SDK),
+    Pair("src/rota/gateway/http.py", "src/rota/gateway/http_sync.py", _SDK),
 )
 REPLACEMENTS = (
     (r"\basync (def|with|for)\b", r"\1"),
@@ -43,7 +43,7 @@ REPLACEMENTS = (
     (r"\bimport asyncio\b", "import time"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
-    (r"\basynchronous", "synchronous"),
+    (r"\basync_(client|transport)\b", r"_sync.\1"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\ba(closing|close|read|iter_text|iter|next)\b", r"\1"),

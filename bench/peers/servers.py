@@ -12,7 +12,7 @@ from typing import Protocol
 import asyncpg
 
 from bench.peers.processes import MeasureError
-from rota.store.embedded import EmbeddedPostgres
+from rota.store.postgres.embedded import EmbeddedPostgres
 
 START_SECONDS = 10.0
 

@@ -62,7 +62,7 @@ def rota_database_url(rota_databases: Databases) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def rota_app(request: pytest.FixtureRequest) -> App | None:
     """The application of the setting rota_app; override this to make it otherwise."""
-    from rota.loading import load_app  # noqa: PLC0415 - see above
+    from rota.sdk.app_loader import load_app  # noqa: PLC0415 - see above
 
     where = str(request.config.getini("rota_app"))
     return load_app(where) if where else None

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
     from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
     from rota.sdk.app import App
-    from rota.sdk.calls import Call
+    from rota.sdk.call import Call
     from rota.sdk.errors import NotAcceptedError, RunFailedError
     from rota.sdk.middleware import Middleware
-    from rota.sdk.sending import Job, Run
+    from rota.sdk.sender import Job, Run
     from rota.sdk.task import Task
-    from rota.worker.arguments import ArgumentsError
-    from rota.worker.context import Context, Final, Snooze
+    from rota.task.arguments import ArgumentsError
+    from rota.task.context import Context, Final, Snooze
 
     __version__: str
 
@@ -51,13 +51,13 @@ _PLACES = {
     "rota.contract.jobs": ("Breaker", "Misfire", "RateLimit", "Retry"),
     "rota.errors": ("BadInputError", "ConflictError", "DuplicateError", "KeyReusedError", "RotaError"),
     "rota.sdk.app": ("App",),
-    "rota.sdk.calls": ("Call",),
+    "rota.sdk.call": ("Call",),
     "rota.sdk.errors": ("NotAcceptedError", "RunFailedError"),
     "rota.sdk.middleware": ("Middleware",),
-    "rota.sdk.sending": ("Job", "Run"),
+    "rota.sdk.sender": ("Job", "Run"),
     "rota.sdk.task": ("Task",),
-    "rota.worker.arguments": ("ArgumentsError",),
-    "rota.worker.context": ("Context", "Final", "Snooze"),
+    "rota.task.arguments": ("ArgumentsError",),
+    "rota.task.context": ("Context", "Final", "Snooze"),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -17,41 +17,41 @@ from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
-from rota.domain.declared import Application
+from rota.domain.application import Application
 from rota.domain.limits import default_limits
 from rota.domain.run import Claim
-from rota.doors import Door
 from rota.errors import DatabaseUnavailableError, SetupError
-from rota.intake.definitions import Caller
-from rota.intake.door import IntakeDoor
-from rota.intake.intake import Intake
+from rota.gateway.intake import Intake
+from rota.gateway.job_builder import Caller
+from rota.gateway.local import IntakeDoor
+from rota.gateway.protocol import Door
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.describing import describe_app
 from rota.sdk.task import AsyncTask
 from rota.settings import Settings
-from rota.store.database import Database, check_url
-from rota.store.embedded import EmbeddedPostgres, no_room
-from rota.store.migrating import bring_up_to_date
-from rota.store.notifying import Notifier
-from rota.store.refused_tls import check_files
+from rota.store.postgres.address import check_files
+from rota.store.postgres.database import Database, check_url
+from rota.store.postgres.embedded import EmbeddedPostgres, no_room
+from rota.store.postgres.wakeups import Notifier
+from rota.store.report.task_transactions import TaskTransactions, check_psycopg
 from rota.store.runs import Runs
-from rota.store.transactions import TaskTransactions, check_psycopg
-from rota.worker.addresses import AddressGuard
-from rota.worker.examples import EXAMPLES
+from rota.store.schema.migrate import bring_up_to_date
 from rota.worker.failures import tell_failure
 from rota.worker.health import HealthServer
 from rota.worker.logs import capture_output
 from rota.worker.runners import Runner
+from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.http import TASK as HTTP
 from rota.worker.runners.http import HttpRunner
+from rota.worker.runners.http_addresses import AddressGuard
 from rota.worker.runners.process import Isolated, ProcessRunner
 from rota.worker.runners.script import TASK as SCRIPT
 from rota.worker.runners.script import ScriptRunner
 from rota.worker.runners.shell import TASK as SHELL
 from rota.worker.runners.shell import ShellRunner
-from rota.worker.subprocesses import Subprocesses
 from rota.worker.worker import Worker
 
 SUPERVISED = "ROTA_SUPERVISED"

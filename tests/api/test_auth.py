@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.api.auth import Authenticator, admin_token
+from rota.access.authenticator import Authenticator, admin_token
 from rota.errors import SetupError
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from rota.api.admitting import PUBLIC
+from rota.access.authorization import PUBLIC
 from rota.api.routes import OPERATIONS
 from support import job
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rota.api.budget import BodyBudget
+from rota.api.http.body_budget import BodyBudget
 from rota.errors import OverloadedError
 from support import job
 

@@ -8,8 +8,8 @@ import time
 import asyncpg
 import pytest
 
-from rota.api import places, watching
-from rota.api.watching import EventTail
+from rota.api.streams import event_followers, followers
+from rota.api.streams.event_followers import EventTail
 from rota.store.events import Events
 from support import eventually
 
@@ -61,7 +61,7 @@ async def test_what_commits_late_comes_in_its_place(tail, sql, other):
         await tail.tick()
         assert told(follower) == ["first"]
         # Long enough for a gap that nobody could fill any more: this one can still be filled.
-        deadline = time.monotonic() + 2 * watching.GAP_SECONDS
+        deadline = time.monotonic() + 2 * event_followers.GAP_SECONDS
         await eventually(lambda: time.monotonic() > deadline)
         await tail.tick()
         assert told(follower) == []
@@ -86,11 +86,11 @@ async def test_what_was_rolled_back_is_not_waited_for(tail, sql, other):
             seen.extend(told(follower))
             return seen
 
-        assert await eventually(look, within=watching.GAP_SECONDS + 5) == ["later"]
+        assert await eventually(look, within=event_followers.GAP_SECONDS + 5) == ["later"]
 
 
 async def test_a_transaction_open_for_ever_does_not_stop_everything(tail, sql, other, monkeypatch):
-    monkeypatch.setattr(watching, "LONGEST_GAP_SECONDS", 0.1)
+    monkeypatch.setattr(event_followers, "LONGEST_GAP_SECONDS", 0.1)
     async with tail.follow("default") as follower:
         await tail.tick()
         held = other.transaction()
@@ -139,7 +139,7 @@ async def test_one_who_hangs_up_at_the_beginning_harms_nobody(tail):
 
 
 async def test_who_does_not_read_is_let_go(tail, sql, monkeypatch):
-    monkeypatch.setattr(watching, "MOST_WAITING", 2)
+    monkeypatch.setattr(event_followers, "MOST_WAITING", 2)
     async with tail.follow("default") as slow:
         await tail.tick()
         for number in range(5):
@@ -166,12 +166,12 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
         await eventually(lambda: names.count("follow_events") > 2)
     seen = len(names)
     with pytest.raises(AssertionError):
-        await eventually(lambda: len(names) > seen + 2, within=4 * watching.LOOK_SECONDS)
+        await eventually(lambda: len(names) > seen + 2, within=4 * event_followers.LOOK_SECONDS)
     running.cancel()
 
 
 async def test_too_many_who_follow_are_refused(api, monkeypatch):
-    monkeypatch.setattr(places, "MOST_FOLLOWERS", 0)
+    monkeypatch.setattr(followers, "MOST_FOLLOWERS", 0)
     answer = await api.get("/v1/events", params={"follow": "true"})
     assert answer.status_code == 503
 

@@ -7,8 +7,8 @@ import httpx
 import msgspec
 import pytest
 
+from rota.access.authorization import PUBLIC
 from rota.api import openapi
-from rota.api.admitting import PUBLIC
 from rota.api.routes import OPERATIONS
 
 METHODS = {"get", "put", "post", "delete"}

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from engine import plain
-from rota.api import ending
+from rota.api.streams import run_waiters
 from rota.errors import OverloadedError
 from support import eventually, in_time, patience
 
@@ -83,7 +83,7 @@ async def test_nobody_waiting_costs_nothing(engine, looks):
 
 
 async def test_one_too_many_is_told_to_come_back(engine, monkeypatch):
-    monkeypatch.setattr(ending, "MOST_WAITERS", 1)
+    monkeypatch.setattr(run_waiters, "MOST_WAITERS", 1)
     run_id = await engine.submit()
     ends = engine.api.services.run_ends
     waiting = asyncio.create_task(ends.wait("default", plain(run_id), 30))

@@ -12,10 +12,10 @@ import pytest
 import rota
 from rota.api import statistics
 from rota.api.statistics import MOST_COUNTED, Statistics
-from rota.domain.lags import STEPS, quantile, step_of
+from rota.domain.lag_histogram import STEPS, quantile, step_of
 from rota.store.pools import Pools
+from rota.store.read.activity import Tallies
 from rota.store.schedules import Schedules
-from rota.store.tallies import Tallies
 from rota.store.workers import Workers
 from support import eventually
 

@@ -21,7 +21,7 @@ from bench.__main__ import run, scenarios
 from bench.charts import bar_chart, line_chart
 from bench.lab import Lab
 from bench.progress import Progress
-from rota.bench.load import Spread, percentile
+from rota.ops.bench_load import Spread, percentile
 
 ROOT = Path(__file__).parents[2]
 

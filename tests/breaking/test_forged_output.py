@@ -11,11 +11,11 @@ import structlog
 import typer
 
 import rota
-from rota.api.streaming import event
-from rota.cli import tables
+from rota.api.streams.sse import event
 from rota.cli.logs import _print_line
-from rota.cli.output import fail, say
-from rota.client.streams import EventReader
+from rota.cli.terminal import tables
+from rota.cli.terminal.output import fail, say
+from rota.client.event_streams import EventReader
 from rota.contract.fleet import EventOut
 from rota.telemetry import configure_logging, get_logger
 from support import eventually

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.worker.messages import FromChild, from_child, to_child
+from rota.worker.runners.child_messages import FromChild, from_child, to_child
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.process import Isolated, ProcessRunner
-from rota.worker.subprocesses import Subprocesses
 from support import eventually, examples
 
 DONE = {"type": "Done"}

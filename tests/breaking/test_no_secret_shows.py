@@ -13,7 +13,7 @@ from rota.api.routes import OPERATIONS
 from rota.blobs import BlobError, Blobs
 from rota.errors import RotaError, SetupError
 from rota.settings import Settings
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from scenarios.fleet import Fleet
 from support import eventually
 

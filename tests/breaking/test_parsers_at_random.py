@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rota.api.paging import job_filter, read_cursor, read_limit, read_moment, run_filter
-from rota.api.routes import events, jobs, logs, pools, runs, submissions
-from rota.api.streaming import read_position, read_switch
+from rota.api.routes import events, jobs, logs, pools, runs, submit
+from rota.api.streams.sse import read_position, read_switch
 from rota.contract.fields import Key, Name, PoolName, Tag, TaskName
 from rota.contract.jobs import JobIn, JobPatch
 from rota.contract.reading import bad_json, hash_request
@@ -27,7 +27,7 @@ from rota.domain.job import check_command, check_script_name, decode_options
 from rota.domain.policies import decode_policies
 from rota.domain.schedule import load_zone, parse_cron
 from rota.errors import BadInputError, SetupError
-from rota.intake.definitions import Caller, Preparer
+from rota.gateway.job_builder import Caller, Preparer
 from rota.settings import _VARIABLES, Settings
 from support import examples
 
@@ -161,7 +161,7 @@ def test_any_filter_is_a_range_of_ids_or_refused(query):
 def test_any_header_or_switch_is_read_or_refused(text):
     version = refused_or(jobs._read_if_match, call(headers={"if-match": text}))
     assert version is None or 0 <= version < 1 << 31
-    refused_or(submissions._read_key, text, "Idempotency-Key")
+    refused_or(submit._read_key, text, "Idempotency-Key")
     position = read_position(call(headers={"last-event-id": text}))
     assert position is None or 0 <= position < 1 << 63
     refused_or(read_switch, call({"follow": text}), "follow")

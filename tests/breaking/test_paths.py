@@ -17,10 +17,10 @@ from rota.blobs import BlobError, Blobs
 from rota.domain.job import check_script_name
 from rota.domain.run import Claim
 from rota.errors import BadInputError
-from rota.worker.context import Context, Final
+from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.script import ScriptRunner, find_script
-from rota.worker.subprocesses import Subprocesses
 from support import examples
 
 TRICKS = [

@@ -14,9 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from listening import TOKEN, listening
-from rota.cli import bulk, meters, waiting
-from rota.cli.lines import LONGEST_BYTES, BadLine, Line, split_lines, with_key
+from rota.cli import bulk_submit, waiting
+from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, Line, split_lines, with_key
 from rota.cli.main import app
+from rota.cli.terminal import progress
 from rota.client import Client, ServerUnreachableError
 from support import eventually
 from terminals import on_terminal
@@ -46,7 +47,7 @@ def environment(server, tmp_path):
 @pytest.fixture
 def submit(environment, tmp_path, monkeypatch):
     """Submits lines from a file; gives exit code, output and errors."""
-    monkeypatch.setattr(bulk, "MOST_PER_BATCH", 10)
+    monkeypatch.setattr(bulk_submit, "MOST_PER_BATCH", 10)
     file = tmp_path / "jobs.ndjson"
 
     async def run(lines, *arguments, end="\n"):
@@ -106,7 +107,7 @@ async def test_a_mended_file_sent_again_adds_only_what_was_mended(submit, sql):
 async def test_of_many_refusals_a_few_are_shown_and_all_are_kept(submit, tmp_path):
     errors = tmp_path / "errors.ndjson"
     done = await submit(["x"] * 30, "--errors", str(errors))
-    assert done.stderr.count("line ") == bulk.MOST_SHOWN
+    assert done.stderr.count("line ") == bulk_submit.MOST_SHOWN
     assert "and 20 more lines were refused" in done.stderr
     assert len(errors.read_text().splitlines()) == 30
 
@@ -122,7 +123,7 @@ async def test_a_limit_is_waited_for_and_batches_become_as_small_as_they_must(su
         pauses.append(seconds)
         asyncio.run_coroutine_threadsafe(api.put("/v1/limits", json={"jobsPerSecond": None}), loop).result()
 
-    monkeypatch.setattr(bulk.time, "sleep", lift)
+    monkeypatch.setattr(bulk_submit.time, "sleep", lift)
     await api.put("/v1/limits", json={"largestBatch": None, "jobsPerSecond": 0.5, "jobBurst": 10})
     done = await submit([job(f"m{number}") for number in range(20)])
     assert done.stdout.startswith("20 accepted"), done.stderr
@@ -143,7 +144,7 @@ async def test_what_finds_too_much_waiting_goes_in_later(submit, api, sql, monke
         await api.put("/v1/pools/small", json={"mostWaiting": 100})
         await api.services.intake.pressure.look()
 
-    monkeypatch.setattr(bulk.time, "sleep", make_room)
+    monkeypatch.setattr(bulk_submit.time, "sleep", make_room)
     now = {"scheduleType": "immediate", "scheduleTime": None, "pool": "small"}
     done = await submit([job(f"n{number}", **now) for number in range(8)])
     assert done.stdout.startswith("8 accepted, 0 there already, 0 refused"), done.stderr
@@ -172,7 +173,7 @@ async def test_a_server_that_goes_away_is_waited_for_and_lost_answers_make_nothi
         return results
 
     monkeypatch.setattr(Client, "submit_lines", fail_now_and_then)
-    monkeypatch.setattr(bulk.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(bulk_submit.time, "sleep", lambda _seconds: None)
     done = await submit([job(f"n{number}") for number in range(25)])
     assert calls == [10, 10, 10, 10, 5]
     assert done.stdout.startswith("15 accepted, 10 there already, 0 refused"), done.stderr
@@ -193,7 +194,7 @@ async def test_a_server_that_stays_away_is_given_up(submit, monkeypatch):
         return send(client, lines)
 
     monkeypatch.setattr(Client, "submit_lines", fail_after_the_first)
-    monkeypatch.setattr(bulk, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(bulk_submit, "PATIENCE_SECONDS", 0.0)
     done = await submit([job(f"n{number}") for number in range(25)])
     assert done.exit_code == 1
     assert "10 accepted, 0 there already, 0 refused" in done.stdout
@@ -227,7 +228,7 @@ async def test_what_was_cut_off_is_completed_by_the_same_command(environment, sq
 
 
 async def test_a_bar_is_drawn_on_a_terminal_only_and_plain_lines_elsewhere(submit, environment, monkeypatch):
-    monkeypatch.setattr(meters, "PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
     plain = await submit([job("x")])
     assert plain.stderr.startswith("1 jobs (100%), ")
     assert (await submit(None, "--quiet")).stderr == ""

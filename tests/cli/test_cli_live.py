@@ -19,7 +19,7 @@ import pytest
 
 import rota
 from listening import listening
-from rota.cli import live
+from rota.cli.terminal import live_view
 from rota.client import ServerUnreachableError
 from serving import TOKEN
 from support import eventually, in_time
@@ -283,8 +283,8 @@ def test_without_a_terminal_a_server_that_does_not_come_back_is_not_waited_for_f
         asked.append(1)
         raise ServerUnreachableError("gone")
 
-    monkeypatch.setattr(live, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(live_view, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(ServerUnreachableError):
-        live.try_again(look, told.append, seconds=0.05)
+        live_view.try_again(look, told.append, seconds=0.05)
     assert len(asked) > 1
     assert told == ["No answer, trying again: gone"]

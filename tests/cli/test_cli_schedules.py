@@ -15,8 +15,8 @@ import uvicorn
 from starlette.applications import Starlette
 from typer.testing import CliRunner
 
-from rota.api.auth import Authenticator
-from rota.api.budget import BodyBudget
+from rota.access.authenticator import Authenticator
+from rota.api.http.body_budget import BodyBudget
 from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rota.cli.main import app
-from rota.cli.tables import clean, lay_out, text, time
-from rota.cli.times import check_time, parse_duration, show_age, show_length, show_time, show_time_briefly
+from rota.cli.terminal.tables import clean, lay_out, text, time
+from rota.cli.terminal.times import check_time, parse_duration, show_age, show_length, show_time, show_time_briefly
 from rota.errors import BadInputError
 
 NOW = datetime(2030, 6, 15, 12, 0, tzinfo=UTC)

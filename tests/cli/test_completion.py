@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from listening import TOKEN, listening
-from rota.cli.completing import (
+from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
     complete_job_or_run,

@@ -10,8 +10,8 @@ import pytest
 from terminals import on_terminal
 
 TABLE = """
-from rota.cli.output import fail, say
-from rota.cli.tables import print_fields, print_table, status, text
+from rota.cli.terminal.output import fail, say
+from rota.cli.terminal.tables import print_fields, print_table, status, text
 print_table([{"name": "x", "status": "failed"}], (text("NAME", "name"), status()), none="")
 print_fields({"name": "x"})
 say("waiting", "dim")

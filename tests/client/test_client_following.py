@@ -10,7 +10,7 @@ import pytest
 
 from engine import plain
 from listening import TOKEN, listening
-from rota.client import AnswerError, AsyncClient, retrying
+from rota.client import AnswerError, AsyncClient, retries
 from rota.store.logs import Logs, StoredChunk
 from support import eventually, in_time
 
@@ -20,9 +20,9 @@ RUN = "run_" + "0" * 32
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Pauses that a test can afford."""
-    monkeypatch.setattr(retrying, "FIRST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE_SECONDS", 0.1)
-    monkeypatch.setattr(retrying, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(retries, "REFUSED_SECONDS", 0.0)
 
 
 def line(text, number=None):
@@ -97,10 +97,10 @@ async def test_following_what_does_not_exist_is_refused(client):
 
 
 async def test_a_server_that_stays_away_is_given_up(monkeypatch):
-    monkeypatch.setattr(retrying.Patience.__init__, "__defaults__", (0.2,))
+    monkeypatch.setattr(retries.Patience.__init__, "__defaults__", (0.2,))
     client, _ = scripted(*[[CUT]] * 1000)
     async with client:
-        with pytest.raises(retrying.ServerUnreachableError):
+        with pytest.raises(retries.ServerUnreachableError):
             await anext(client.follow_log(RUN))
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from listening import TOKEN
-from rota.client import AnswerError, AsyncClient, Client, NewJob, ServerUnreachableError, retrying
+from rota.client import AnswerError, AsyncClient, Client, NewJob, ServerUnreachableError, retries
 from support import patience
 
 RUN = "run_" + "0" * 32
@@ -20,8 +20,8 @@ JOB = "job_" + "0" * 32
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Pauses that a test can afford."""
-    monkeypatch.setattr(retrying, "FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.01)
 
 
 class Unsteady(httpx.AsyncBaseTransport):
@@ -155,7 +155,7 @@ async def test_repeats_end_with_the_time(unsteady):
 
 
 async def test_the_server_says_how_long_to_pause_up_to_a_limit(unsteady, monkeypatch):
-    monkeypatch.setattr(retrying, "LONGEST_PAUSE_SECONDS", 0.3)
+    monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.3)
     async with unsteady(not_now(429, **{"Retry-After": "3600"})) as client:
         began = time.monotonic()
         assert await client.workers() == []

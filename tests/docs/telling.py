@@ -27,7 +27,7 @@ from shapes import difference
 from stories import Page, Step, parts_of
 
 from rota.settings import DEFAULT_PORT
-from rota.store.embedded import _binaries
+from rota.store.postgres.embedded import _binaries
 from support import eventually
 
 BLOCK_SECONDS = 120.0

@@ -10,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rota.domain.cron_grammar import MonthShape
-from rota.domain.describing import describe
 from rota.domain.schedule import Bounded, Cron, Every
+from rota.domain.schedule_description import describe
 from rota.errors import BadInputError
 from support import examples
 

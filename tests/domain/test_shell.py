@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rota.domain.job import check_command
-from rota.domain.shell import ShellCall, parse_shell_call
+from rota.domain.runner_payloads import ShellCall, parse_shell_call
 from rota.errors import BadInputError
 
 

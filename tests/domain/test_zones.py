@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.domain import zones
+from rota.domain import timezones
 from rota.domain.schedule import Cron
-from rota.domain.zones import load_zone, refresh_zones, spans_of, zone_data_version
+from rota.domain.timezones import load_zone, refresh_zones, spans_of, zone_data_version
 from rota.errors import BadInputError
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,7 +23,7 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 def zone_files(tmp_path):
     """A directory of zone data that is in use, and may be changed."""
     before = zoneinfo.TZPATH
-    package = zones._package_directory() / "Europe"
+    package = timezones._package_directory() / "Europe"
     (tmp_path / "Test").mkdir()
     shutil.copy(package / "Berlin", tmp_path / "Test" / "Town")
     (tmp_path / "tzdata.zi").write_text("# version 2030a\n# This zic input file is in the public domain.\n")
@@ -36,7 +36,7 @@ def zone_files(tmp_path):
 
 def replace(directory: Path, zone: str) -> None:
     """An update puts another file into the place of the old one, and may keep its time."""
-    shutil.copy(zones._package_directory() / zone, directory / "new")
+    shutil.copy(timezones._package_directory() / zone, directory / "new")
     (directory / "new").rename(directory / "Test" / "Town")
     later = directory.stat().st_mtime_ns + 1_000_000_000  # file systems are not that exact
     os.utime(directory / "Test", ns=(later, later))
@@ -79,8 +79,8 @@ def test_the_package_is_the_zone_data_where_the_system_has_none():
     zoneinfo.reset_tzpath([])
     try:
         version = zone_data_version()
-        zones.ZoneInfo.clear_cache()
-        assert zones.ZoneInfo("Europe/Berlin").utcoffset(datetime(2026, 7, 1)) == timedelta(hours=2)  # noqa: DTZ001
+        timezones.ZoneInfo.clear_cache()
+        assert timezones.ZoneInfo("Europe/Berlin").utcoffset(datetime(2026, 7, 1)) == timedelta(hours=2)  # noqa: DTZ001
     finally:
         zoneinfo.reset_tzpath(before)
     assert version[:2] == "20"

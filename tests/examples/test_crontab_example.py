@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from listening import TOKEN, listening
 from rota.cli.main import app
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
-from rota.worker.subprocesses import Subprocesses
 from support import eventually
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "crontab"

@@ -14,13 +14,13 @@ import asyncpg
 import pytest
 
 import rota
-from rota.doctor import database as databases
-from rota.doctor import fleet, machine, server
-from rota.doctor.examining import fleet_findings
-from rota.doctor.findings import State, look
-from rota.doctor.settings import read_settings
+from rota.ops.doctor import database as databases
+from rota.ops.doctor import fleet, machine, server
+from rota.ops.doctor.checkup import fleet_findings
+from rota.ops.doctor.findings import State, look
+from rota.ops.doctor.settings import read_settings
 from rota.settings import Settings
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from support import wait_until
 
 PASSWORD = "hunter-two"  # noqa: S105 - of a role that lives as long as a test
@@ -142,7 +142,7 @@ def test_a_token_file_that_others_can_read_is_told(newcomer):
 AS_SOMEBODY_ELSE = """
 import os
 from pathlib import Path
-from rota.doctor.machine import check_home
+from rota.ops.doctor.machine import check_home
 from rota.settings import Settings
 os.setuid(65534)
 print(*check_home(Settings(home=Path(os.environ["PLACE"]))))

@@ -172,7 +172,7 @@ def test_a_file_in_the_place_of_the_home_is_told(newcomer):
 
 AS_SOMEBODY_ELSE = f"""
 import os, sys
-import rota.cli.starting  # while the code can still be read
+import rota.cli.process_start  # while the code can still be read
 from rota.cli.main import main
 os.setgid({UNPRIVILEGED})
 os.setuid({UNPRIVILEGED})

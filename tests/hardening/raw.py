@@ -11,8 +11,8 @@ import httptools
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from rota.api.connections import Limits
-from rota.api.headers import GuardedApplication
+from rota.api.http.connection import Limits
+from rota.api.http.security_headers import GuardedApplication
 from rota.api.server import _Server, http_config
 from support import eventually, in_time
 

@@ -20,11 +20,11 @@ from structlog.testing import capture_logs
 from rota.compose import open_database
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.settings import Settings
-from rota.store.database import Database
-from rota.store.embedded import EmbeddedPostgres
-from rota.store.listening import Listener
-from rota.store.migrating import migrate
-from rota.store.transactions import TaskTransactions
+from rota.store.postgres.database import Database
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.postgres.listener import Listener
+from rota.store.report.task_transactions import TaskTransactions
+from rota.store.schema.migrate import migrate
 from rota.testing.databases import SERVER_VARIABLE, databases
 from support import eventually
 

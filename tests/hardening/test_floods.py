@@ -16,7 +16,7 @@ import psutil
 import pytest
 from raw import read_all
 
-from rota.bench.load import Connections
+from rota.ops.bench_load import Connections
 from support import LONG, eventually, in_time, job
 
 pytestmark = [pytest.mark.alone, pytest.mark.scenario]

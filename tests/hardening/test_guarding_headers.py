@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from listening import listening
-from rota.api.headers import GUARDING, GuardedApplication
+from rota.api.http.security_headers import GUARDING, GuardedApplication
 from support import job
 
 EXPECTED = {name.decode(): value.decode() for name, value in GUARDING}

@@ -15,7 +15,7 @@ from raw import Seen, build_echo, read_answers, served
 from structlog.testing import capture_logs
 
 import rota
-from rota.api.tls import Certificate
+from rota.api.http.tls import Certificate
 from rota.client import ServerUnreachableError
 from rota.errors import SetupError
 from rota.settings import Settings

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from raw import Seen, ask, build_echo, read_all, read_answers, say, served
 
-from rota.api.connections import LEAST_CONNECTIONS, MOST_CONNECTIONS, OTHER_FILES, most_connections
+from rota.api.http.connection import LEAST_CONNECTIONS, MOST_CONNECTIONS, OTHER_FILES, most_connections
 from support import eventually, in_time
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\n\r\n"

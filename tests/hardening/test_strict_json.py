@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rota.contract.strictness import MOST_LEVELS, has_repeated_name, is_too_deep
+from rota.contract.json_rules import MOST_LEVELS, has_repeated_name, is_too_deep
 from support import examples, job
 
 HEAD = '{"name": "a", "scheduleType": "immediate", "task": "rota.echo"'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rota.access.jwt_roles import RolesClaim
 from rota.domain.rights import Grant, Role
 from rota.errors import InvalidTokenError
-from rota.identity.roles import RolesClaim
 
 VIEWER, SUBMITTER, OPERATOR, ADMIN = Role
 

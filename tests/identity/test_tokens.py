@@ -24,10 +24,10 @@ from forging import (
     rsa_signer,
 )
 
+from rota.access.jwt_signing import sign_token
+from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import Grant, Identity, Role
 from rota.errors import BadInputError, InvalidTokenError, SetupError
-from rota.identity.signing import sign_token
-from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
 
 NOT_VALID = "the token is not valid"

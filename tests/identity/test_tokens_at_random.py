@@ -12,13 +12,13 @@ from forging import AUDIENCE, ISSUER, SECRET, OwnSigner, claims, ec_signer, ed_s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.access.jwt_claims import Expectations
+from rota.access.jwt_key_set import KeysError, read_keys
+from rota.access.jwt_keys import KeyRing
+from rota.access.jwt_roles import RolesClaim
+from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import Identity
 from rota.errors import InvalidTokenError
-from rota.identity.claims import Expectations
-from rota.identity.keyring import KeyRing
-from rota.identity.keys import KeysError, read_keys
-from rota.identity.roles import RolesClaim
-from rota.identity.verifying import TokenVerifier
 
 SIGNERS = [OwnSigner(), rsa_signer(), ec_signer(), ed_signer()]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rota.api.limiting import Limiter
-from rota.intake.limits import LimitBook
-from rota.store.limits import Buckets, LimitTable
+from rota.access.limits.rate_limiter import Limiter
+from rota.access.limits.tenant_limits import LimitBook
+from rota.store.access.limits import Buckets, LimitTable
 
 
 class CountedBuckets(Buckets):

@@ -17,7 +17,7 @@ from support import eventually, job
 @pytest.fixture(autouse=True)
 def counted_by_hand(monkeypatch):
     """A count in the background may have twice what comes in meanwhile; here it is counted when a test says so."""
-    monkeypatch.setattr("rota.intake.pressure.LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("rota.access.limits.backlog.LOOK_SECONDS", 3600.0)
 
 
 async def count(api):

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rota.api.limiting import PORTION_SECONDS, REST_SECONDS, Limiter
+from rota.access.limits.rate_limiter import PORTION_SECONDS, REST_SECONDS, Limiter
+from rota.access.limits.tenant_limits import LimitBook
 from rota.domain.limits import Limits, Rate
 from rota.errors import RateLimitedError, TooLargeError
-from rota.intake.limits import LimitBook
-from rota.store.limits import Buckets, Taken
+from rota.store.access.limits import Buckets, Taken
 from support import examples
 
 BEGIN = 100.0

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rota.api.limiting import KEEP_SECONDS, PORTION_SECONDS, REST_SECONDS, UNLIMITED, tighter
+from rota.access.limits.rate_limiter import KEEP_SECONDS, PORTION_SECONDS, REST_SECONDS, UNLIMITED, tighter
 from rota.domain.limits import Rate, rate_of
 from rota.errors import DatabaseUnavailableError, RateLimitedError, TooLargeError
 from support import eventually, in_time
@@ -355,7 +355,7 @@ def test_a_burst_goes_with_its_rate(per_second, burst, expected):
 
 
 async def test_buckets_that_nobody_uses_make_room(make_server, clock, monkeypatch):
-    monkeypatch.setattr("rota.api.limiting.MOST_BUCKETS", 10)
+    monkeypatch.setattr("rota.access.limits.rate_limiter.MOST_BUCKETS", 10)
     server = make_server(monotonic=clock)
     for number in range(30):
         await server.limit(f"subject-{number}", requests_per_second=SLOW, request_burst=1)

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from listening import listening
-from rota.api.keyring import FRESH_SECONDS, KeyRing
+from rota.access.credential_cache import FRESH_SECONDS, KeyRing
 from rota.errors import DatabaseUnavailableError
-from rota.store.keys import Keys
+from rota.store.access.api_keys import Keys
 from serving import serving
 from support import eventually, job
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from rota.access.jwt_verifier import TokenVerifier
 from rota.cli.main import app
-from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
 from serving import serving
 from support import job

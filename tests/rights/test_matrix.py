@@ -7,7 +7,7 @@ import logging
 import pytest
 
 import rota
-from rota.api.admitting import ANYONE, PUBLIC
+from rota.access.authorization import ANYONE, PUBLIC
 from rota.api.routes import OPERATIONS
 from rota.domain.rights import Right
 from rota.worker.logs import RunHandler

@@ -13,14 +13,14 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from rota.api.places import MOST_OF_A_HOLDER, MOST_OF_A_NAMESPACE
+from rota.access.jwt_verifier import TokenVerifier
+from rota.api.streams.followers import MOST_OF_A_HOLDER, MOST_OF_A_NAMESPACE
 from rota.domain.limits import Limits
 from rota.errors import NotFoundError, OverloadedError
-from rota.identity.verifying import TokenVerifier
-from rota.intake.definitions import Caller
-from rota.intake.door import IntakeDoor
+from rota.gateway.job_builder import Caller
+from rota.gateway.local import IntakeDoor
 from rota.settings import Settings
-from rota.store.notifying import Notifier
+from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
 from serving import TOKEN, serving
 from support import eventually, job, patience

@@ -8,7 +8,7 @@ import os
 import asyncpg
 import pytest
 
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from rota.store.roles import DatabaseRole, Roles
 
 _numbers = itertools.count(1)

@@ -14,13 +14,13 @@ import pytest
 from rota.broker.protocol import Profile
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import new_id
-from rota.domain.lags import STEPS
+from rota.domain.lag_histogram import STEPS
 from rota.errors import DuplicateError, SetupError
-from rota.intake.definitions import Caller
-from rota.intake.intake import Asked, Intake
-from rota.store.notifying import Notifier
-from rota.store.rights import SUBMITTER, TABLES, WORKER
+from rota.gateway.intake import Asked, Intake
+from rota.gateway.job_builder import Caller
+from rota.store.postgres.wakeups import Notifier
 from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.role_rights import SUBMITTER, TABLES, WORKER
 from support import job
 
 BOUND = [table for table, line in TABLES.items() if line.bound]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.store.rights import SERVER, WORKER
+from rota.store.schema.role_rights import SERVER, WORKER
 from scenarios.fleet import Fleet
 from support import eventually
 

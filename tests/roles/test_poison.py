@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from rota.domain.ids import new_id
-from rota.store.rights import SUBMITTER, WORKER
+from rota.store.schema.role_rights import SUBMITTER, WORKER
 from support import eventually
 
 SUBMIT = "SELECT rota.submit_v1($1)"

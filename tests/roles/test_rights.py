@@ -9,8 +9,8 @@ from role_statements import SERVER_STATEMENTS, STATEMENTS, WORKER_STATEMENTS
 from rota.compose import check_server_role
 from rota.errors import SetupError
 from rota.store.queries import load, load_all
-from rota.store.rights import FUNCTIONS, SEQUENCES, SERVER, SUBMITTER, TABLES, WORKER
 from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.role_rights import FUNCTIONS, SEQUENCES, SERVER, SUBMITTER, TABLES, WORKER
 
 # They come with steps of the schema that may not be there yet.
 TO_COME = {"api_keys", "audit", "audit_outcomes", "limits", "buckets"}

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from rota.cli.main import app
 from rota.errors import SetupError
-from rota.store.database import Database
-from rota.store.migrating import bring_up_to_date, migrate, migrations
-from rota.store.rights import SERVER, WORKER
+from rota.store.postgres.database import Database
 from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.migrate import bring_up_to_date, migrate, migrations
+from rota.store.schema.role_rights import SERVER, WORKER
 
 
 @pytest.fixture

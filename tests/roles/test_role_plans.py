@@ -12,7 +12,7 @@ import pytest
 from role_statements import SERVER_STATEMENTS, WORKER_STATEMENTS
 
 from rota.store.queries import load
-from rota.store.rights import SERVER, WORKER
+from rota.store.schema.role_rights import SERVER, WORKER
 
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting"}

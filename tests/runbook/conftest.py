@@ -8,7 +8,7 @@ import pytest
 from servers import Ground
 
 from engine import Engine
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from serving import serving
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import asyncpg
 
-from rota.store.database import Database
-from rota.store.embedded import EmbeddedPostgres
-from rota.store.migrating import migrate
+from rota.store.postgres.database import Database
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.schema.migrate import migrate
 from support import eventually
 
 

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from engine import plain
-from rota.api.auth import admin_token
+from rota.access.authenticator import admin_token
 from support import eventually
 
 

@@ -18,9 +18,9 @@ from fleet import Fleet
 from grounds import GROUNDS, on
 
 from conftest import PgBouncer, find_pgbouncer
-from rota.store.database import Database
-from rota.store.embedded import EmbeddedPostgres
-from rota.store.migrating import migrate
+from rota.store.postgres.database import Database
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.schema.migrate import migrate
 from support import eventually
 
 pytestmark = pytest.mark.scenario

@@ -9,7 +9,7 @@ import msgspec
 import psutil
 import pytest
 
-from rota.bench.load import Connections
+from rota.ops.bench_load import Connections
 from support import LONG
 
 pytestmark = [pytest.mark.scenario, pytest.mark.alone, pytest.mark.parametrize("ground", ["direct"], indirect=True)]

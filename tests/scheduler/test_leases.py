@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from rota.clock import DatabaseClock
-from rota.scheduler.leases import BeatObserver, LeaseKeeper
-from rota.scheduler.reaping import Reaper
-from rota.store.notifying import Notifier
-from rota.store.shards import Shards
+from rota.scheduler.lease_keeper import BeatObserver, LeaseKeeper
+from rota.scheduler.reaper import Reaper
+from rota.store.lease import Shards
+from rota.store.postgres.wakeups import Notifier
 from support import eventually
 
 LEASE = 3.0

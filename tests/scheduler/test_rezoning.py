@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine import plain
-from rota.scheduler import rezoning
+from rota.scheduler import rezoner
 from support import job
 
 
@@ -46,7 +46,7 @@ async def test_stored_times_are_computed_anew_once_when_the_data_is_another(engi
     assert after[jobs[1]] == right[jobs[1]] + timedelta(hours=1), "UTC never changes"
     assert after[jobs[2]] is None
     assert await scheduler.rezoner.tick() == 0
-    assert await sql.fetchval("SELECT zone_data FROM rota.constants") == rezoning.zone_data_version()
+    assert await sql.fetchval("SELECT zone_data FROM rota.constants") == rezoner.zone_data_version()
 
 
 async def test_a_scheduler_that_runs_notices_new_data(engine, sql, jobs, monkeypatch):
@@ -56,8 +56,8 @@ async def test_a_scheduler_that_runs_notices_new_data(engine, sql, jobs, monkeyp
         "UPDATE rota.jobs SET next_fire_at = next_fire_at + interval '1 hour' WHERE next_fire_at IS NOT NULL"
     )
     assert await scheduler.rezoner.tick() == 0
-    monkeypatch.setattr(rezoning, "refresh_zones", lambda: True)
-    monkeypatch.setattr(rezoning, "zone_data_version", lambda: "of tomorrow")
+    monkeypatch.setattr(rezoner, "refresh_zones", lambda: True)
+    monkeypatch.setattr(rezoner, "zone_data_version", lambda: "of tomorrow")
     assert await scheduler.rezoner.tick() == 1
 
 
@@ -80,7 +80,7 @@ async def test_a_job_that_changed_meanwhile_keeps_what_it_has(engine, sql, jobs)
 
 
 async def test_many_schedules_are_gone_through_in_steps(engine, sql, monkeypatch):
-    monkeypatch.setattr(rezoning, "JOBS_PER_STEP", 3)
+    monkeypatch.setattr(rezoner, "JOBS_PER_STEP", 3)
     schedule = job(scheduleType="cron", cronExpression="0 9 * * *", timezone="Asia/Tokyo")
     await engine.api.post("/v1/jobs/batch", json=[schedule] * 10)
     await sql.execute("UPDATE rota.jobs SET next_fire_at = next_fire_at + interval '1 hour'")

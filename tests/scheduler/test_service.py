@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rota.scheduler.service import Service
+from rota.service import Service
 
 
 class Idle(Service):

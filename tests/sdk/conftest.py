@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 import rota
-from rota.doors import Door
-from rota.intake.definitions import Caller
-from rota.intake.door import IntakeDoor
-from rota.store.notifying import Notifier
+from rota.gateway.job_builder import Caller
+from rota.gateway.local import IntakeDoor
+from rota.gateway.protocol import Door
+from rota.gateway.thread import ThreadDoor
+from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
-from rota.worker.threads import ThreadDoor
 
 
 @pytest.fixture

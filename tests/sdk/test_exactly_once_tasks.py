@@ -10,7 +10,7 @@ import rota
 from engine import plain, report
 from rota.domain.run import Outcome
 from rota.errors import SetupError
-from rota.store.transactions import TaskTransactions
+from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time
 

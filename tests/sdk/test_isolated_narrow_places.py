@@ -10,8 +10,8 @@ import secluded
 import rota
 from rota.clock import DatabaseClock
 from rota.compose import Runners, WorkerDoors
+from rota.gateway.thread import ThreadDoor
 from rota.settings import Settings
-from rota.worker.threads import ThreadDoor
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 

@@ -27,15 +27,15 @@ from rota.clock import DatabaseClock
 from rota.compose import WorkerDoors
 from rota.contract.jobs import Submitted
 from rota.errors import SetupError
-from rota.intake.definitions import Caller
-from rota.intake.door import IntakeDoor
+from rota.gateway.job_builder import Caller
+from rota.gateway.local import IntakeDoor
+from rota.gateway.thread import ThreadDoor
 from rota.settings import Settings
-from rota.store.notifying import Notifier
+from rota.store.postgres.wakeups import Notifier
+from rota.store.report.task_transactions import TaskTransactions
 from rota.store.runs import Runs
-from rota.store.transactions import TaskTransactions
-from rota.worker.arguments import ArgumentsError
+from rota.task.arguments import ArgumentsError
 from rota.worker.runners.function import FunctionRunner
-from rota.worker.threads import ThreadDoor
 from rota.worker.worker import Worker
 from support import eventually, job
 

@@ -12,9 +12,9 @@ import rota
 from rota.clock import DatabaseClock
 from rota.compose import Runners, WorkerDoors
 from rota.errors import SetupError
+from rota.gateway.thread import ThreadDoor
 from rota.settings import Settings
 from rota.worker.runners.function import FunctionRunner
-from rota.worker.threads import ThreadDoor
 
 
 class Recorder(rota.Middleware):

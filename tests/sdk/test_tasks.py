@@ -15,7 +15,7 @@ import pytest
 
 import rota
 from rota.errors import BadInputError, SetupError
-from rota.worker.arguments import ArgumentsError
+from rota.task.arguments import ArgumentsError
 
 
 class Colour(Enum):

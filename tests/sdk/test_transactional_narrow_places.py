@@ -10,7 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import rota
-from rota.store.transactions import TaskTransactions
+from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time
 

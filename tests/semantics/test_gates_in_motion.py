@@ -12,12 +12,12 @@ import pytest
 import rota.store.queries
 from engine import report
 from gatekeeping import ids_of
-from rota.domain.admission import Bucket, Candidate, Gate, OpenRun, Surroundings, decide
+from rota.domain.gates import Bucket, Candidate, Gate, OpenRun, Surroundings, decide
 from rota.domain.ids import new_id
 from rota.domain.policies import Policies
 from rota.domain.run import Outcome
 from rota.errors import DatabaseUnavailableError
-from rota.store import gates as gates_module
+from rota.store import admit as gates_module
 from support import eventually, job
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

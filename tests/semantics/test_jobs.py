@@ -11,8 +11,8 @@ import pytest
 from engine import plain, report
 from rota.domain.ids import fire_id, new_id
 from rota.domain.run import Outcome
-from rota.scheduler.firing import HORIZON
-from rota.store.database import Statements
+from rota.scheduler.firer import HORIZON
+from rota.store.postgres.database import Statements
 from rota.store.queries import load
 from support import eventually, job
 

@@ -16,17 +16,17 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-import rota.store.database as databases
+import rota.store.postgres.database as databases
 from engine import report
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
-from rota.intake import submitting
-from rota.store.positions import WholeLooks
+from rota.gateway import group_commit
+from rota.store.postgres.scan_positions import WholeLooks
 from rota.store.queries import load
-from rota.store.submissions import LOOKAHEAD
+from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Note, Success
-from rota.worker.context import Context
+from rota.task.context import Context
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time
 
@@ -263,7 +263,7 @@ async def test_the_error_of_a_function_in_a_thread_lets_go_of_what_the_function_
 
 async def test_a_batch_that_repeats_one_key_ten_thousand_times_is_one_job(engine, sql, monkeypatch):
     chunks = []
-    monkeypatch.setattr(submitting, "_Chunk", _counted(submitting._Chunk, chunks))
+    monkeypatch.setattr(group_commit, "_Chunk", _counted(group_commit._Chunk, chunks))
     item = {"name": "t", "scheduleType": "immediate", "task": "rota.echo", "idempotencyKey": "one"}
     answer = await engine.api.post("/v1/jobs/batch", json=[*[item] * 9999, {**item, "name": "other"}])
     results = answer.json()["results"]

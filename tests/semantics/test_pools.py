@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine import report
+from rota.broker.pool_shares import Shares
 from rota.broker.protocol import Profile
-from rota.broker.shares import Shares
 from rota.domain.limits import Limits
 from support import eventually, job
 

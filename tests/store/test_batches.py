@@ -12,7 +12,7 @@ import pytest
 from engine import plain, report
 from rota.domain.run import Outcome
 from rota.errors import DatabaseUnavailableError
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from support import eventually, job
 
 # A constraint that only the poisoned item violates stands for whatever data the database may refuse.

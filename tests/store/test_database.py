@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from rota.errors import DatabaseUnavailableError, SetupError
-from rota.store.database import PLANNER, Database, Statements
+from rota.store.postgres.database import PLANNER, Database, Statements
 
 
 async def test_a_direct_connection_carries_the_planner_settings_from_its_start(database):

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from rota.errors import SetupError
-from rota.store import migrating
-from rota.store.database import Database
-from rota.store.migrating import Migration, bring_up_to_date, migrate, migrations
+from rota.store.postgres.database import Database
+from rota.store.schema import migrate as migrating
+from rota.store.schema.migrate import Migration, bring_up_to_date, migrate, migrations
 from support import eventually
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine import plain, report
 from rota.domain.run import Outcome
-from rota.store.positions import LONGEST_PAUSE_SECONDS, SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
+from rota.store.postgres.scan_positions import LONGEST_PAUSE_SECONDS, SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
 from support import eventually
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from migration_rule import faults_of
 
-from rota.store.migrating import migrations
+from rota.store.schema.migrate import migrations
 
 WHEEL = Path(__file__).parent / "rota-0.1.0-py3-none-any.whl"
 PLACE = "rota/store/migrations/"

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rota.worker import subprocesses as module
-from rota.worker.subprocesses import Subprocesses
+from rota.worker.runners import guarded_process as module
+from rota.worker.runners.guarded_process import Subprocesses
 from support import eventually, in_time
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -144,7 +144,7 @@ async def test_nothing_survives_a_worker_that_is_killed_or_paused(tmp_path, fate
     program.write_text(
         textwrap.dedent(f"""
         import asyncio, os, time
-        from rota.worker.subprocesses import Subprocesses
+        from rota.worker.runners.guarded_process import Subprocesses
 
         async def main():
             subprocesses = Subprocesses()

@@ -10,8 +10,8 @@ import pytest
 
 from rota.domain.http import parse_http_call
 from rota.errors import BadInputError, SetupError
-from rota.worker.addresses import AddressGuard, ForbiddenAddressError
 from rota.worker.runners.http import HttpRunner
+from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 
 
 @asynccontextmanager

@@ -21,9 +21,9 @@ from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.store.logs import Logs, StoredChunk
 from rota.worker.logs import LogWriter, RunHandler, RunLog, RunStream
-from rota.worker.masking import Mask
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
-from rota.worker.subprocesses import Subprocesses
+from rota.worker.secret_mask import Mask
 from support import eventually, in_time
 
 MOMENT = 1_800_000_000.0
@@ -490,7 +490,7 @@ async def test_a_position_that_is_none_is_taken_as_the_beginning(engine):
 
 
 async def test_too_many_followers_are_refused(engine, monkeypatch):
-    monkeypatch.setattr("rota.api.places.MOST_FOLLOWERS", 0)
+    monkeypatch.setattr("rota.api.streams.followers.MOST_FOLLOWERS", 0)
     run_id = await engine.submit()
     answer = await engine.api.get(f"/v1/runs/{run_id}/logs?follow=true")
     assert answer.status_code == 503

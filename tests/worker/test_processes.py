@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from rota.errors import SetupError
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.process import Isolated, ProcessRunner
-from rota.worker.subprocesses import Subprocesses
 from support import eventually, patience
 
 NAMES = [

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from rota.domain.run import Claim
-from rota.worker.context import Context, Final
+from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.script import ScriptRunner, find_script
-from rota.worker.subprocesses import Subprocesses
 from support import in_time
 
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import rota
+from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
-from rota.worker.subprocesses import Subprocesses
 from support import eventually, in_time
 
 

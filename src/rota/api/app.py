@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.auth import Authenticator
-from rota.api.headers import GuardedApplication
+from rota.access.authenticator import Authenticator
+from rota.api.backend import Services
+from rota.api.http.security_headers import GuardedApplication
 from rota.api.openapi import document
 from rota.api.operations import routes_of
 from rota.api.problems import HttpError, response_of
 from rota.api.routes import OPERATIONS
-from rota.api.services import Services
 
 
 def build_app(services: Services, authenticator: Authenticator, version: str) -> Starlette:

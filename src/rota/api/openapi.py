@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from rota.api.admitting import NAMESPACE_HEADER, PUBLIC
+from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
+from rota.contract.access import KeyId
 from rota.contract.fields import JobId, Name, PoolName, RunId
-from rota.contract.keys import KeyId
 from rota.contract.problems import Problem
 
 _Schemas = dict[Any, dict[str, Any]]

@@ -14,18 +14,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rota.api.admitting import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
-from rota.api.auditing import KEPT_BACK
-from rota.api.auth import Authenticator
-from rota.api.budget import Hold
-from rota.api.keyring import FRESH_SECONDS
-from rota.api.limiting import UNLIMITED, Allowance
+from rota.access.audit import KEPT_BACK
+from rota.access.authenticator import Authenticator
+from rota.access.authorization import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
+from rota.access.credential_cache import FRESH_SECONDS
+from rota.access.limits.rate_limiter import UNLIMITED, Allowance
+from rota.api.http.body_budget import Hold
 from rota.api.problems import HttpError, response_of
+from rota.contract.json_rules import check_names
 from rota.contract.reading import bad_json
-from rota.contract.strictness import check_names
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
-from rota.intake.definitions import Caller
+from rota.gateway.job_builder import Caller
 from rota.telemetry import get_logger
 
 BODY_LIMIT_BYTES = 1024 * 1024

@@ -13,18 +13,18 @@ import uvicorn
 from starlette.applications import Starlette
 
 import rota
+from rota.access.authenticator import Authenticator, admin_token
+from rota.access.jwt_verifier import TokenVerifier
 from rota.api.app import build_app
-from rota.api.auth import Authenticator, admin_token
-from rota.api.connections import Doorkeeper, GuardedProtocol, Limits, most_connections, raise_file_limit
-from rota.api.services import Services
-from rota.api.tls import Certificate
+from rota.api.backend import Services
+from rota.api.http.connection import Doorkeeper, GuardedProtocol, Limits, most_connections, raise_file_limit
+from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
 from rota.domain.limits import default_limits
-from rota.identity.verifying import TokenVerifier
 from rota.settings import Settings
-from rota.store.database import Database
-from rota.store.notifying import Notifier
+from rota.store.postgres.database import Database
+from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
 _log = get_logger("api")

@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.contract.stats import Counts, Moment, PoolStats, Rates, StartLag, Stats
-from rota.domain.lags import STEPS, quantile
+from rota.domain.lag_histogram import STEPS, quantile
 from rota.store.pools import Pools
-from rota.store.tallies import PORTION, Activity, Tallies
+from rota.store.read.activity import PORTION, Activity, Tallies
 from rota.store.workers import Workers
 
 FRESH_SECONDS = 1.0

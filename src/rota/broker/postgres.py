@@ -15,17 +15,17 @@ from collections.abc import AsyncIterator, Collection, Sequence, Set
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
+from rota.broker.pool_shares import Shares
+from rota.broker.pool_tally import Tally
 from rota.broker.protocol import Answer, LogChunk, Note, Profile, Report, Signal, SignalKind
-from rota.broker.shares import Shares
-from rota.broker.tallying import Tally
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
-from rota.store.database import STATEMENT_SECONDS, Database
-from rota.store.listening import GATE, READY, SCHEDULE, WORKER, Listener
 from rota.store.logs import Logs, StoredChunk
-from rota.store.notifying import Notifier
-from rota.store.positions import WholeLooks
-from rota.store.submissions import LOOKAHEAD
+from rota.store.postgres.database import STATEMENT_SECONDS, Database
+from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
+from rota.store.postgres.scan_positions import WholeLooks
+from rota.store.postgres.wakeups import Notifier
+from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Success, Workers
 from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.declared import Application
+from rota.domain.application import Application
 from rota.domain.run import Claim, Outcome
 
 

@@ -8,11 +8,11 @@ import sys
 import msgspec
 import typer
 
-from rota.bench.against import Figures, ServerBench
-from rota.bench.load import Spread
-from rota.cli.output import JsonFlag, print_json, say, server
-from rota.cli.tables import console
+from rota.cli.terminal.output import JsonFlag, print_json, say, server
+from rota.cli.terminal.tables import console
 from rota.client import ServerUnreachableError
+from rota.ops.bench import Figures, ServerBench
+from rota.ops.bench_load import Spread
 from rota.settings import Settings
 
 FEWEST_JOBS = 1000

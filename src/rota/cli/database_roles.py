@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import typer
 
-from rota.cli.output import errors_in_words
-from rota.cli.roles import HomeOption
-from rota.cli.tables import Column, print_table, text
+from rota.cli.processes import HomeOption
+from rota.cli.terminal.output import errors_in_words
+from rota.cli.terminal.tables import Column, print_table, text
 from rota.contract.fields import NamespaceName
 from rota.errors import BadInputError
 from rota.settings import Settings
@@ -51,7 +51,7 @@ def database_roles(
         _check(worker, submitter, namespaces, pools)
         if len({*server, *worker, *submitter, *forget}) < len([*server, *worker, *submitter, *forget]):
             raise BadInputError("a role is of one kind; give each once")
-        from rota.cli import starting  # noqa: PLC0415 - see roles.py
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
 
         names, places = _names(namespaces, "--namespaces"), _names(pools, "--pools")
         wanted = [
@@ -60,7 +60,7 @@ def database_roles(
             *((role, "submitter", names, None) for role in submitter),
         ]
         settings = Settings.from_environment(home=home)
-        roles = starting.change_database_roles(settings, wanted, forget)
+        roles = process_start.change_database_roles(settings, wanted, forget)
         print_table(roles, COLUMNS, none="No roles: everything runs as the schema's owner.")
 
 

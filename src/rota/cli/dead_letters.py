@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from rota.cli.inputs import check_id
-from rota.cli.output import (
+from rota.cli.terminal.output import (
     FAILED,
     FILTERS,
     JsonFlag,
@@ -20,7 +20,7 @@ from rota.cli.output import (
     server,
     tell_next_page,
 )
-from rota.cli.tables import console, print_table, text, time
+from rota.cli.terminal.tables import console, print_table, text, time
 from rota.errors import BadInputError
 
 dead_letters = typer.Typer(

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 from rich.text import Text
 
-from rota.cli.output import FAILED, JsonFlag, print_json
-from rota.cli.roles import HomeOption
-from rota.cli.tables import clean, console, terminal_width
+from rota.cli.processes import HomeOption
+from rota.cli.terminal.output import FAILED, JsonFlag, print_json
+from rota.cli.terminal.tables import clean, console, terminal_width
 
 if TYPE_CHECKING:
-    from rota.doctor.findings import Finding
+    from rota.ops.doctor.findings import Finding
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _WIDTH = max(map(len, _STYLES)) + 2
@@ -35,7 +35,7 @@ def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
     Looks at this machine, the settings, the server, the database, workers and object storage, as far as they can be
     reached. A line each: ok, warning or problem. The exit code is 1 when there is a problem.
     """
-    from rota.doctor.examining import examine  # noqa: PLC0415 - brings the server and the worker along
+    from rota.ops.doctor.checkup import examine  # noqa: PLC0415 - brings the server and the worker along
 
     if home is not None:
         os.environ["ROTA_HOME"] = str(home)

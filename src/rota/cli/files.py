@@ -12,11 +12,11 @@ from pathlib import Path
 import typer
 from typer.core import TyperOption
 
-from rota.cli.bulk import Refusals, Sender, Tally, open_errors, summary_of, summary_words
-from rota.cli.lines import read_pieces, split_lines
-from rota.cli.meters import open_meter
-from rota.cli.output import BAD_INPUT, FAILED, errors_in_words, print_json, say, server
-from rota.cli.tables import console
+from rota.cli.bulk_lines import read_pieces, split_lines
+from rota.cli.bulk_submit import Refusals, Sender, Tally, open_errors, summary_of, summary_words
+from rota.cli.terminal.output import BAD_INPUT, FAILED, errors_in_words, print_json, say, server
+from rota.cli.terminal.progress import open_meter
+from rota.cli.terminal.tables import console
 from rota.errors import BadInputError, RotaError
 
 STANDARD_INPUT = "-"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import typer
 
-from rota.cli.output import errors_in_words
-from rota.cli.tables import console
+from rota.cli.terminal.output import errors_in_words
+from rota.cli.terminal.tables import console
 from rota.errors import BadInputError, SetupError
 
 NAMES = {"gitignore": ".gitignore"}

@@ -10,16 +10,31 @@ from typing import Any, Literal
 
 import typer
 
-from rota.cli.completing import complete_job, complete_job_name, complete_job_status, complete_pool, complete_task
 from rota.cli.files import submit_file
 from rota.cli.inputs import check_id, read_object, refuse_empty
-from rota.cli.output import FILTERS, OPTIONS, JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
-from rota.cli.tables import Column, console, print_fields, print_table, status, text, time
-from rota.cli.times import check_time, parse_duration, show_time, show_time_briefly
+from rota.cli.terminal.completion import (
+    complete_job,
+    complete_job_name,
+    complete_job_status,
+    complete_pool,
+    complete_task,
+)
+from rota.cli.terminal.output import (
+    FILTERS,
+    OPTIONS,
+    JsonFlag,
+    LimitOption,
+    errors_in_words,
+    print_json,
+    server,
+    tell_next_page,
+)
+from rota.cli.terminal.tables import Column, console, print_fields, print_table, status, text, time
+from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.cli.unknown_tasks import warn_of_unknown
 from rota.cli.waiting import ask_until_taken, wait_for_submitted
 from rota.client.bodies import new_key
-from rota.client.retrying import NOT_NOW
+from rota.client.retries import NOT_NOW
 from rota.errors import BadInputError
 
 Priority = Literal["critical", "high", "normal", "low"]

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import typer
 
-from rota.cli.output import JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
-from rota.cli.tables import Column, console, print_table, text
+from rota.cli.terminal.output import JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
+from rota.cli.terminal.tables import Column, console, print_table, text
 from rota.client.bodies import LimitChanges
 from rota.errors import BadInputError
 

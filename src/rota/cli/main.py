@@ -10,24 +10,24 @@ import typer
 
 import rota
 from rota.cli import (
+    api_keys,
     bench,
+    crontab_import,
     database_roles,
     dead_letters,
     doctor,
-    importing,
     init,
     jobs,
     limits,
     logs,
     pools,
-    roles,
+    processes,
     runs,
     schedules,
-    tokens,
     top,
     watch,
 )
-from rota.cli.tables import wants_no_colour
+from rota.cli.terminal.tables import wants_no_colour
 
 app = typer.Typer(
     name="rota",
@@ -53,12 +53,12 @@ def _options(
 
 
 for group in (
-    roles,
+    processes,
     init,
     doctor,
     database_roles,
     jobs,
-    importing,
+    crontab_import,
     schedules,
     runs,
     top,
@@ -67,7 +67,7 @@ for group in (
     limits,
     logs,
     dead_letters,
-    tokens,
+    api_keys,
     bench,
 ):
     group.add_to(app)

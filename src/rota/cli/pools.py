@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from rota.cli.completing import complete_pool
-from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, say, server, tell_next_page
-from rota.cli.tables import Column, console, print_table, status, text, time
+from rota.cli.terminal.completion import complete_pool
+from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.terminal.tables import Column, console, print_table, status, text, time
 from rota.client import Client
 from rota.domain.text import nearest
 from rota.errors import BadInputError

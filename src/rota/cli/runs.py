@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from rota.cli.completing import (
+from rota.cli.inputs import check_id
+from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
     complete_job_or_run,
@@ -15,10 +16,9 @@ from rota.cli.completing import (
     complete_run_status,
     complete_task,
 )
-from rota.cli.inputs import check_id
-from rota.cli.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
-from rota.cli.tables import Column, clean, console, print_fields, print_table, status, text, time
-from rota.cli.times import check_time, show_age, show_length, show_time
+from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
+from rota.cli.terminal.times import check_time, show_age, show_length, show_time
 from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run
 from rota.errors import BadInputError
 

@@ -12,10 +12,10 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from rota.cli.live import Lines, is_live, show_live
-from rota.cli.output import JsonFlag, server
-from rota.cli.tables import Column, clean, console, status, table_lines, terminal_width, text
-from rota.cli.times import show_age, show_seconds, show_time
+from rota.cli.terminal.live_view import Lines, is_live, show_live
+from rota.cli.terminal.output import JsonFlag, server
+from rota.cli.terminal.tables import Column, clean, console, status, table_lines, terminal_width, text
+from rota.cli.terminal.times import show_age, show_seconds, show_time
 from rota.client import Client
 
 WINDOW_SECONDS = 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rota.cli.output import say
+from rota.cli.terminal.output import say
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.domain.text import nearest
 from rota.settings import DEFAULT_POOL

@@ -8,9 +8,9 @@ from typing import Any
 
 import typer
 
-from rota.cli.output import FAILED, print_json, say
-from rota.cli.tables import print_fields
-from rota.cli.times import show_seconds
+from rota.cli.terminal.output import FAILED, print_json, say
+from rota.cli.terminal.tables import print_fields
+from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 
 LOOK_SECONDS = 1.0

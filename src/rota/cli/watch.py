@@ -12,10 +12,10 @@ import typer
 from rich.text import Text
 
 from rota.cli.inputs import check_id
-from rota.cli.live import Ended, Lines, is_live, show_live, try_again
-from rota.cli.output import FAILED, say, server
-from rota.cli.tables import Column, clean, console, status, table_lines, text, time
-from rota.cli.times import show_age, show_length, show_seconds, show_time
+from rota.cli.terminal.live_view import Ended, Lines, is_live, show_live, try_again
+from rota.cli.terminal.output import FAILED, say, server
+from rota.cli.terminal.tables import Column, clean, console, status, table_lines, text, time
+from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
 from rota.cli.waiting import ENDED
 from rota.client import Client
 from rota.errors import BadInputError

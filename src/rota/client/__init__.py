@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rota.client.asynchronous import AsyncClient
+from rota.client._sync.client import Client
+from rota.client.async_client import AsyncClient
 from rota.client.bodies import NewJob
-from rota.client.connecting import check_url
 from rota.client.errors import AnswerError, ServerUnreachableError
-from rota.client.synchronous import Client
+from rota.client.server_address import check_url
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
 
 __all__ = [

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 
 from rota.client.errors import AnswerError, ServerUnreachableError
-from rota.client.retrying import retry_after
+from rota.client.retries import retry_after
 
 T = TypeVar("T")
 

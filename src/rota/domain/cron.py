@@ -24,7 +24,7 @@ from typing import Literal
 from uuid import UUID
 
 from rota.domain.cron_grammar import Fields, MonthShape, parse_fields
-from rota.domain.zones import Span, spans_of
+from rota.domain.timezones import Span, spans_of
 
 ClockChange = Literal["shift", "skip", "strict"]
 

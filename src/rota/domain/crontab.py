@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rota.domain.cron_grammar import MACROS, parse_fields
-from rota.domain.shell import SHELL
-from rota.domain.zones import load_zone
+from rota.domain.runner_payloads import SHELL
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 TIMEZONE = "CRON_TZ"

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from rota.domain.cron import ClockChange, Cron
 from rota.domain.cron_grammar import MAX_EXPRESSION_LENGTH
-from rota.domain.zones import load_zone
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 __all__ = [

@@ -11,27 +11,27 @@ from uuid import uuid4
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
-from rota.scheduler.admission import Admitter
-from rota.scheduler.expiring import Expirer
-from rota.scheduler.firing import Firer
-from rota.scheduler.keeping import LogKeeper
-from rota.scheduler.leases import LeaseKeeper
-from rota.scheduler.misfiring import MisfireJudge
-from rota.scheduler.promotion import Promoter
-from rota.scheduler.reaping import Reaper
-from rota.scheduler.recalling import Recaller
-from rota.scheduler.reconciling import Reconciler
-from rota.scheduler.rezoning import Rezoner
-from rota.scheduler.service import Service
-from rota.scheduler.sweeping import Sweeper
-from rota.store.database import Database
-from rota.store.declaring import Declaring
-from rota.store.gates import Gates
-from rota.store.listening import GATE, SCHEDULE, Listener
+from rota.scheduler.admitter import Admitter
+from rota.scheduler.expirer import Expirer
+from rota.scheduler.firer import Firer
+from rota.scheduler.lease_keeper import LeaseKeeper
+from rota.scheduler.log_uploader import LogKeeper
+from rota.scheduler.misfire_judge import MisfireJudge
+from rota.scheduler.promoter import Promoter
+from rota.scheduler.reaper import Reaper
+from rota.scheduler.recaller import Recaller
+from rota.scheduler.reconciler import Reconciler
+from rota.scheduler.rezoner import Rezoner
+from rota.scheduler.sweeper import Sweeper
+from rota.service import Service
+from rota.store.admit import Gates
+from rota.store.declare import Declaring
+from rota.store.lease import Shards
 from rota.store.logs import Logs
-from rota.store.notifying import Notifier
+from rota.store.postgres.database import Database
+from rota.store.postgres.listener import GATE, SCHEDULE, Listener
+from rota.store.postgres.wakeups import Notifier
 from rota.store.schedules import Schedules
-from rota.store.shards import Shards
 from rota.store.workers import Workers
 
 LEAVE_SECONDS = 3.0

@@ -14,16 +14,16 @@ import msgspec
 from rota.contract.fields import TaskName
 from rota.domain.durations import Duration
 from rota.domain.job import RESERVED_TASKS
-from rota.doors import Door, SyncDoor
 from rota.errors import BadInputError, SetupError
-from rota.intake.definitions import Caller
-from rota.sdk.calls import Call, check_options, recurring
-from rota.sdk.doors import Doors
+from rota.gateway.job_builder import Caller
+from rota.gateway.protocol import Door, SyncDoor
+from rota.sdk.call import Call, check_options, recurring
+from rota.sdk.declared_schedules import Declaration, Declarations, check_schedule
+from rota.sdk.gateways import Doors
 from rota.sdk.middleware import Middleware
 from rota.sdk.options import Calendar, Defaults
-from rota.sdk.schedules import Declaration, Declarations, check_schedule
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
-from rota.worker.context import Context
+from rota.task.context import Context
 
 P = ParamSpec("P")
 R = TypeVar("R")

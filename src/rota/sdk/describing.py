@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rota.domain.declared import Application, Declared
+from rota.domain.application import Application, Declared
 from rota.domain.job import STORED_BYTES
 from rota.errors import BadInputError, SetupError
-from rota.intake.definitions import Preparer
+from rota.gateway.job_builder import Preparer
 from rota.sdk.app import App
 from rota.worker.runners.process import check_importable
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from rota.sdk.calls import Call
-from rota.worker.context import Context
+from rota.sdk.call import Call
+from rota.task.context import Context
 
 
 class Middleware:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rota.domain.durations import Duration, seconds_of
-from rota.doors import Outcome
+from rota.gateway.protocol import Outcome
 from rota.sdk.errors import RunFailedError
-from rota.worker.arguments import ArgumentsError, convert
+from rota.task.arguments import ArgumentsError, convert
 
 if TYPE_CHECKING:
     from rota.sdk.task import Task

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
-from rota.sdk.sending import Sender
-from rota.sdk.sending_sync import SyncSender
-from rota.worker.arguments import Arguments
-from rota.worker.context import Context
+from rota.sdk.sender import Sender
+from rota.sdk.sender_sync import SyncSender
+from rota.task.arguments import Arguments
+from rota.task.context import Context
 from rota.worker.logs import current
 
 if TYPE_CHECKING:

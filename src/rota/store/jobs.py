@@ -19,10 +19,10 @@ import msgspec
 from rota.domain.ids import floor_id
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
-from rota.store.batches import with_days
-from rota.store.database import Database, Statements
+from rota.store.postgres.batches import with_days
+from rota.store.postgres.database import Database, Statements
 from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS, RunFilter
-from rota.store.submissions import LOOKAHEAD
+from rota.store.submit import LOOKAHEAD
 
 _INSTANT = timedelta(microseconds=1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 
 
 class Pools:

@@ -9,9 +9,9 @@ import asyncpg
 import msgspec
 
 from rota.errors import SetupError
-from rota.store.database import Database
-from rota.store.granting import EVERYBODY, grant_rights, revoke_rights, unbind
-from rota.store.migrating import LOCK_KEY
+from rota.store.postgres.database import Database
+from rota.store.schema.database_roles import EVERYBODY, grant_rights, revoke_rights, unbind
+from rota.store.schema.migrate import LOCK_KEY
 
 # Making a policy locks its table. Whoever can't have that soon must not keep everybody else waiting behind.
 LOCK_WAIT = "5s"

@@ -18,8 +18,8 @@ import msgspec
 
 from rota.domain.ids import new_id
 from rota.errors import ConflictError, NotFoundError
-from rota.store.batches import with_days
-from rota.store.database import Database, Statements
+from rota.store.postgres.batches import with_days
+from rota.store.postgres.database import Database, Statements
 
 LOOKS = 100
 LOOK_AGAIN_SECONDS = 0.005

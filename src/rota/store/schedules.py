@@ -12,11 +12,11 @@ import msgspec
 
 from rota.domain.job import Timetable
 from rota.errors import DataRejectedError
-from rota.store.batches import with_days, write_each
-from rota.store.database import Database, MissingDayError
-from rota.store.positions import Positions
-from rota.store.shards import columns
-from rota.store.submissions import LOOKAHEAD
+from rota.store.lease import columns
+from rota.store.postgres.batches import with_days, write_each
+from rota.store.postgres.database import Database, MissingDayError
+from rota.store.postgres.scan_positions import Positions
+from rota.store.submit import LOOKAHEAD
 from rota.telemetry import get_logger
 
 _log = get_logger("schedules")

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.declared import Application, encode_schedules, release_of
-from rota.domain.lags import STEPS
+from rota.domain.application import Application, encode_schedules, release_of
+from rota.domain.lag_histogram import STEPS
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError, SetupError
-from rota.store.batches import or_nothing, with_days, write_each
-from rota.store.database import Database
-from rota.store.positions import Positions
+from rota.store.postgres.batches import or_nothing, with_days, write_each
+from rota.store.postgres.database import Database
+from rota.store.postgres.scan_positions import Positions
 from rota.telemetry import get_logger
 
 _log = get_logger("workers")

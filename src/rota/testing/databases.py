@@ -21,9 +21,9 @@ from uuid import uuid4
 import asyncpg
 
 from rota.errors import SetupError
-from rota.store.database import Database
-from rota.store.embedded import EmbeddedPostgres
-from rota.store.migrating import migrate
+from rota.store.postgres.database import Database
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.schema.migrate import migrate
 from rota.testing.queries import load
 
 SERVER_VARIABLE = "ROTA_TEST_DATABASE_URL"

@@ -21,21 +21,21 @@ from rota.broker.protocol import Report
 from rota.domain.limits import default_limits
 from rota.domain.run import Claim
 from rota.errors import SetupError
-from rota.intake.definitions import Caller
-from rota.intake.door import IntakeDoor
-from rota.intake.intake import Intake
+from rota.gateway.intake import Intake
+from rota.gateway.job_builder import Caller
+from rota.gateway.local import IntakeDoor
 from rota.scheduler.scheduler import Scheduler
-from rota.scheduler.service import Service
 from rota.sdk.app import App
+from rota.service import Service
 from rota.settings import Settings
-from rota.store.database import Database
+from rota.store.postgres.database import Database
 from rota.store.runs import Runs
 from rota.testing.capturing import captured_output
 from rota.testing.clock import StandingClock
 from rota.testing.errors import EndlessError, StuckError
 from rota.testing.hints import Hints
+from rota.testing.kit_worker import AppWorker
 from rota.testing.queries import load
-from rota.testing.worker import AppWorker
 
 CONNECTIONS = 8
 LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from rota.store.database import Database
-from rota.store.notifying import Notifier
+from rota.store.postgres.database import Database
+from rota.store.postgres.wakeups import Notifier
 
 
 class Hints(Notifier):

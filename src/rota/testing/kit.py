@@ -13,11 +13,11 @@ from rota.domain.ids import parse_job
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
-from rota.sdk.doors import Doors
+from rota.sdk.gateways import Doors
 from rota.sdk.task import Task
-from rota.testing.doors import KitDoor, SyncKitDoor
+from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
-from rota.testing.matching import matches, name_of, tell_failures, tell_found, tell_missing
+from rota.testing.kit_gateway import KitDoor, SyncKitDoor
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str

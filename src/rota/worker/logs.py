@@ -22,7 +22,7 @@ from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
-from rota.worker.masking import Mask
+from rota.worker.secret_mask import Mask
 
 FLUSH_SECONDS = 0.25
 CHUNK_BYTES = 64 * 1024

@@ -17,7 +17,7 @@ from types import FrameType
 
 from rota.domain.ids import show_run
 from rota.telemetry import get_logger
-from rota.worker.executing import Attempt, Executor
+from rota.worker.executor import Attempt, Executor
 
 LOOK_SECONDS = 0.05
 BLOCKED_SECONDS = 0.5

@@ -34,13 +34,13 @@ from rota.blobs import Blobs
 from rota.broker.protocol import Broker, Note, Profile, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import EXPIRED, Claim, Outcome
-from rota.doors import Door
 from rota.errors import DatabaseUnavailableError
+from rota.gateway.protocol import Door
+from rota.task.context import Context
 from rota.telemetry import get_logger
-from rota.worker.context import Context
-from rota.worker.executing import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Executor
+from rota.worker.claim_queue import Line
+from rota.worker.executor import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Executor
 from rota.worker.health import Health
-from rota.worker.line import Line
 from rota.worker.logs import LogWriter
 from rota.worker.loops import AGAIN_SECONDS, keep_going
 from rota.worker.reporter import Reporter

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rota.api.operations import Operation
 from rota.api.routes import (
+    api_keys,
     audit,
     dead_letters,
     events,
     fleet,
     jobs,
-    keys,
     limits,
     logs,
     pools,
@@ -17,11 +17,11 @@ from rota.api.routes import (
     schedules,
     sessions,
     stats,
-    submissions,
+    submit,
 )
 
 OPERATIONS: tuple[Operation, ...] = (
-    *submissions.OPERATIONS,
+    *submit.OPERATIONS,
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *logs.OPERATIONS,
@@ -32,7 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *events.OPERATIONS,
     *fleet.OPERATIONS,
     *stats.OPERATIONS,
-    *keys.OPERATIONS,
+    *api_keys.OPERATIONS,
     *sessions.OPERATIONS,
     *audit.OPERATIONS,
 )

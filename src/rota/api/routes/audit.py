@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_moment, read_text
-from rota.api.services import Services
 from rota.contract.audit import AuditList, AuditOut
 from rota.domain.ids import floor_id, show_key_id
 from rota.domain.rights import Right
-from rota.store.audit import AuditFilter
+from rota.store.access.audit_trail import AuditFilter
 from rota.store.runs import FIRST_ID
 
 

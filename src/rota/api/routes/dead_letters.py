@@ -7,10 +7,10 @@ from uuid import UUID
 
 import msgspec
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
-from rota.api.services import Services
-from rota.api.views import show_dead_letter
+from rota.api.representations import show_dead_letter
 from rota.contract.runs import (
     CountOut,
     DeadLetterGroup,

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation
 from rota.api.paging import PAGE_PARAMETERS, read_limit
-from rota.api.services import Services
-from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
+from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.fleet import EventList, EventOut
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rota.api.admitting import PUBLIC
+from rota.access.authorization import PUBLIC
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation
-from rota.api.services import Services
-from rota.api.views import show_shard, show_worker
+from rota.api.representations import show_shard, show_worker
 from rota.contract.fleet import Health, ShardList, WorkerList
 from rota.domain.rights import EVERYWHERE, Right
 

@@ -9,7 +9,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from rota.api.auditing import difference
+from rota.access.audit import difference
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -20,9 +21,8 @@ from rota.api.paging import (
     read_cursor,
     read_limit,
 )
-from rota.api.routes.submissions import JOB_LIMIT_BYTES
-from rota.api.services import Services
-from rota.api.views import show_one_shot, show_recurring, show_run_row, show_status
+from rota.api.representations import show_one_shot, show_recurring, show_run_row, show_status
+from rota.api.routes.submit import JOB_LIMIT_BYTES
 from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
 from rota.contract.runs import RunList
 from rota.domain.ids import new_id, parse_job, show_job, show_run

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, read_limit
-from rota.api.services import Services
 from rota.contract.fields import Name
 from rota.contract.limits import LimitsIn, LimitsList, LimitsOut
 from rota.domain.limits import WHOLE, Limits, Rate, rate_of

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
-from rota.api.services import Services
-from rota.api.streaming import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
-from rota.api.tailing import Chunk
+from rota.api.streams.log_followers import Chunk
+from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
 from rota.domain.rights import Right

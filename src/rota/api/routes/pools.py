@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.api.auditing import difference
+from rota.access.audit import difference
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode
-from rota.api.services import Services
 from rota.contract.fields import PoolName
 from rota.contract.fleet import PoolIn, PoolList, PoolOut
 from rota.domain.rights import Right

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from starlette.requests import ClientDisconnect
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode
 from rota.api.paging import (
     DEFAULT_RANGE,
@@ -19,8 +20,7 @@ from rota.api.paging import (
     read_limit,
     run_filter,
 )
-from rota.api.services import Services
-from rota.api.views import show_attempt_row, show_run_row, show_timeline
+from rota.api.representations import show_attempt_row, show_run_row, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import floor_id, parse_run, show_job, show_run

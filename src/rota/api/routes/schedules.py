@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode
-from rota.api.services import Services
 from rota.contract.schedules import SchedulePreview, SchedulePreviewIn
-from rota.domain.describing import describe
 from rota.domain.ids import parse_job
 from rota.domain.rights import Right
 from rota.domain.schedule import (
@@ -22,6 +21,7 @@ from rota.domain.schedule import (
     parse_cron,
     parse_every,
 )
+from rota.domain.schedule_description import describe
 from rota.errors import BadInputError
 
 _YEARS = range(1900, 9000)

@@ -12,17 +12,17 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rota.api.admitting import ANYONE, PUBLIC, Admission, home_of, take
-from rota.api.auth import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
-from rota.api.keyring import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
+from rota.access.authenticator import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
+from rota.access.authorization import ANYONE, PUBLIC, Admission, home_of, take
+from rota.access.credential_cache import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation, decode, json_response
 from rota.api.pages import page_response
 from rota.api.problems import HttpError
-from rota.api.services import Services
-from rota.contract.keys import GrantOut, SessionIn, SessionOut, SignedOut
+from rota.contract.access import GrantOut, SessionIn, SessionOut, SignedOut
 from rota.domain.ids import new_id
 from rota.domain.rights import Identity
-from rota.store.keys import NewKey
+from rota.store.access.api_keys import NewKey
 
 LASTS = timedelta(hours=12)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from rota.api.backend import Services
 from rota.api.operations import Call, Operation
-from rota.api.services import Services
 from rota.contract.stats import Stats
 from rota.domain.rights import Right
 from rota.errors import BadInputError

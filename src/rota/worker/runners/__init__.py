@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from rota.worker.context import Context
+from rota.task.context import Context
 
 
 class Runner(Protocol):

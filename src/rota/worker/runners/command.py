@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rota.domain.text import clean_text
-from rota.worker.context import Context, PlainError
-from rota.worker.subprocesses import ERR, OUT, Subprocesses, clean_environment, describe_end
+from rota.task.context import Context, PlainError
+from rota.worker.runners.guarded_process import ERR, OUT, Subprocesses, clean_environment, describe_end
 
 KEPT_BYTES = 4 * 1024
 

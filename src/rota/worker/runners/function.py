@@ -10,9 +10,9 @@ from contextvars import copy_context
 from typing import Any
 
 from rota.errors import EndedByTaskError, SetupError
-from rota.worker.arguments import Arguments, ArgumentsError
-from rota.worker.context import Context, Final, PlainError, Snooze, Transaction
-from rota.worker.surroundings import Around, Transactions, surrounded
+from rota.task.arguments import Arguments, ArgumentsError
+from rota.task.context import Context, Final, PlainError, Snooze, Transaction
+from rota.task.middleware import Around, Transactions, surrounded
 
 Box = list[tuple[Any, BaseException | None]]
 

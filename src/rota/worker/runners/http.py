@@ -21,8 +21,8 @@ from yarl import URL
 from rota.domain.http import HttpCall, check_url, parse_http_call
 from rota.domain.text import clean_text
 from rota.errors import BadInputError
-from rota.worker.addresses import AddressGuard, ForbiddenAddressError
-from rota.worker.context import Context, Final, PlainError
+from rota.task.context import Context, Final, PlainError
+from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 
 TASK = "http"
 BODY_LIMIT_BYTES = 48 * 1024  # so that the result, encoded, is small enough for the run's row

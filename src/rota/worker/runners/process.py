@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from rota.errors import SetupError
+from rota.gateway.child import answer
+from rota.task.context import Context, Final, PlainError, Said, Snooze
 from rota.telemetry import get_logger
-from rota.worker.asking import answer
-from rota.worker.context import Context, Final, PlainError, Said, Snooze
-from rota.worker.executing import RemoteError
-from rota.worker.messages import (
+from rota.worker.executor import RemoteError
+from rota.worker.runners.child_messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
     Asked,
@@ -34,7 +34,7 @@ from rota.worker.messages import (
     frame,
     from_child,
 )
-from rota.worker.subprocesses import Guarded, Subprocesses, describe_end
+from rota.worker.runners.guarded_process import Guarded, Subprocesses, describe_end
 
 BEGIN_SECONDS = 120.0
 # Not of the function's business, and not to be found by it: the worker's own settings.
@@ -172,7 +172,7 @@ class _Process:
         ours, theirs = socket.socketpair()
         try:
             process._guarded = await subprocesses.start(
-                [sys.executable, "-m", "rota.worker.child", str(theirs.fileno()), *modules],
+                [sys.executable, "-m", "rota.worker.runners.child", str(theirs.fileno()), *modules],
                 environment=_environment(),
                 output=process._output,
                 keep=[theirs.fileno()],

@@ -11,9 +11,9 @@ import msgspec
 
 from rota.domain.job import check_script_name
 from rota.errors import BadInputError
-from rota.worker.context import Context, Final
+from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError, CommandRunner
-from rota.worker.subprocesses import Subprocesses
+from rota.worker.runners.guarded_process import Subprocesses
 
 # Larger ones are on standard input only: the system limits what an environment may hold.
 LARGEST_VARIABLE_BYTES = 100_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rota.domain.shell import ShellCall, parse_shell_call
+from rota.domain.runner_payloads import ShellCall, parse_shell_call
 from rota.errors import BadInputError
-from rota.worker.context import Context, Final
+from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError, CommandRunner
 
 TASK = "shell"

@@ -1,0 +1,116 @@
+"""Who did what: written before it is done, and how it ended afterwards.
+
+The first entry is committed before the handler runs, so that no change goes unrecorded, whatever dies. Payloads and
+headers of jobs stay out of the trail: they belong to their jobs, and may hold what not everybody should read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from rota.domain.ids import new_id
+from rota.errors import RotaError
+from rota.store.access.audit_trail import AuditEntry, AuditTrail
+from rota.telemetry import get_logger
+
+LONGEST_REQUEST = 4000
+LONGEST_NAME = 200
+KEPT_BACK = frozenset({"payload", "headers", "token"})
+# A key or a session that somebody sent where it does not belong; its prefix may be known.
+_SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
+_FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
+_encoder = msgspec.json.Encoder()
+_log = get_logger("audit")
+
+
+class Auditor:
+    """Writes the trail of an API server."""
+
+    def __init__(self, trail: AuditTrail, *, now: Any) -> None:
+        self.trail = trail
+        self._now = now
+
+    async def begin(self, action: str, call: Any, known: frozenset[str] = frozenset()) -> None:
+        """Notes what is asked for; raises when it can't be noted, and then nothing is done.
+
+        Of the body, only fields that are `known` are shown: whatever else is in it was sent by mistake.
+        """
+        admission = call.admission
+        entry = AuditEntry(
+            id=new_id(self._now().timestamp()),
+            namespace=admission.namespace,
+            actor=admission.identity.name,
+            kind=admission.identity.kind,
+            key_id=admission.identity.key_id,
+            source=call.request.client.host if call.request.client else "",
+            action=action,
+            object=_name(call.path),
+            request=_shown(call.body, known),
+        )
+        await self.trail.add(entry)
+        call.entry = entry.id
+
+    async def end(self, call: Any, status: int) -> None:
+        """Notes how it ended; the change stands whether that can be noted or not."""
+        change = None if call.change is None else _encoder.encode(call.change).decode()
+        try:
+            await self.trail.add_outcome(call.entry, status, call.made, change)
+        except RotaError as error:
+            _log.error("could not note how an operation ended", entry=str(call.entry), status=status, error=str(error))
+
+
+def difference(before: Any, after: Any) -> dict[str, Any]:
+    """What changed between two answers about the same object: each field with what it was and what it is."""
+    old, new = _fields(before), _fields(after)
+    return {
+        name: "…" if name in KEPT_BACK else {"from": old.get(name), "to": value}
+        for name, value in new.items()
+        if name not in _FLEETING and old.get(name) != value
+    }
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    if struct is None:
+        return {}
+    values = ((field.encode_name, getattr(struct, field.name)) for field in msgspec.structs.fields(struct))
+    return {name: bytes(value) if isinstance(value, msgspec.Raw) else value for name, value in values}
+
+
+def _name(path: dict[str, str]) -> str | None:
+    """The object in the path, whatever was written there: it has not been checked yet."""
+    given = next(iter(path.values()), None)
+    if given is None:
+        return None
+    shown = "".join(character if character.isprintable() else "�" for character in given[:LONGEST_NAME])
+    return _SECRETS.sub(r"\1_…", shown)
+
+
+def _shown(body: bytes, known: frozenset[str]) -> str | None:
+    """A request's body as the trail shows it."""
+    if not body:
+        return None
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _encoder.encode({"unreadable": f"{len(body)} bytes"}).decode()
+    if isinstance(given, dict):
+        given = {_cut(name): _masked(value) if name in known else "…" for name, value in given.items()}
+    shown = _encoder.encode(given)
+    if isinstance(given, list) or len(shown) > LONGEST_REQUEST:
+        count = f" of {len(given)} items" if isinstance(given, list) else ""
+        shown = _encoder.encode({"large": f"{len(body)} bytes{count}"})
+    return _SECRETS.sub(r"\1_…", shown.decode()).replace("\\u0000", "\\ufffd")
+
+
+def _masked(value: Any) -> Any:
+    """Without what belongs to the job alone, however deep it is."""
+    if isinstance(value, dict):
+        return {_cut(name): "…" if name in KEPT_BACK else _masked(inner) for name, inner in value.items()}
+    return [_masked(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _cut(name: str) -> str:
+    return name[:LONGEST_NAME]

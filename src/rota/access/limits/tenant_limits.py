@@ -1,0 +1,147 @@
+"""The book of limits: what everybody may, known without asking the database each time.
+
+Every process that takes jobs in reads what changed once a second, in one statement for all; a change made through this
+process is in force at once. What is not in the book has the defaults of the settings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from rota.domain.limits import WHOLE, Kind, Limits, Rate
+from rota.errors import BadInputError, DatabaseUnavailableError, TooLargeError
+from rota.gateway.job_builder import Caller
+from rota.store.access.limits import LimitTable
+
+LOOK_SECONDS = 1.0
+_NONE = Limits()
+_FIELDS = Limits.__struct_fields__
+Whom = tuple[str, str]  # namespace and subject
+
+
+class LimitBook:
+    """Limits by namespace and subject."""
+
+    def __init__(self, table: LimitTable, defaults: Limits = _NONE) -> None:
+        self._table = table
+        self._defaults = defaults
+        self._rows: dict[Whom, Limits] = {}
+        self._numbers: dict[Whom, int] = {}  # the change that each is as of
+        self._rates: dict[tuple[str, str, Kind], Rate | None] = {}
+        self._default_rates: dict[Kind, Rate | None] = {
+            "requests": defaults.rate("requests"),
+            "jobs": defaults.rate("jobs"),
+        }
+        self.waiting_of_namespaces: dict[Whom, int] = {}  # how much may wait, of whom that is said
+        self.waiting_of_owners: dict[Whom, int] = {}
+        self._looking = asyncio.Lock()
+        self.number: int | None = None  # the last change that was read; None: nothing was read yet
+
+    async def run(self) -> None:
+        """Follows changes until cancelled."""
+        while True:
+            with suppress(DatabaseUnavailableError):  # what was read last stands
+                await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def open(self) -> None:
+        """Reads everything, unless that was done."""
+        if self.number is None:
+            async with self._looking:
+                if self.number is None:
+                    await self._look()
+
+    async def look(self) -> None:
+        """Reads what has changed."""
+        async with self._looking:
+            await self._look()
+
+    async def change(self, namespace: str, subject: str, changes: Mapping[str, Any]) -> Any:
+        """Changes limits, here at once; what was never said of somebody is said as it holds now."""
+        defaults = {} if subject == WHOLE else _fields_of(self._defaults, without=("most_fan_out",))
+        row = await self._table.change(namespace, subject, changes, defaults)
+        self._note(row)
+        return row
+
+    def of(self, namespace: str, subject: str) -> Limits:
+        """What somebody may; the defaults hold for those of whom nothing is said."""
+        found = self._rows.get((namespace, subject))
+        return found or (_NONE if subject == WHOLE else self._defaults)
+
+    def rate_of_key(self, namespace: str, key: str, kind: Kind) -> Rate | None:
+        """How fast these may come with one key; the defaults are for its owner."""
+        return self._rates.get((namespace, key, kind))
+
+    def rate(self, namespace: str, subject: str, kind: Kind) -> Rate | None:
+        """How fast these may come from somebody; None: as fast as they like."""
+        return self._rates.get((namespace, subject, kind), self._default_rates[kind] if subject else None)
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether those of whom nothing is said are limited, in what can be lifted."""
+        return bool(_fields_of(self._defaults, without=("most_fan_out",)))
+
+    @property
+    def bounds_waiting(self) -> bool:
+        """Whether anybody's waiting runs are limited."""
+        return bool(self.waiting_of_namespaces) or self.bounds_owners
+
+    @property
+    def bounds_owners(self) -> bool:
+        """Whether those of any owner are."""
+        return bool(self.waiting_of_owners) or self._defaults.most_waiting is not None
+
+    def check_batch(self, caller: Caller, count: int) -> None:
+        """Raises TooLargeError for more jobs in one request than may be."""
+        most = self._least(caller, "largest_batch")
+        if most is not None and count > most:
+            raise TooLargeError(f"{count} jobs in one request; at most {most} are taken here")
+
+    def check_payload(self, caller: Caller, payload: str | None) -> None:
+        """Raises BadInputError for a larger payload than may be."""
+        if payload is None or not self._rows:
+            return
+        most = self._least(caller, "largest_payload_bytes")
+        if most is not None and (size := len(payload.encode())) > most:
+            raise BadInputError(f"is {size} bytes; at most {most} are taken here", field="payload")
+
+    def most_fan_out(self, caller: Caller) -> int | None:
+        """How many jobs one run may submit; None: any number."""
+        most = self._least(caller, "most_fan_out")
+        bound = self._defaults.most_fan_out
+        return min((value for value in (most, bound) if value is not None), default=None)
+
+    def _least(self, caller: Caller, field: str) -> int | None:
+        """The tighter limit of the namespace's and the owner's own."""
+        both = (self._rows.get((caller.namespace, subject), _NONE) for subject in (WHOLE, caller.owner))
+        return min((value for limits in both if (value := getattr(limits, field)) is not None), default=None)
+
+    async def _look(self) -> None:
+        for row in await self._table.changed_since(self.number or 0):
+            self._note(row)
+            self.number = row["number"]
+        self.number = self.number or 0
+
+    def _note(self, row: Any) -> None:
+        limits = Limits(**{field: row[field] for field in _FIELDS})
+        whom = (row["namespace"], row["subject"])
+        if row["number"] < self._numbers.get(whom, 0):
+            return  # a look that began before the latest change of ours
+        self._numbers[whom] = row["number"]
+        self._rows[whom] = limits
+        waiting = self.waiting_of_namespaces if whom[1] == WHOLE else self.waiting_of_owners
+        waiting.pop(whom, None)
+        if limits.most_waiting is not None:
+            waiting[whom] = limits.most_waiting
+        for kind in self._default_rates:
+            self._rates[*whom, kind] = limits.rate(kind)
+
+
+def _fields_of(limits: Limits, *, without: tuple[str, ...]) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(limits)
+    return {name: value for name, value in fields.items() if name not in without and value is not None}

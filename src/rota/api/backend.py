@@ -1,0 +1,154 @@
+"""What the routes work with: the store's doors, the clock, and the way in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.access.audit import Auditor
+from rota.access.credential_cache import KeyRing
+from rota.access.limits.rate_limiter import Limiter
+from rota.api.http.body_budget import BodyBudget
+from rota.api.statistics import Statistics
+from rota.api.streams.event_followers import EventTail
+from rota.api.streams.log_followers import LogTail
+from rota.api.streams.run_waiters import RunEnds
+from rota.api.waiting_reasons import Explainer
+from rota.blobs import BlobError, Blobs
+from rota.clock import DatabaseClock
+from rota.domain.limits import Limits
+from rota.errors import DatabaseUnavailableError
+from rota.gateway.intake import Intake
+from rota.store.access.api_keys import Keys
+from rota.store.access.audit_trail import AuditTrail
+from rota.store.access.limits import Buckets, LimitTable
+from rota.store.events import Events
+from rota.store.jobs import Jobs
+from rota.store.lease import Shards
+from rota.store.logs import Logs
+from rota.store.pools import Pools
+from rota.store.postgres.database import Database
+from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER
+from rota.store.postgres.wakeups import Notifier
+from rota.store.read.activity import Tallies
+from rota.store.read.waiting import Waiting
+from rota.store.runs import Runs
+from rota.store.workers import Workers
+
+CLOCK_SECONDS = 5.0
+
+
+class Services:
+    """Made once per process; every route gets it."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        notifier: Notifier,
+        shards: int,
+        payload_limit_bytes: int,
+        blobs: Blobs,
+        defaults: Limits | None = None,
+    ) -> None:
+        self.database = database
+        self.blobs = blobs
+        self.logs = Logs(database)
+        self.tail = LogTail(self.logs)
+        self.body_budget = BodyBudget()
+        self.clock = DatabaseClock()
+        self.intake = Intake(
+            database=database,
+            notifier=notifier,
+            shards=shards,
+            payload_limit_bytes=payload_limit_bytes,
+            blobs=blobs,
+            now=lambda: self.now,
+            defaults=defaults,
+        )
+        self.limiter = Limiter(book=self.intake.limits, buckets=Buckets(database))
+        self.limit_table = LimitTable(database)
+        self.jobs = Jobs(database)
+        self.runs = Runs(database)
+        self.run_ends = RunEnds(self.runs)
+        self.events = Events(database)
+        self.event_tail = EventTail(self.events)
+        self.workers = Workers(database)
+        self.pools = Pools(database)
+        self.statistics = Statistics(Tallies(database), self.pools, self.workers)
+        self.waiting = Waiting(database)
+        self.explainer = Explainer(waiting=self.waiting, workers=self.workers)
+        self.shards = Shards(database)
+        self.keys = Keys(database)
+        self.key_ring = KeyRing(self.keys)
+        self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what else runs as long as we do
+        self._notifier = notifier
+
+    @property
+    def now(self) -> datetime:
+        """The database's time."""
+        return self.clock.now_datetime()
+
+    def tell_workers(self, workers: set[UUID]) -> None:
+        """Hints to workers that they are asked something; what waits behind a run that is cancelled may go on."""
+        for worker_id in workers:
+            self._notifier.hint(WORKER, str(worker_id))
+        self._notifier.hint(GATE)
+
+    def tell_all_workers(self) -> None:
+        """Hints to every worker to look what it is asked."""
+        self._notifier.hint(WORKER)
+
+    def tell_pools(self, pools: set[str]) -> None:
+        """Hints that runs became ready, or came to their gates."""
+        for pool in pools:
+            self._notifier.hint(READY, pool)
+        self._notifier.hint(GATE)
+
+    def tell_schedulers(self) -> None:
+        """Hints that a schedule changed."""
+        self._notifier.hint(SCHEDULE)
+
+    async def fetch_stored(self, key: str) -> tuple[Any, Any]:
+        """A payload or result from object storage; or why it can't be had, in words."""
+        try:
+            return msgspec.Raw(await self.blobs.get(key)), None
+        except BlobError as error:
+            return None, str(error)
+
+    async def run(self) -> None:
+        """Commits submissions and follows the database's clock until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.intake.run(), name="intake")
+            group.create_task(self._follow_clock(), name="clock")
+            group.create_task(self.tail.run(), name="tail")
+            group.create_task(self.run_ends.run(), name="run-ends")
+            group.create_task(self.event_tail.run(), name="event-tail")
+            for other in self.beside:
+                group.create_task(other())
+
+    def let_go(self) -> None:
+        """Answers everybody who only waits for something: the server is about to stop."""
+        self.run_ends.close()
+        self.event_tail.close()
+
+    async def set_clock(self) -> None:
+        """One measurement of the database's clock."""
+        sent = time.monotonic()
+        moment = await self.database.fetch_value("database_time")
+        self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
+
+    async def _follow_clock(self) -> None:
+        while True:
+            # Without an answer the clock keeps its last measurement; /readyz says that the database is away.
+            with suppress(DatabaseUnavailableError):
+                await self.set_clock()
+            await asyncio.sleep(CLOCK_SECONDS)

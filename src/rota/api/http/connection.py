@@ -1,0 +1,423 @@
+"""Connections of the API: how long a client may take, how much it may send ahead, and how many there may be.
+
+uvicorn parses and answers; what is here watches. Nothing is timed per request: a connection notes in which phase of
+reading it is and since when, and the doorkeeper looks at all of them about once a second.
+
+    idle --first byte--> head --its end--> body --its end--> idle
+                                             \\--answered before it was whole--> rest --its end--> idle
+    any --a request that can't be read, or is too slow--> deaf
+
+Where it is in doubt where a request ends, nothing behind it is read: it gets one answer, or none when the application
+has begun to give one, and the connection ends. The end is a slow one, deaf for a moment: closing a socket on which
+something unread waits would throw away the answer on its way.
+
+When there are as many connections as may be, a new one takes the place of one that waits: of the oldest that has never
+sent a request, else of the one that has been idle for longest. Nobody without a token is ever anything else for long,
+so whoever has one is served however many others hold connections open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+from urllib.parse import urlsplit
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from rota.api.http import refusals
+from rota.api.http.refusals import Refusal, UnreadableError
+from rota.telemetry import get_logger
+
+# Files that are not connections of clients: the database's, logs, blobs, and what is being refused or just closed.
+OTHER_FILES = 512
+MOST_CONNECTIONS = 16_384  # an idle one costs some 12 KiB
+LEAST_CONNECTIONS = 64
+_HOST = re.compile(rb"[^\s/?#@\\]*")
+_CHUNKED = b"chunked"
+_log = get_logger("connections")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a client may ask of us."""
+
+    connections: int = MOST_CONNECTIONS
+    being_refused: int = 128  # connections beyond those, which are told so
+    head_seconds: float = 15.0  # from the first byte, or from connecting, to the end of the headers
+    body_seconds: float = 30.0  # and on top of it:
+    body_bytes_per_second: int = 64 * 1024
+    answer_seconds: float = 30.0  # without the client taking as much as `least_taken_bytes` from one look to the next
+    least_taken_bytes: int = 1024
+    keep_alive_seconds: float = 75.0
+    rest_seconds: float = 10.0  # to send the rest of a body that is answered already
+    deaf_seconds: float = 2.0  # to take the answer to what can't be read
+    head_bytes: int = 64 * 1024
+    headers: int = 100
+    url_bytes: int = 16 * 1024
+    pipelined: int = 32
+    # A chunk of one byte has five around it; more than these is padding.
+    overhead_per_byte: int = 16
+    look_seconds: float = 1.0
+
+
+class Phase(Enum):
+    """What is being read."""
+
+    idle = auto()
+    head = auto()
+    body = auto()
+    rest = auto()
+    deaf = auto()
+
+
+class Doorkeeper:
+    """Knows all connections of a server, and which of them could give way."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._all: set[GuardedProtocol] = set()
+        # In the order in which they began to wait: those that have never sent a request, and the others.
+        self._strangers: dict[GuardedProtocol, None] = {}
+        self._idle: dict[GuardedProtocol, None] = {}
+        self._looking: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def admit(self, connection: GuardedProtocol) -> bool:
+        """Counts a new connection; False when it can't be served."""
+        full = len(self._all) >= self.limits.connections
+        self._all.add(connection)
+        if self._looking is None:
+            self._looking = connection.loop.call_later(self.limits.look_seconds, self._look, connection.loop)
+        if full and not self._make_room():
+            if len(self._all) > self.limits.connections + self.limits.being_refused:
+                connection.transport.abort()
+            return False
+        self.waits(connection)
+        return True
+
+    def waits(self, connection: GuardedProtocol) -> None:
+        """It has nothing to be answered."""
+        (self._idle if connection.cycle else self._strangers)[connection] = None
+
+    def works(self, connection: GuardedProtocol) -> None:
+        """It has a request."""
+        self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def forget(self, connection: GuardedProtocol) -> None:
+        """It is gone."""
+        self._all.discard(connection)
+        self.works(connection)
+
+    def _make_room(self) -> bool:
+        waiting = self._strangers or self._idle
+        if not waiting:
+            return False
+        longest = next(iter(waiting))
+        del waiting[longest]
+        longest.transport.abort()
+        return True
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for connection in list(self._all):
+            connection.look(now)
+        self._looking = loop.call_later(self.limits.look_seconds, self._look, loop) if self._all else None
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *, doorkeeper: Doorkeeper, **given: Any) -> None:
+        super().__init__(**given)
+        self._keeper = doorkeeper
+        self._limits = doorkeeper.limits
+        self._phase = Phase.idle
+        self._since = 0.0
+        self._turn = 0  # counts changes of phase
+        self._raw_bytes = 0  # that came in this phase
+        self._body_bytes = 0
+        self._head_bytes = 0
+        self._hosts = 0
+        self._codings = b""
+        self._replayed = False
+        self._answering: RequestResponseCycle | None = None
+        self._unsent = 0
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody connected."""
+        super().connection_made(transport)
+        self._since = self._sent_at = self.loop.time()
+        if not self._keeper.admit(self):
+            self._refuse(refusals.FULL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells everything that is being answered; uvicorn tells only the last request of several."""
+        self._keeper.forget(self)
+        super().connection_lost(exc)
+        for cycle in (self._answering, *(waiting for waiting, _ in self.pipeline)):
+            _disconnect(cycle)
+        self.pipeline.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request, or several."""
+        if self._phase is Phase.deaf:
+            return
+        if self._phase is Phase.idle:
+            self._enter(Phase.head)
+        turn = self._turn
+        self._feed(data)
+        if turn == self._turn:
+            self._count(len(data))
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            while data:
+                data = self._parse(data)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(cause.refusal if isinstance(cause, UnreadableError) else refusals.MALFORMED)
+
+    def _parse(self, data: bytes) -> bytes:
+        """Returns what is to be parsed again."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._head_without_upgrade() + data[upgrade.args[0] :]
+        return b""
+
+    def _count(self, size: int) -> None:
+        """What is neither a header nor a body counts as well: the parser keeps half a header as it comes."""
+        self._raw_bytes += size
+        allowed = self._limits.head_bytes
+        if self._phase is Phase.body:
+            allowed += self._limits.overhead_per_byte * self._body_bytes
+        if self._phase is not Phase.rest and self._raw_bytes > allowed:
+            self._refuse(refusals.HEAD_TOO_LARGE)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._since = self.loop.time()
+        self._raw_bytes = 0
+        self._turn += 1
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        if self._phase is not Phase.head:
+            self._enter(Phase.head)
+        self._head_bytes = self._hosts = 0
+        self._codings = b""
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its address."""
+        self.url += url
+        if len(self.url) > self._limits.url_bytes:
+            raise UnreadableError(refusals.URL_TOO_LONG)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; or a trailer, which nobody asked for."""
+        if self._phase is not Phase.head:
+            return
+        name = name.lower()
+        self.headers.append((name, value))
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > self._limits.head_bytes or len(self.headers) > self._limits.headers:
+            raise UnreadableError(refusals.HEAD_TOO_LARGE)
+        if name == b"host":
+            self._hosts += 1 if _HOST.fullmatch(value) else 2
+        elif name == b"transfer-encoding":
+            self._codings = value.lower()
+        elif name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+
+    def on_headers_complete(self) -> None:
+        """The application gets the request, unless it can't be one."""
+        self._check_head()
+        if self.parser.should_upgrade():
+            self._replayed = True
+            return
+        if not self.url.startswith(b"/"):
+            self._read_whole_address()
+        super().on_headers_complete()
+        if self._answering is None:
+            self._answering = self.cycle
+        self._enter(Phase.body)
+        self._body_bytes = 0
+        self._keeper.works(self)
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        if self._replayed:
+            self._replayed = False
+            return
+        super().on_message_complete()
+        self._enter(Phase.idle)
+
+    def _check_head(self) -> None:
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise UnreadableError(refusals.VERSION)
+        if self.parser.get_method() == b"CONNECT":
+            raise UnreadableError(refusals.TUNNEL)
+        if self._hosts > 1 or (not self._hosts and version == "1.1"):
+            raise UnreadableError(refusals.HOST)
+        if self._codings and self._codings != _CHUNKED:
+            raise UnreadableError(refusals.CODING if self._codings.endswith(_CHUNKED) else refusals.FRAMING)
+        if self._codings and version == "1.0":
+            raise UnreadableError(refusals.FRAMING)
+        if len(self.pipeline) >= self._limits.pipelined:
+            raise UnreadableError(refusals.PIPELINE)
+        if version == "1.0":
+            self.expect_100_continue = False
+
+    def _head_without_upgrade(self) -> bytes:
+        """No other protocol is spoken here, and a server may ignore that one was offered. The parser can't: it gets the
+        head again without the offer, to read the body behind it."""
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        kept = [b"%b: %b\r\n" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        return b"".join([line, *kept, b"\r\n"])
+
+    def _read_whole_address(self) -> None:
+        """The form that proxies get; the host in it is the one that counts."""
+        try:
+            parts = urlsplit(self.url)
+            host = parts.netloc.rpartition(b"@")[2]
+        except ValueError:
+            raise UnreadableError(refusals.MALFORMED) from None
+        if parts.scheme not in (b"http", b"https") or not host or not _HOST.fullmatch(host):
+            raise UnreadableError(refusals.MALFORMED)
+        self.url = (parts.path or b"/") + (b"?" + parts.query if parts.query else b"")
+        self.headers[:] = [(b"host", host), *(pair for pair in self.headers if pair[0] != b"host")]
+
+    # What the application's side calls
+
+    def on_response_complete(self) -> None:
+        """An answer is given: the next request, if it has come already."""
+        self.server_state.total_requests += 1
+        self._answering = None
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._answering, app = self.pipeline.pop()
+            self._start_asgi_task(self._answering, app)
+            return
+        self._keeper.waits(self)
+        if self._phase is Phase.body:
+            self._leave_rest()
+        elif self._phase is Phase.idle:
+            self._since = self.loop.time()
+
+    def _leave_rest(self) -> None:
+        if self.expect_100_continue and not self._body_bytes:
+            # It was not asked for the body, and whether it will send it is not known: what comes could be either.
+            self.transport.close()
+        else:
+            self._enter(Phase.rest)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answers in the application's place, after what was asked before; nothing more is read."""
+        own = self.cycle if self._phase is Phase.body else None
+        answered = self._phase is Phase.rest
+        self._enter(Phase.deaf)
+        _log.debug("refused", status=refusal.status, reason=refusal.detail)
+        if own is not None and own is not self._answering:
+            self.pipeline.popleft()
+            own = None
+        if self._answering is not None and own is None:
+            (self.pipeline[0][0] if self.pipeline else self._answering).keep_alive = False
+        elif answered or (own is not None and own.response_started):
+            self.transport.abort()
+        else:
+            _disconnect(own)
+            self._answering = None
+            self._say(refusal)
+
+    def _say(self, refusal: Refusal) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.write(refusal.encode(self.server_state.default_headers, secure=self.scheme == "https"))
+        if self.transport.can_write_eof():
+            with suppress(OSError):
+                self.transport.write_eof()
+
+    # What the doorkeeper calls
+
+    def look(self, now: float) -> None:
+        """Ends what takes too long."""
+        self._look_at_sending(now)
+        if self.transport.is_closing():
+            return
+        if self.flow.read_paused and self._phase in (Phase.head, Phase.body):
+            self._since += self._limits.look_seconds  # it is we who don't read
+        if now - self._since <= self._patience():
+            return
+        if self._phase in (Phase.head, Phase.body):
+            self._refuse(refusals.TOO_SLOW)
+        elif self._answering is None:
+            self.transport.close()
+
+    def _patience(self) -> float:
+        limits = self._limits
+        if self._phase is Phase.body:
+            return limits.body_seconds + self._body_bytes / limits.body_bytes_per_second
+        if self._phase is Phase.idle and self.cycle is not None:
+            return limits.keep_alive_seconds
+        if self._phase in (Phase.idle, Phase.head):
+            return limits.head_seconds
+        return limits.rest_seconds if self._phase is Phase.rest else limits.deaf_seconds
+
+    def _look_at_sending(self, now: float) -> None:
+        """Cuts a client that does not take its answer, also when only the rest of it is waited for."""
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent <= self._unsent - self._limits.least_taken_bytes:
+            self._sent_at = now
+        elif now - self._sent_at > self._limits.answer_seconds:
+            _log.info("a client did not take its answer", client=self.client, unsent_bytes=unsent)
+            self.transport.abort()
+        self._unsent = unsent
+
+    def resume_writing(self) -> None:
+        """Most of it was taken."""
+        self._sent_at = self.loop.time()
+        super().resume_writing()
+
+
+def _disconnect(cycle: RequestResponseCycle | None) -> None:
+    if cycle is not None and not cycle.response_complete:
+        cycle.disconnected = True
+        cycle.message_event.set()
+
+
+def raise_file_limit() -> int:
+    """Lets this process open as many files as it may; returns how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # A system may allow less than it says (macOS does).
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return MOST_CONNECTIONS + OTHER_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def most_connections(files: int) -> int:
+    """How many connections fit into this many files."""
+    return max(LEAST_CONNECTIONS, min(MOST_CONNECTIONS, files - OTHER_FILES))

@@ -1,0 +1,294 @@
+"""Rows as people see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.contract.fleet import ShardOut, WorkerOut
+from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry
+from rota.contract.runs import AttemptOut, DeadLetterOut, RunOut, TimelineEntry
+from rota.domain.ids import show_job, show_run
+from rota.domain.job import Options, Priority, Timetable, decode_options
+from rota.domain.schedule import fire_times
+from rota.domain.schedule_description import describe
+from rota.gateway.policy_fields import show_policies
+from rota.store.schedules import timetable_of
+
+NEXT_FIRE_TIMES = 5
+_FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
+    """A recurring job; `whole` adds payload and next fire times."""
+    out = _show_job(row, status=row["state"], schedule_type=row["schedule_type"], whole=whole)
+    out.version = row["version"]
+    out.timezone = row["timezone"]
+    out.updated_time = row["updated_at"]
+    if row["app"] is not None:
+        out.declared_by = f"{row['app']} {row['app_version']}"
+    out.note = row["note"]
+    if row["cron_expression"] is not None:
+        out.cron_expression = row["cron_expression"]
+    else:
+        out.every_seconds = row["every_seconds"]
+    _show_calendar(out, timetable_of(row))
+    if whole:
+        schedule = timetable_of(row).schedule(row["id"])
+        out.description = describe(schedule)
+        out.next_fire_times = []
+        if row["state"] == "scheduled":
+            out.next_fire_times = fire_times(schedule, now, _FOREVER, NEXT_FIRE_TIMES)
+    return out
+
+
+def _show_calendar(out: JobOut, timetable: Timetable) -> None:
+    if timetable.start_at is not None:
+        out.start_time = timetable.start_at
+    if timetable.end_at is not None:
+        out.end_time = timetable.end_at
+    if timetable.jitter_seconds:
+        out.jitter_seconds = timetable.jitter_seconds
+    if timetable.dst is not None:
+        out.dst = timetable.dst
+    rule = timetable.misfire_rule
+    out.misfire = Misfire(policy=rule.policy, window_seconds=rule.window_seconds, cap=rule.cap)
+
+
+def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
+    """A one-shot job: the definition is its first run's, the status its latest one's."""
+    immediate = row["nominal_at"] == row["created_at"]
+    out = _show_job(row, status=latest["status"], schedule_type="immediate" if immediate else "future", whole=whole)
+    out.job_id = show_job(row["job_id"])
+    out.schedule_time = row["run_at"] if row["attempt"] == 0 else row["nominal_at"]
+    out.run_id = show_run(latest["id"])
+    out.version = row["job_version"]
+    return out
+
+
+def show_status(job_id: UUID, row: Any | None, state: Any) -> JobStatusOut:
+    """A job's latest run in short; a recurring job that has not run yet has its own state."""
+    if row is None:
+        return JobStatusOut(
+            job_id=show_job(job_id),
+            run_id=None,
+            status=state or "scheduled",
+            start_time=None,
+            end_time=None,
+            progress=None,
+            executor_id=None,
+            attempt=None,
+            error=None,
+        )
+    return JobStatusOut(
+        job_id=show_job(job_id),
+        run_id=show_run(row["id"]),
+        status=row["status"],
+        start_time=row["started_at"],
+        end_time=row["finished_at"],
+        progress=_show_progress(row),
+        executor_id=_text(row["worker_id"]),
+        attempt=_show_attempt(row),
+        error=row["error"],
+    )
+
+
+def show_run_row(row: Any, *, whole: bool) -> RunOut:
+    """A run; `whole` adds payload, result and traceback."""
+    options = decode_options(row["options"])
+    out = RunOut(
+        run_id=show_run(row["id"]),
+        job_id=show_job(row["job_id"]),
+        name=row["name"],
+        owner=row["owner"],
+        status=row["status"],
+        task=row["task"],
+        cause=row["cause"],
+        pool=row["pool"],
+        priority=_priority(row),
+        tags=row["tags"],
+        nominal_time=row["nominal_at"],
+        scheduled_time=row["run_at"],
+        created_time=row["created_at"],
+        start_time=row["started_at"],
+        end_time=row["finished_at"],
+        attempt=_show_attempt(row),
+        max_retries=options.max_retries,
+        timeout_seconds=options.timeout_seconds,
+        progress=_show_progress(row),
+        executor_id=_text(row["worker_id"]),
+        cancel_requested=row["cancel_requested"],
+        idempotency_key=(row["root_id"] or row["id"]).hex,
+        error=row["error"],
+    )
+    if row["progress_note"]:
+        out.progress_message = row["progress_note"]
+    if row["retry_of"]:
+        out.retry_of = show_run(row["retry_of"])
+    if row["reason"]:
+        out.reason = row["reason"]
+    if row["expires_at"]:
+        out.expires_time = row["expires_at"]
+    if row["snoozes"]:
+        out.snoozes = row["snoozes"]
+    if whole:
+        out.headers = options.headers
+        out.payload = _payload(row)
+        out.result = _raw(row["result"])
+        out.checkpoint = _raw(row["checkpoint"])
+        if row["traceback"]:
+            out.traceback = row["traceback"]
+    return out
+
+
+def show_timeline(row: Any, attempts: list[Any]) -> list[TimelineEntry]:
+    """What happened to a run, in order."""
+    events: list[tuple[Any, str, Any]] = [(row["created_at"], "created", None)]
+    for attempt in attempts:
+        events.append((attempt["started_at"], "started", f"attempt {attempt['number']}"))
+        events.append((attempt["finished_at"], attempt["outcome"], attempt["error"]))
+    told = {moment for moment, _, _ in events}
+    if row["started_at"] not in told:
+        events.append((row["started_at"], "started", f"attempt {_show_attempt(row)}"))
+    if row["finished_at"] not in told:
+        events.append((row["finished_at"], row["status"], row["reason"]))
+    known = [event for event in events if event[0] is not None]
+    return [
+        TimelineEntry(time=moment, event=name, detail=detail)
+        for moment, name, detail in sorted(known, key=lambda event: event[0])
+    ]
+
+
+def show_attempt_row(row: Any) -> AttemptOut:
+    """An attempt that did not succeed."""
+    out = AttemptOut(
+        attempt=row["number"],
+        outcome=row["outcome"],
+        start_time=row["started_at"],
+        end_time=row["finished_at"],
+        executor_id=_text(row["worker_id"]),
+        error=row["error"],
+    )
+    if row["traceback"]:
+        out.traceback = row["traceback"]
+    return out
+
+
+def show_dead_letter(row: Any) -> DeadLetterOut:
+    """A dead letter with payload and error."""
+    return DeadLetterOut(
+        run_id=show_run(row["run_id"]),
+        job_id=show_job(row["job_id"]),
+        name=row["name"],
+        task=row["task"],
+        owner=row["owner"],
+        attempts=row["attempt"],
+        error=row["error"],
+        traceback=row["traceback"],
+        nominal_time=row["nominal_at"],
+        buried_time=row["buried_at"],
+        payload=_raw(row["payload"]),
+    )
+
+
+def show_worker(row: Any, namespace: str | None, *, whole: bool) -> WorkerOut:
+    """A worker of the fleet, as it is for a namespace (None: for all); what ails it may name runs of others."""
+    out = WorkerOut(
+        worker_id=str(row["id"]),
+        host=row["host"],
+        pid=row["pid"],
+        namespaces=row["namespaces"] if namespace is None else [namespace],
+        pools=row["pools"],
+        tasks=row["tasks"],
+        slots=row["slots"],
+        busy=row["busy"],
+        fenced_reports=row["fenced"],
+        status=row["status"],
+        start_time=row["started_at"],
+        last_beat=row["beat_at"],
+        gone_time=row["gone_at"],
+        gone_reason=row["gone_why"],
+    )
+    if namespace in (None, row["app_namespace"]):
+        out.app, out.app_version = row["app"], row["app_version"]
+    if whole and row["ailing"] and row["status"] in ("ailing", "draining"):
+        out.detail = row["ailing"]
+    return out
+
+
+def show_shard(row: Any) -> ShardOut:
+    """A shard and its owner."""
+    return ShardOut(
+        shard=row["shard"],
+        epoch=row["epoch"],
+        scheduler_id=_text(row["owner"]),
+        host=row["host"],
+        pid=row["pid"],
+        last_beat=row["beat_at"],
+    )
+
+
+def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobOut:
+    options = decode_options(row["options"])
+    out = JobOut(
+        job_id=show_job(row["id"]),
+        name=row["name"],
+        owner=row["owner"],
+        status=status,
+        schedule_type=schedule_type,
+        task=row["task"],
+        max_retries=options.max_retries,
+        retry=_show_retry(options),
+        timeout_seconds=options.timeout_seconds,
+        expires_seconds=options.expires_seconds,
+        priority=_priority(row),
+        pool=row["pool"],
+        tags=row["tags"],
+        version=1,
+        created_time=row["created_at"],
+    )
+    out.headers = options.headers
+    show_policies(out, row["policies"])
+    if whole:
+        out.payload = _payload(row)
+    return out
+
+
+def _show_retry(options: Options) -> Retry:
+    policy = options.retry
+    return Retry(
+        strategy=policy.strategy,
+        base_seconds=policy.base_seconds,
+        max_seconds=policy.max_seconds,
+        jitter=policy.jitter,
+    )
+
+
+def _show_attempt(row: Any) -> int:
+    """The attempt that is running, or the last one there was."""
+    return int(row["attempt"]) + (1 if row["status"] == "running" else 0)
+
+
+def _show_progress(row: Any) -> str | None:
+    if row["status"] == "success":
+        return "100%"
+    return None if row["progress"] is None else f"{round(row['progress'] * 100)}%"
+
+
+def _priority(row: Any) -> Any:
+    return Priority(row["priority"]).name
+
+
+def _payload(row: Any) -> Any:
+    return _raw(row["payload"] if row["payload"] is not None else row["large_payload"])
+
+
+def _raw(text: str | None) -> Any:
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)

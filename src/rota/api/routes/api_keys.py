@@ -1,0 +1,174 @@
+"""Keys: make, list, revoke."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+from rota.access.credential_cache import FRESH_SECONDS, make_secret
+from rota.api.backend import Services
+from rota.api.operations import Call, Operation, decode
+from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit
+from rota.contract.access import KeyCreated, KeyIn, KeyList, KeyOut
+from rota.domain.ids import is_key_id, new_id, parse_key, show_key_id
+from rota.domain.rights import EVERYWHERE, Grant, Identity, Right
+from rota.errors import BadInputError, ForbiddenError
+from rota.store.access.api_keys import NewKey, grants_of
+
+RESERVED_OWNER = "admin"
+
+
+async def create_key(services: Services, call: Call) -> KeyCreated:
+    """A new key for the namespace; its secret is in the answer, and nowhere else."""
+    wanted: KeyIn = decode(call.body, KeyIn)
+    owner = wanted.owner or wanted.name
+    namespace = EVERYWHERE if wanted.everywhere else call.caller.namespace
+    secret, grant = make_secret(), Grant(wanted.role, wanted.sees)
+    scopes = None if wanted.scopes is None else frozenset(wanted.scopes)
+    expires_at = _expiry(wanted, services.now)
+    _check_rights(call, wanted, owner)
+    _check_expiry(call, expires_at)
+    new = NewKey(
+        id=new_id(services.now.timestamp()),
+        kind="key",
+        namespace=namespace,
+        name=wanted.name,
+        prefix=secret.prefix,
+        hash=secret.hash,
+        identity=Identity(name=owner, kind="key", grants={namespace: grant}, scopes=scopes),
+        created_by=call.caller.owner,
+        expires_at=expires_at,
+    )
+    created_at = await services.keys.add(new)
+    call.made = show_key_id(new.id)
+    return KeyCreated(
+        key=secret.text,
+        key_id=show_key_id(new.id),
+        name=new.name,
+        prefix=new.prefix,
+        owner=owner,
+        namespace=namespace,
+        role=wanted.role,
+        sees=grant.sight,
+        scopes=None if scopes is None else sorted(scopes),
+        status="active",
+        created_time=created_at,
+        created_by=new.created_by,
+        expires_time=new.expires_at,
+    )
+
+
+async def list_keys(services: Services, call: Call) -> KeyList:
+    """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
+    limit = read_limit(call.query)
+    rows = list(await services.keys.list(call.caller.namespace, read_cursor(call.query), limit))
+    if call.admission.identity.rules_everywhere:
+        rows += await services.keys.list(EVERYWHERE, read_cursor(call.query), limit)
+    page = sorted(rows, key=lambda row: row["id"], reverse=True)[:limit]
+    return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
+
+
+async def revoke_key(services: Services, call: Call) -> KeyOut:
+    """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
+    namespaces = [call.caller.namespace]
+    if call.admission.identity.rules_everywhere:
+        namespaces.append(EVERYWHERE)
+    row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
+    services.key_ring.forget()
+    # Other servers may have looked it up a moment ago.
+    await asyncio.sleep(FRESH_SECONDS)
+    return _show(row)
+
+
+def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
+    """Nobody gives what they don't have."""
+    identity = call.admission.identity
+    if wanted.everywhere and not identity.rules_everywhere:
+        raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
+    if owner == RESERVED_OWNER and not identity.rules_everywhere:
+        raise ForbiddenError("the owner 'admin' is for the admin of everything")
+    if is_key_id(owner):
+        raise BadInputError("looks like the id of a key", field="owner")
+    rights = wanted.role.rights & frozenset(wanted.scopes or wanted.role.rights)
+    if not rights:
+        raise BadInputError(
+            f"leaves a {wanted.role.value} nothing: it may {', '.join(sorted(wanted.role.rights))}", field="scopes"
+        )
+    if missing := rights - identity.rights_in(call.caller.namespace):
+        raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
+
+
+def _check_expiry(call: Call, expires_at: datetime | None) -> None:
+    """A key that ends makes none that outlives it. (A JWT is for the moment, and says nothing about tomorrow.)"""
+    identity = call.admission.identity
+    if identity.kind != "key" or identity.expires_at is None:
+        return
+    if expires_at is None or expires_at > identity.expires_at:
+        raise ForbiddenError(
+            f"your key ends at {identity.expires_at:%Y-%m-%dT%H:%M:%SZ}: it makes none that lasts longer"
+        )
+
+
+def _expiry(wanted: KeyIn, now: datetime) -> datetime | None:
+    if wanted.expires_time is not None and wanted.expires_seconds is not None:
+        raise BadInputError("does not go with expiresTime", field="expiresSeconds")
+    if wanted.expires_seconds is not None:
+        return now + timedelta(seconds=wanted.expires_seconds)
+    if wanted.expires_time is not None and wanted.expires_time <= now:
+        raise BadInputError("is in the past", field="expiresTime")
+    return wanted.expires_time
+
+
+def _show(row: Any) -> KeyOut:
+    grant = grants_of(row)[row["namespace"]]
+    return KeyOut(
+        key_id=show_key_id(row["id"]),
+        name=row["name"],
+        prefix=row["prefix"],
+        owner=row["owner"],
+        namespace=row["namespace"],
+        role=grant.role,
+        sees=grant.sight,
+        scopes=row["scopes"],
+        status="revoked" if row["revoked_at"] else "expired" if row["expired"] else "active",
+        created_time=row["created_at"],
+        created_by=row["created_by"],
+        expires_time=row["expires_at"],
+        revoked_time=row["revoked_at"],
+        revoked_by=row["revoked_by"],
+        last_used_time=row["last_used_at"],
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/keys",
+        needs=Right.ADMINISTER,
+        handler=create_key,
+        summary="Make a key; its secret is shown this once",
+        body=KeyIn,
+        answer=KeyCreated,
+        status=201,
+        errors=(413,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/keys",
+        needs=Right.ADMINISTER,
+        handler=list_keys,
+        summary="List keys, without their secrets",
+        answer=KeyList,
+        query=PAGE_PARAMETERS,
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/keys/{keyId}",
+        needs=Right.ADMINISTER,
+        handler=revoke_key,
+        summary="Revoke a key: once this is answered, no server takes it any more",
+        answer=KeyOut,
+        errors=(404,),
+    ),
+)

@@ -1,0 +1,166 @@
+"""Submitting jobs: one, or up to ten thousand in one call; with a key, a repeat gets the first answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rota.access.audit import KEPT_BACK
+from rota.access.authorization import take
+from rota.access.limits.rate_limiter import tighter
+from rota.api.backend import Services
+from rota.api.operations import Call, Operation, decode, fields_of, json_response
+from rota.api.problems import problem_of
+from rota.contract.fields import Key
+from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
+from rota.contract.reading import hash_request
+from rota.domain.rights import Right
+from rota.errors import BadInputError, ForbiddenError, RotaError
+from rota.gateway.intake import Answer, Asked, Repeated
+
+MOST_PER_BATCH = 10_000
+RECURRING = (
+    "cron",
+    "interval",
+)  # what makes runs for months is noted in the audit trail; of others, the run is the trace
+BATCH_LIMIT_BYTES = 32 * 1024 * 1024
+JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
+# A batch up to this size is read in one go; what is longer may have far too many jobs, and they are counted first.
+READ_AT_ONCE_BYTES = 4 * 1024 * 1024
+
+
+async def submit(services: Services, call: Call) -> Any:
+    """One job. With an Idempotency-Key, a repeat gets the first answer."""
+    wanted: JobIn = decode(call.body, JobIn)
+    if wanted.schedule_type in RECURRING:
+        await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
+    key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
+    asked = Asked(wanted, key, hash_request(call.body) if key else b"")
+    _check_replacing(call, [wanted])
+    await _take(services, call, 1)
+    (answer,) = await services.intake.submit([asked], call.caller)
+    if isinstance(answer, RotaError):
+        raise answer
+    call.made = answer.job_id
+    if isinstance(answer, Repeated):
+        return json_response(answer, 201, {"Idempotent-Replay": "true"})
+    return json_response(answer, 200 if answer.duplicate else 201, {"Location": f"/v1/jobs/{answer.job_id}"})
+
+
+async def submit_batch(services: Services, call: Call) -> BatchOut:
+    """Up to 10,000 jobs, each with its own result, in order."""
+    batch = _read_batch(call)
+    asked = [one for one in batch if isinstance(one, Asked)]
+    if any(one.job.schedule_type in RECURRING for one in asked):
+        await services.auditor.begin("submit_batch", call)
+    _check_replacing(call, [one.job for one in asked])
+    await _take(services, call, len(asked))
+    answers = await services.intake.submit(asked, call.caller) if asked else []
+    if len(asked) == len(batch):
+        return BatchOut(results=[_result(answer) for answer in answers])
+    coming = iter(answers)
+    return BatchOut(results=[_result(next(coming) if isinstance(one, Asked) else one) for one in batch])
+
+
+def _check_replacing(call: Call, jobs: Sequence[JobIn]) -> None:
+    """Who replaces a job that waits changes it."""
+    if any(job.on_duplicate == "replace" for job in jobs):
+        identity, namespace = call.admission.identity, call.caller.namespace
+        if not identity.may(Right.CHANGE, namespace):
+            raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
+
+
+async def _take(services: Services, call: Call, count: int) -> None:
+    """All jobs of a request are let through, or none; a repeat counts like the first."""
+    call.allowance = tighter(call.allowance, await take(services.limiter, call.admission, "jobs", count))
+
+
+def _read_batch(call: Call) -> Sequence[Asked | RotaError]:
+    """What a batch asks for; an error in the place of what can't be read."""
+    lines = _is_lines(call)
+    if not lines and len(call.body) <= READ_AT_ONCE_BYTES:
+        try:
+            jobs = decode(call.body, list[BatchJobIn])
+        except RotaError:
+            pass  # read one by one, so that the others don't suffer for it
+        else:
+            if not any(job.idempotency_key for job in jobs):
+                _check_count(len(jobs))
+                return [Asked(job) for job in jobs]
+    raws = _split_lines(call.body) if lines else decode(call.body, list[msgspec.Raw])
+    _check_count(len(raws))
+    return [_read_one(raw) for raw in raws]
+
+
+def _read_one(raw: msgspec.Raw) -> Asked | RotaError:
+    try:
+        job: BatchJobIn = decode(raw, BatchJobIn)
+        return Asked(job, job.idempotency_key, hash_request(bytes(raw)) if job.idempotency_key else b"")
+    except RotaError as error:
+        return error
+
+
+def _is_lines(call: Call) -> bool:
+    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
+    return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+
+def _split_lines(body: bytes) -> list[msgspec.Raw]:
+    return [msgspec.Raw(line) for line in body.splitlines() if line.strip()]
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_PER_BATCH:
+        raise BadInputError(f"a batch has at most {MOST_PER_BATCH} jobs, not {count}")
+
+
+def _result(answer: Answer) -> BatchResult:
+    if isinstance(answer, RotaError):
+        return BatchResult(error=problem_of(answer))
+    return BatchResult(
+        job_id=answer.job_id,
+        status=answer.status,
+        run_id=answer.run_id,
+        duplicate=answer.duplicate,
+        replayed=True if isinstance(answer, Repeated) else None,
+    )
+
+
+def _read_key(text: str | None, field: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(text, Key)
+    except msgspec.ValidationError:
+        raise BadInputError("must have 1 to 255 printable characters", field=field) from None
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/jobs",
+        needs=Right.SUBMIT,
+        handler=submit,
+        summary="Submit a job",
+        body=JobIn,
+        answer=Submitted,
+        status=201,
+        others={200: "Another job has the same uniqueKey and is kept"},
+        body_limit=JOB_LIMIT_BYTES,
+        headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
+        errors=(409, 413, 422, 429),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/jobs/batch",
+        needs=Right.SUBMIT,
+        handler=submit_batch,
+        summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
+        body=list[BatchJobIn],
+        answer=BatchOut,
+        body_limit=BATCH_LIMIT_BYTES,
+        errors=(413, 429),
+    ),
+)

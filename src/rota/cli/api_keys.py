@@ -1,0 +1,227 @@
+"""Commands about who may do what: token create, list and revoke, whoami, audit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import typer
+
+from rota.cli.inputs import refuse_empty
+from rota.cli.terminal.output import JsonFlag, LimitOption, errors_in_words, print_json, say, server, tell_next_page
+from rota.cli.terminal.tables import Column, console, print_table, status, text, time
+from rota.cli.terminal.times import check_time, parse_interval
+from rota.client import Client
+from rota.domain.rights import EVERYWHERE, Grant, Right, Role
+from rota.errors import BadInputError, SetupError
+from rota.settings import DEFAULT_NAMESPACE, Settings
+
+_KEY_OPTIONS = {
+    "name": "NAME",
+    "owner": "--owner",
+    "scopes": "--scope",
+    "expiresSeconds": "--expires",
+    "Rota-Namespace": "--namespace",
+    "keyId": "KEY",
+}
+_AUDIT_OPTIONS = {
+    "actor": "--actor",
+    "action": "--action",
+    "object": "--object",
+    "startTime": "--start",
+    "endTime": "--end",
+    "cursor": "--cursor",
+    "limit": "--limit",
+    "Rota-Namespace": "--namespace",
+}
+_KEY_PREFIX = "rota_"
+NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
+token = typer.Typer(help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the commands of this file."""
+    app.add_typer(token, name="token")
+    for command in (whoami, audit):
+        app.command()(command)
+
+
+@token.callback()
+def _group() -> None:
+    """Make, list and revoke keys for the API."""
+
+
+@token.command()
+def create(
+    name: str = typer.Argument(metavar="NAME", help="What it is for, such as billing-service."),
+    role: Role = typer.Option(..., "--role", help="What it may do."),
+    namespace: str | None = NamespaceOption,
+    everywhere: bool = typer.Option(False, "--everywhere", help="For all namespaces."),
+    owner: str | None = typer.Option(None, "--owner", help="Whom its jobs belong to (its name)."),
+    sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
+    scope: list[Right] = typer.Option([], "--scope", help="Only this of what the role may do; can be repeated."),
+    expires: str | None = typer.Option(
+        None, "--expires", help="Valid for so long: 12h, 90d. Without it, until revoked."
+    ),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Make a key. It is shown this once."""
+    with server(_KEY_OPTIONS, namespace=namespace) as client:
+        refuse_empty(owner, "--owner")
+        body: dict[str, Any] = {
+            "name": name,
+            "role": role.value,
+            "sees": "all" if sees_all else "own",
+            "everywhere": everywhere,
+        }
+        if owner is not None:
+            body["owner"] = owner
+        if scope:
+            body["scopes"] = [right.value for right in scope]
+        if expires is not None:
+            body["expiresSeconds"] = parse_interval(expires, "--expires")
+        made = client.call("POST", "/v1/keys", body=body)
+        if as_json:
+            print_json(made)
+            return
+        print(made["key"])
+        where = "everywhere" if made["namespace"] == EVERYWHERE else f"in namespace {made['namespace']}"
+        say(f"{made['role']} {where}, owner {made['owner']}. Keep it now: it is not shown again.", "dim")
+
+
+@token.command("list")
+def list_(
+    namespace: str | None = NamespaceOption,
+    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    limit: int = LimitOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """List keys, without their secrets."""
+    with server(_KEY_OPTIONS, namespace=namespace) as client:
+        page = client.call("GET", "/v1/keys", query={"cursor": cursor, "limit": limit})
+        if as_json:
+            print_json(page)
+            return
+        columns = (
+            text("PREFIX", "prefix"),
+            text("NAME", "name", least=10),
+            status(),
+            text("ROLE", "role"),
+            text("SEES", "sees", drop=2),
+            Column(heading="MAY", show=lambda item: ",".join(item.get("scopes") or ["all of it"]), drop=3),
+            text("OWNER", "owner", least=8, drop=2),
+            text("NAMESPACE", "namespace", drop=4),
+            time("EXPIRES", "expiresTime", drop=1),
+            time("LAST USED", "lastUsedTime", drop=5),
+        )
+        print_table(page["items"], columns, none="No keys: make one with `rota token create`.")
+        tell_next_page(page)
+
+
+@token.command()
+def revoke(
+    key: str = typer.Argument(metavar="KEY", help="Its prefix, its id, or the key itself."),
+    namespace: str | None = NamespaceOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """Revoke a key: no server takes it any more."""
+    with server(_KEY_OPTIONS, namespace=namespace) as client:
+        answer = client.call("DELETE", f"/v1/keys/{_find_key(client, key.strip())}")
+        if as_json:
+            print_json(answer)
+            return
+        console().print(f"{answer['prefix']} ({answer['name']}) is revoked", soft_wrap=True, markup=False)
+
+
+@token.command()
+def sign(
+    subject: str = typer.Argument(metavar="SUBJECT", help="Who it is for; the owner of their jobs."),
+    role: Role = typer.Option(..., "--role", help="What it may do."),
+    namespace: str | None = NamespaceOption,
+    sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
+    expires: str = typer.Option("1h", "--expires", help="Valid for so long: 15m, 12h."),
+) -> None:
+    """Sign a JWT with ROTA_JWT_SECRET, without asking a server. It can't be revoked: keep it short."""
+    from rota.access.jwt_signing import sign_token  # noqa: PLC0415 - cryptography takes a while, and no other command needs it
+
+    with errors_in_words(_KEY_OPTIONS):
+        settings = Settings.from_environment()
+        if settings.jwt_secret is None:
+            raise SetupError("There is no secret to sign with: set ROTA_JWT_SECRET as the server has it.")
+        grants = {namespace or settings.namespace or DEFAULT_NAMESPACE: Grant(role, "all" if sees_all else "own")}
+        expires_at = datetime.now(UTC) + timedelta(seconds=parse_interval(expires, "--expires"))
+        print(
+            sign_token(
+                settings.jwt_secret,
+                subject,
+                grants,
+                expires_at,
+                issuer=settings.jwt_issuer,
+                audience=settings.jwt_audience,
+                claim=settings.jwt_claim,
+            )
+        )
+
+
+def whoami(as_json: bool = JsonFlag) -> None:
+    """Show who the token stands for, and what it may do."""
+    with server() as client:
+        who = client.call("GET", "/v1/session")
+        if as_json:
+            print_json(who)
+            return
+        console().print(f"{who['name']} ({who['kind']})", soft_wrap=True, markup=False)
+        columns = (text("NAMESPACE", "namespace"), text("ROLE", "role"), text("SEES", "sees"))
+        print_table(who["grants"], columns, none="No role in any namespace.")
+        if who.get("scopes"):
+            console().print(f"only to {', '.join(who['scopes'])}", soft_wrap=True)
+
+
+def audit(
+    actor: str | None = typer.Option(None, "--actor", help="Only of this actor."),
+    action: str | None = typer.Option(None, "--action", help="Only this action, such as cancel_job."),
+    about: str | None = typer.Option(None, "--object", help="Only about this job, run, pool or key."),
+    start: str | None = typer.Option(None, "--start", help="At or after this time."),
+    end: str | None = typer.Option(None, "--end", help="Before this time."),
+    namespace: str | None = NamespaceOption,
+    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    limit: int = LimitOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """Show who did what, latest first."""
+    with server(_AUDIT_OPTIONS, namespace=namespace) as client:
+        query = {
+            "actor": actor,
+            "action": action,
+            "object": about,
+            "startTime": check_time(start, "--start") if start else None,
+            "endTime": check_time(end, "--end") if end else None,
+            "cursor": cursor,
+            "limit": limit,
+        }
+        page = client.call("GET", "/v1/audit", query=query)
+        if as_json:
+            print_json(page)
+            return
+        columns = (
+            time("TIME", "time"),
+            text("ACTOR", "actor", least=8),
+            text("ACTION", "action"),
+            text("OBJECT", "object", least=12),
+            Column(heading="ENDED", show=lambda item: str(item.get("status") or "unknown")),
+            text("FROM", "source", drop=1),
+        )
+        where = namespace or Settings.from_environment().namespace or "the token's namespace"
+        print_table(page["items"], columns, none=f"No entry matches in {where}.")
+        tell_next_page(page)
+
+
+def _find_key(client: Client, given: str) -> str:
+    """The id of a key by what people have of it."""
+    if not given.startswith(_KEY_PREFIX):
+        return given
+    prefix = "_".join(given.split("_")[:2])
+    for key in client.api_keys():
+        if key.prefix == prefix:
+            return key.key_id
+    raise BadInputError("there is no such key in this namespace; `rota token list` shows them", field="KEY")

@@ -1,0 +1,219 @@
+"""Commands that take over schedules from elsewhere: import crontab."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rota.cli.crontab_plan import (
+    GONE_TAG,
+    Planned,
+    Wanted,
+    can_run,
+    carry_out,
+    gone_from,
+    jobs_of,
+    local_zone,
+    pause_gone,
+    plan,
+)
+from rota.cli.inputs import refuse_empty
+from rota.cli.terminal.completion import complete_pool
+from rota.cli.terminal.output import OPTIONS, JsonFlag, errors_in_words, print_json, say, server
+from rota.cli.terminal.tables import Column, clean, print_table, text, time
+from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.contract.jobs import JobOut
+from rota.domain.crontab import Crontab, parse_crontab
+from rota.domain.timezones import load_zone
+from rota.errors import BadInputError
+
+STANDARD_INPUT = "-"
+TIMES = 2
+LABEL_LENGTH = 70  # with what is put before it, a tag
+_FORBIDDEN = 403
+_UNFIT = re.compile(r"[\x00-\x1f\x7f,]")  # of a tag
+_DONE = {"new": "made", "changed": "changed", "unchanged": "unchanged"}
+_COLUMNS = (
+    text("LINE", "line"),
+    text("JOB", "becomes"),
+    text("COMMAND", "command", least=12),
+    Column(heading="SCHEDULE", show=lambda item: f"{item['cronExpression']} {item['timezone']}", least=9),
+    time("NEXT", "next"),
+    time("THEN", "then", drop=1),
+    text("ID", "jobId", drop=2),
+)
+importing = typer.Typer(help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the commands of this file."""
+    app.add_typer(importing, name="import")
+
+
+@importing.callback()
+def _group() -> None:
+    """Take over schedules from elsewhere."""
+
+
+@importing.command()
+def crontab(
+    file: str = typer.Argument(metavar="FILE", help="A crontab, or - for standard input: crontab -l | rota import …"),
+    system: bool = typer.Option(False, "--system", help="It has a column with accounts, like /etc/crontab."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, and do nothing."),
+    prune: bool = typer.Option(False, "--prune", help="Pause jobs whose line is gone from the file."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Import the others when a line can't be read."),
+    label: str | None = typer.Option(
+        None, "--label", help="What tells this crontab from others (host and file, or account)."
+    ),
+    timezone: str | None = typer.Option(None, "--timezone", help="The zone where CRON_TZ says none (this machine's)."),
+    pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
+    tag: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
+    as_json: bool = JsonFlag,
+) -> None:
+    """Make cron jobs of a crontab; again, to follow its changes.
+
+    Each entry becomes a job that runs its command by the shell runner, in the home directory of the worker's account,
+    with the crontab's variables. As with cron, nothing is retried or made up for, and a run starts whether or not the
+    one before has ended; what you set on a job later stays. A job belongs to its command: another time is a change,
+    another command another job. What is gone from the file is told, and with --prune paused. Nothing is imported
+    while a line can't be read, unless --skip-bad is given.
+    """
+    with errors_in_words():
+        refuse_empty(label, "--label")
+        wanted = _wanted(label or _label(file), timezone, pool, tag)
+        found = parse_crontab(_read(file), system=system)
+        _tell(found, wanted, system=system)
+        if found.problems and not skip_bad:
+            raise BadInputError("nothing was imported; mend these lines, or leave them out with --skip-bad")
+    with server(OPTIONS) as client:
+        jobs = _jobs(client, wanted, dry_run=dry_run)
+        planned = plan(found.entries, wanted, jobs)
+        gone = gone_from(planned, jobs)
+        fates = [one.fate for one in planned]
+        if not dry_run:
+            for one in planned:
+                carry_out(client, one)
+            for job in gone if prune else ():
+                pause_gone(client, job)
+        words = fates if dry_run else [_DONE[fate] for fate in fates]
+        _show(planned, words, gone, as_json=as_json)
+        _tell_gone(gone, prune=prune, dry_run=dry_run)
+        _tell_workers(client, wanted, planned)
+
+
+def _wanted(label: str, timezone: str | None, pool: str | None, tags: Sequence[str]) -> Wanted:
+    try:
+        zone = timezone or local_zone() or "UTC"
+        load_zone(zone)
+    except BadInputError as error:
+        raise BadInputError(str(error), field="--timezone") from None
+    return Wanted(label=label, timezone=zone, pool=pool, tags=tags)
+
+
+def _label(file: str) -> str:
+    """Whose crontab it is: that of another account or host must not be taken for a new state of it."""
+    host = socket.gethostname()
+    label = f"{getpass.getuser()}@{host}" if file == STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
+    label = _UNFIT.sub("_", label)
+    if len(label) <= LABEL_LENGTH:
+        return label
+    return f"{label[-LABEL_LENGTH:]}#{sha256(label.encode()).hexdigest()[:8]}"
+
+
+def _read(file: str) -> str:
+    """The text of the file; raises BadInputError when there is none."""
+    try:
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BadInputError(f"{file} is not a text in UTF-8 (line {line})", field="FILE") from None
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"{file} can't be read ({getattr(error, 'strerror', error)})", field="FILE") from None
+
+
+def _tell(found: Crontab, wanted: Wanted, *, system: bool) -> None:
+    """What there is to say before anything is done."""
+    for remark in found.problems:
+        say(f"line {remark.line}: {remark.words}", "red")
+    for remark in found.remarks:
+        say(f"line {remark.line}: {remark.words}", "yellow")
+    if any(entry.timezone is None for entry in found.entries):
+        say(f"Times without CRON_TZ are read in {wanted.timezone} (--timezone).", "dim")
+    if found.entries and not system and all(entry.command.split()[0] == "root" for entry in found.entries):
+        say("Every command begins with root: is this a system's crontab? Then give --system.", "yellow")
+    users = sorted({entry.user for entry in found.entries if entry.user})
+    if users:
+        say(f"Accounts are not changed: what is for {', '.join(users)} runs under the worker's account.", "yellow")
+
+
+def _jobs(client: Client, wanted: Wanted, *, dry_run: bool) -> Mapping[str, JobOut]:
+    try:
+        return jobs_of(client, wanted)
+    except ServerUnreachableError as error:
+        if not dry_run:
+            raise
+        say(f"{error}: not compared with what is there", "yellow")
+        return {}
+
+
+def _show(planned: Sequence[Planned], words: Sequence[str], gone: Sequence[JobOut], *, as_json: bool) -> None:
+    rows = [_row(one, word) for one, word in zip(planned, words, strict=True)]
+    if as_json:
+        print_json({"items": rows, "gone": [{"jobId": job.job_id, "name": job.name} for job in gone]})
+    else:
+        print_table(rows, _COLUMNS, none="No entries.")
+
+
+def _row(one: Planned, word: str) -> dict[str, Any]:
+    times = [moment.isoformat() for moment in one.next_times(datetime.now(UTC), TIMES)]
+    paused = one.job is not None and one.job.status == "paused" and GONE_TAG not in one.job.tags
+    return {
+        "line": one.entry.line,
+        "becomes": f"{word}, paused" if paused else word,
+        "name": one.body["name"],
+        "command": clean(one.entry.command),
+        "cronExpression": one.body["cronExpression"],
+        "timezone": one.body["timezone"],
+        "changes": sorted(one.changes),
+        "jobId": one.job.job_id if one.job else None,
+        "next": times[0] if times else None,
+        "then": times[1] if len(times) == TIMES else None,
+    }
+
+
+def _tell_gone(gone: Sequence[JobOut], *, prune: bool, dry_run: bool) -> None:
+    for job in gone:
+        done = "would be paused" if dry_run else "is paused now"
+        say(f"{job.job_id} ({job.name}) has no line any more" + (f" and {done}" if prune else ""))
+    if gone and not prune:
+        say("Pause them with --prune, or cancel one with `rota cancel`.", "dim")
+
+
+def _tell_workers(client: Client, wanted: Wanted, planned: Sequence[Planned]) -> None:
+    """Jobs that nobody may run wait for ever: better said now."""
+    pool = wanted.pool or "default"
+    try:
+        fits = not planned or can_run(client, pool)
+    except ServerUnreachableError:
+        return  # said already
+    except AnswerError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        say(f"Whether a worker runs shell commands can't be seen with this key: {error}", "dim")
+        return
+    if not fits:
+        say(
+            f"No worker of pool {pool!r} runs shell commands: the runs will wait. Start one that does: "
+            f"ROTA_ALLOW_SHELL=on rota worker --pools {pool}",
+            "yellow",
+        )

@@ -1,0 +1,223 @@
+"""What the commands that run parts of Rota do, once their options are read.
+
+Apart from roles.py, which imports this only when such a command is called: a `rota jobs` should not have to load a
+server and a worker. Nor should a scheduler or a worker load the server, which is the largest part of all: it is
+imported where it is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import shlex
+import shutil
+import sys
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from rota.api.http.tls import Certificate
+from rota.cli.terminal.tables import clean, console
+from rota.compose import database_url, open_database, run_scheduler, run_worker
+from rota.errors import SetupError
+from rota.ops.code_watcher import Watcher, places_of
+from rota.ops.reloader import Reloader
+from rota.ops.supervisor import Supervisor, check_port
+from rota.sdk.app import App
+from rota.sdk.app_loader import check_form, load_app
+from rota.settings import DEFAULT_PORT, Settings
+from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.migrate import migrate as apply_migrations
+from rota.telemetry import configure_logging
+
+GARBAGE_THRESHOLD = 50_000
+INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
+
+
+def start_everything(settings: Settings, *, workers: int, app: str | None) -> None:
+    """Runs the supervisor until it is told to stop."""
+    _configure_logging(settings, role="up")
+    if app:
+        _load_app(app)
+    announce = partial(_announce, settings, workers=workers)
+    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce))
+
+
+def start_developing(settings: Settings, *, workers: int, app: str) -> None:
+    """The same, with workers that are replaced when the code changes."""
+    _configure_logging(settings, role="dev")
+    try:
+        check_form(app)
+    except SetupError as error:
+        raise SetupError(f"rota dev {error}") from error
+    watcher = Watcher(places_of(app), skip=[settings.home])
+    reloader = Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
+    announce = partial(_announce, settings, workers=workers)
+    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce, reloader=reloader))
+
+
+def _supervise(settings: Settings, supervisor: Supervisor) -> None:
+    Certificate.of(settings)  # says now what the server would say later, again and again
+    first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
+    console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
+    try:
+        _run(supervisor.run())
+    except KeyboardInterrupt:
+        _say("Stopped before everything was up. The next start goes on from here.")
+        raise SystemExit(INTERRUPTED) from None
+    with suppress(OSError):  # a terminal that was closed hears nothing any more
+        _say(f"Stopped. Everything is kept in {settings.home}")
+
+
+def start_api(settings: Settings, *, with_scheduler: bool) -> None:
+    """Serves until told to stop."""
+    from rota.api.server import run_api  # noqa: PLC0415 - see the top
+
+    _configure_logging(settings, role="api")
+    check_port(settings)
+    _run(run_api(settings, with_scheduler=with_scheduler))
+
+
+def start_scheduler(settings: Settings) -> None:
+    """Runs a scheduler until told to stop."""
+    _configure_logging(settings, role="scheduler")
+    _run(run_scheduler(settings))
+
+
+def start_worker(settings: Settings, app: str | None) -> None:
+    """Runs a worker until told to stop."""
+    _configure_logging(settings, role="worker")
+    _run(run_worker(settings, _load_app(app) if app else None))
+
+
+def tell_database_url(settings: Settings) -> str:
+    """Where the database is."""
+    return database_url(settings)
+
+
+def apply_all_migrations(settings: Settings) -> list[str]:
+    """Brings the schema up to date; returns what was applied."""
+
+    async def apply() -> list[str]:
+        async with open_database(settings, size=1, name="rota-migrate", check=False) as database:
+            return [f"{step.number:04} {step.name}" for step in await apply_migrations(database)]
+
+    applied: list[str] = _run(apply())
+    return applied
+
+
+def change_database_roles(
+    settings: Settings,
+    wanted: Sequence[tuple[str, str, tuple[str, ...] | None, tuple[str, ...] | None]],
+    forgotten: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Makes these (role, kind, namespaces, pools) what they should be, forgets others; returns all on record."""
+
+    async def change() -> list[dict[str, Any]]:
+        async with open_database(settings, size=1, name="rota-database-roles") as database:
+            roles = Roles(database)
+            if wanted:
+                await roles.set([DatabaseRole(*one) for one in wanted])
+            if forgotten:
+                await roles.forget(forgotten)
+            return [msgspec.structs.asdict(role) for role in await roles.all()]
+
+    changed: list[dict[str, Any]] = _run(change())
+    return changed
+
+
+def _load_app(option: str) -> App:
+    try:
+        return load_app(option)
+    except SetupError as error:
+        raise SetupError(f"--app {error}") from error
+
+
+def _configure_logging(settings: Settings, *, role: str) -> None:
+    known = logging.getLevelNamesMapping()
+    if settings.log_level.upper() not in known:
+        raise SetupError(f"ROTA_LOG_LEVEL must be debug, info, warning or error, not {settings.log_level!r}")
+    configure_logging(level=settings.log_level, json=settings.log_json, role=role)
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    # What is loaded by now stays: the collector need not look at it again. And thousands of short-lived objects at a
+    # time are our daily business, no reason to look for cycles.
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def _announce(settings: Settings, *, workers: int) -> None:
+    url = _url(settings)
+    trust = (
+        f"--cacert {shlex.quote(str(settings.ca_file or settings.tls_certificate))} "
+        if settings.tls_certificate
+        else ""
+    )
+    header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
+    database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
+    count = "1 worker" if workers == 1 else f"{workers} workers"
+    body = '{"name": "hello", "scheduleType": "immediate", "task": "rota.echo", "payload": {"hello": "world"}}'
+    lines = [
+        "",
+        f"Rota is up at {url} with {count} on {database}.",
+        f"The admin token is in {settings.admin_token_file}",
+        "",
+        "A first job, with curl:",
+        f"  curl -s {trust}{url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",
+        "and with rota:",
+        f'  {_prefix(settings)}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
+        "",
+        "Ctrl-C stops everything; the next start finds it where it was.",
+    ]
+    for line in lines:
+        _say(line)
+
+
+def _say(line: str) -> None:
+    console().print(line, soft_wrap=True, markup=False)
+
+
+def _url(settings: Settings) -> str:
+    """Where a client on this machine finds the server."""
+    host = _EVERYWHERE.get(settings.host, settings.host)
+    return (
+        f"{settings.scheme}://[{host}]:{settings.port}"
+        if ":" in host
+        else f"{settings.scheme}://{host}:{settings.port}"
+    )
+
+
+def _prefix(settings: Settings) -> str:
+    """What another terminal must be told to find this server."""
+    words = []
+    if settings.home != Path.home() / ".rota":
+        words.append(f"ROTA_HOME={shlex.quote(str(settings.home))} ")
+    if settings.tls_certificate:
+        words.append(f"ROTA_CA_FILE={shlex.quote(str(settings.ca_file or settings.tls_certificate))} ")
+    if _url(settings) != f"http://127.0.0.1:{settings.port}":
+        words.append(f"ROTA_URL={_url(settings)} ")
+    elif settings.port != DEFAULT_PORT:
+        words.append(f"ROTA_PORT={settings.port} ")
+    return "".join(words)
+
+
+def _rota() -> str:
+    """How to call this very command from a shell in this directory."""
+    beside = Path(sys.executable).with_name("rota")
+    if shutil.which("rota") == str(beside):
+        return "rota"
+    try:
+        return shlex.quote(str(beside.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(beside))

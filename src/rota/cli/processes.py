@@ -1,0 +1,143 @@
+"""Commands that run parts of Rota: up, dev, api, scheduler, worker, migrate.
+
+What they do is in process_start.py, imported inside each of them: the other commands need none of it, and start faster
+without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import typer
+
+from rota.cli.terminal.output import errors_in_words
+from rota.cli.terminal.tables import console
+from rota.errors import SetupError
+from rota.settings import Settings
+
+HomeOption = typer.Option(None, "--home", help="Where Rota keeps everything (ROTA_HOME; else ~/.rota).")
+HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
+PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
+AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
+SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100).")
+PoolsOption = typer.Option(
+    None, "--pools", help="Pools to serve, with weights if you like: mail=3,reports=1 (ROTA_POOLS; else default)."
+)
+VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the processes log.")
+
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the commands of this file."""
+    for command in (up, dev, api, scheduler, worker, migrate, database_url):
+        app.command()(command)
+
+
+def up(
+    home: Path | None = HomeOption,
+    host: str | None = HostOption,
+    port: int | None = PortOption,
+    workers: int = typer.Option(os.cpu_count() or 1, "--workers", min=0, max=256, help="Worker processes."),
+    app: str | None = AppOption,
+    slots: int | None = SlotsOption,
+    pools: str | None = PoolsOption,
+    verbose: bool = VerboseFlag,
+) -> None:
+    """Start everything: database, server, workers. Ctrl-C stops it."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        settings = Settings.from_environment(
+            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
+        )
+        process_start.start_everything(settings, workers=workers, app=app)
+
+
+def dev(
+    app: str = typer.Argument(help="Your tasks, as module:app.", metavar="MODULE:APP"),
+    home: Path | None = HomeOption,
+    host: str | None = HostOption,
+    port: int | None = PortOption,
+    workers: int = typer.Option(1, "--workers", min=1, max=256, help="Worker processes."),
+    slots: int | None = SlotsOption,
+    pools: str | None = PoolsOption,
+    verbose: bool = VerboseFlag,
+) -> None:
+    """Start everything, and follow the changes of the code."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        settings = Settings.from_environment(
+            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
+        )
+        process_start.start_developing(settings, workers=workers, app=app)
+
+
+def api(
+    home: Path | None = HomeOption,
+    host: str | None = HostOption,
+    port: int | None = PortOption,
+    with_scheduler: bool = typer.Option(False, "--with-scheduler", help="Run a scheduler in the same process."),
+) -> None:
+    """Serve the REST API alone."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        settings = Settings.from_environment(home=home, host=host, port=port)
+        process_start.start_api(settings, with_scheduler=with_scheduler)
+
+
+def scheduler(home: Path | None = HomeOption) -> None:
+    """Run a scheduler alone. Several share the shards among them."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        process_start.start_scheduler(Settings.from_environment(home=home))
+
+
+def worker(
+    home: Path | None = HomeOption,
+    app: str | None = AppOption,
+    slots: int | None = SlotsOption,
+    pools: str | None = PoolsOption,
+) -> None:
+    """Run a worker alone. SIGTERM drains it."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        process_start.start_worker(Settings.from_environment(home=home, slots=slots, pools=_split(pools)), app)
+
+
+def database_url(home: Path | None = HomeOption) -> None:
+    """Print the address of the database. Yours, or the embedded one of this home."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        print(process_start.tell_database_url(Settings.from_environment(home=home)))
+
+
+def migrate(home: Path | None = HomeOption) -> None:
+    """Bring the database's schema up to date."""
+    with errors_in_words():
+        from rota.cli import process_start  # noqa: PLC0415 - see the top
+
+        applied = process_start.apply_all_migrations(Settings.from_environment(home=home))
+        console().print(f"Applied: {', '.join(applied)}" if applied else "The schema is up to date.")
+
+
+def _level(verbose: bool) -> str:
+    return "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
+
+
+def _split(pools: str | None) -> tuple[str, ...] | None:
+    if pools is None:
+        return None
+    names = tuple(name.strip() for name in pools.split(","))
+    if not all(_POOL.fullmatch(name) for name in names):
+        raise SetupError(
+            f"--pools wants names separated by commas, with weights if you like (mail=3,reports=1), not {pools!r}"
+        )
+    return names

@@ -1,0 +1,120 @@
+"""Views that are drawn again and again: on the terminal until q or Ctrl-C; a server that is away is waited for."""
+
+from __future__ import annotations
+
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from rota.cli.terminal.tables import console
+from rota.cli.waiting import PATIENCE_SECONDS
+from rota.client import AnswerError, ServerUnreachableError
+
+Lines = list[Text]
+_QUIT = ("q", "Q", "\x03", "\x04", "\x1b")
+_PASSING = (429, 502, 503, 504)
+
+
+class Ended(Exception):  # noqa: N818 - not an error: there is nothing more to look at
+    """A view is over; carries its last picture."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self.lines = lines
+
+
+def is_live() -> bool:
+    """Whether somebody watches: standard output is a terminal that can be drawn on."""
+    return console().is_terminal and not console().is_dumb_terminal
+
+
+def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen: bool) -> None:
+    """Draws (width, height) → lines every so many seconds, until somebody wants no more or `draw` says so.
+
+    A server that does not answer is told below the last picture. The last picture stays where the whole screen was not
+    taken.
+    """
+    screen = console()
+    lines: Lines = []
+    with Live(console=screen, screen=whole_screen, auto_refresh=False) as live, _keys() as quit_within:
+        while True:
+            note = None
+            try:
+                lines = draw(screen.width, screen.height)
+            except Ended as ended:
+                live.update(Group(*ended.lines), refresh=True)
+                return
+            except (ServerUnreachableError, AnswerError) as error:
+                note = _passing(error)
+            shown = [*lines[: screen.height - 2], Text(note, "yellow")] if note else lines[: screen.height - 1]
+            live.update(Group(*(_one_line(line, screen.width) for line in shown)), refresh=True)
+            if quit_within(seconds):
+                return
+
+
+def try_again(look: Callable[[], Any], tell: Callable[[str], None], *, seconds: float) -> Any:
+    """For a view without a terminal, told by lines. Nobody may be there to press a key: it ends if no server comes."""
+    told, deadline = None, time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return look()
+        except (ServerUnreachableError, AnswerError) as error:
+            note = _passing(error)
+            if time.monotonic() > deadline:
+                raise
+            if note != told:
+                tell(note)
+            told = note
+            time.sleep(seconds)
+
+
+def _passing(error: ServerUnreachableError | AnswerError) -> str:
+    """What to tell of a trouble that may pass; others are raised."""
+    if isinstance(error, AnswerError) and error.status not in _PASSING:
+        raise error
+    return f"No answer, trying again: {error}"
+
+
+def _one_line(line: Text, width: int) -> Text:
+    shown = line.copy()
+    shown.truncate(width, overflow="ellipsis")
+    shown.no_wrap = True
+    return shown
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Gives a function that waits so many seconds, or until a key is pressed that means "enough" (then true)."""
+    if not sys.stdin.isatty():
+        yield _sleep
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield _pressed
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _pressed(seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        readable, _, _ = select.select([sys.stdin], [], [], left)
+        if readable and sys.stdin.read(1) in (*_QUIT, ""):
+            return True
+    return False
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False

@@ -1,0 +1,169 @@
+"""How the command line speaks: JSON for programs, one clear line for errors, exit codes that mean something.
+
+Exit codes: 0 it worked; 2 what was given can't be accepted; 1 everything else that failed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+from rich.text import Text
+
+from rota.cli.terminal.tables import clean, console
+from rota.cli.terminal.times import show_seconds
+from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.client.retries import NOT_NOW
+from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
+from rota.settings import Settings
+
+BAD_INPUT = 2
+FAILED = 1
+_CLIENT_ERRORS = range(400, 500)
+_NOT_AUTHENTICATED = 401
+
+# What the API calls a field, and where it is given on the command line.
+OPTIONS = {
+    "name": "NAME",
+    "task": "--task",
+    "payload": "--payload",
+    "payload.script": "--script",
+    "scheduleTime": "--at",
+    "cronExpression": "--cron",
+    "everySeconds": "--every",
+    "timezone": "--timezone",
+    "maxRetries": "--retries",
+    "timeoutSeconds": "--timeout",
+    "expiresSeconds": "--expires",
+    "priority": "--priority",
+    "pool": "--pool",
+    "tags": "--tag",
+    "Idempotency-Key": "--key",
+    "orderingKey": "--ordering-key",
+    "concurrencyKey": "--concurrency-key",
+    "concurrencyLimit": "--concurrency-limit",
+    "rateLimit": "--rate",
+    "rateLimit.limit": "--rate",
+    "rateLimit.perSeconds": "--rate",
+    "overlap": "--overlap",
+    "misfire": "--misfire",
+    "jitterSeconds": "--jitter",
+    "uniqueKey": "--unique",
+    "onDuplicate": "--on-duplicate",
+}
+FILTERS = {
+    "owner": "--owner",
+    "status": "--status",
+    "name": "--name",
+    "tag": "--tag",
+    "task": "--task",
+    "startTime": "--start",
+    "endTime": "--end",
+    "cursor": "--cursor",
+    "limit": "--limit",
+    "jobId": "--job",
+}
+_INDEX = re.compile(r"\[\d+\]$")
+_PHRASES = ((re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),)
+
+JsonFlag = typer.Option(False, "--json", help="Print JSON for programs.")
+LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many at most.")
+
+
+def say(message: str, style: str = "") -> None:
+    """A line on standard error: for people, never part of the output."""
+    console(stderr=True).print(Text(clean(message), style), soft_wrap=True)
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """One line on standard error, and the exit code."""
+    line = Text.assemble(("error: ", "bold red"), clean(message))
+    console(stderr=True).print(line, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Turns errors into a line and an exit code; `options` says under which option a field of the API was given."""
+    try:
+        yield
+    except ServerUnreachableError as error:
+        hint = "" if error.advised else " Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT."
+        fail(f"{error}.{hint}")
+    except AnswerError as error:
+        fail(_problem_words(error, options or {}), BAD_INPUT if is_refusal(error.status) else FAILED)
+    except BadInputError as error:
+        field = error.fields[0][0] if error.fields else ""
+        fail(f"{(options or {}).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
+    except SetupError as error:
+        fail(str(error), FAILED if isinstance(error.__cause__, DatabaseUnavailableError) else BAD_INPUT)
+    except RotaError as error:
+        fail(str(error))
+
+
+@contextmanager
+def server(options: Mapping[str, str] | None = None, *, namespace: str | None = None) -> Iterator[Client]:
+    """A client for the server that the environment names."""
+    with errors_in_words(options):
+        settings = Settings.from_environment()
+        token = settings.token
+        # Whoever sits before a terminal sees at once that something is wrong, and decides.
+        with Client(settings.url, token or "", namespace=namespace, retries=0) as client:
+            try:
+                yield client
+            except AnswerError as error:
+                if error.status == _NOT_AUTHENTICATED:
+                    fail(_token_words(settings, token, str(error.problem.get("said", ""))))
+                raise
+
+
+def is_refusal(status: int) -> bool:
+    """Whether an answer says that what was given can't be accepted, now or later."""
+    return status in _CLIENT_ERRORS and status not in NOT_NOW
+
+
+def print_json(value: Any) -> None:
+    """For programs."""
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def tell_next_page(page: Mapping[str, Any]) -> None:
+    """Says how to go on where a list was cut."""
+    if page.get("nextCursor"):
+        say(f"There may be more: --cursor {page['nextCursor']}", "dim")
+
+
+def _problem_words(error: AnswerError, options: Mapping[str, str]) -> str:
+    problems = error.problem.get("errors") or []
+    words = "; ".join(_field_words(problem, options) for problem in problems) or str(error)
+    later = error.retry_after_seconds
+    return words if later is None else f"{words.rstrip('.')}. Try again in {show_seconds(later)}."
+
+
+def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
+    field, message = problem["field"], problem["message"]
+    for pattern, phrase in _PHRASES:
+        message = pattern.sub(phrase, message)
+    return f"{options.get(_INDEX.sub('', field), field)}: {message}"
+
+
+def _token_words(settings: Settings, token: str | None, said: str) -> str:
+    if settings.given_token:
+        return (
+            f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said or 'it says no more'}. "
+            "Set it to one that the server knows; without it, the one of ROTA_HOME is taken."
+        )
+    if token:
+        return (
+            f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "
+            "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
+        )
+    return (
+        f"the server at {settings.url} wants a token, and {settings.admin_token_file} can't be read. "
+        "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
+    )

@@ -1,0 +1,221 @@
+# Made from src/rota/client/async_transport.py by tools/make_sync.py (`make sync`): change that file, not this one.
+"""How requests are sent, repeated, read page by page and followed; the calls themselves are in `Client`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+import httpx
+import msgspec
+
+from rota.client.answers import read_answer, read_object, read_text, unreachable
+from rota.client.bodies import check_headers, encode, query_of
+from rota.client.errors import AnswerError, ServerUnreachableError
+from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
+from rota.client.retries import RETRIES, Patience, Tries
+from rota.client.server_address import find_server, needs_proxy, request_headers, time_limits, trust
+from rota.contract.fleet import EventOut
+from rota.contract.logs import LogLine
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+TIMEOUT_SECONDS = 30.0
+_FOLLOW = {"follow": "true"}
+
+
+class Page(Protocol[Item]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> list[Item]:
+        """What is on it."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the list goes on; None: it has ended."""
+
+
+class Calls:
+    """A connection to a server, with its token: turns problems into errors and repeats what may be repeated."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        namespace: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        retries: int = RETRIES,
+        ca_file: str | Path | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Takes address, token and namespace from where the command line has them, unless they are given.
+
+        Each try of a call may take `timeout` seconds; there are at most `retries` more of them, none of which begins
+        later than twice the time-out. Of a server with TLS only certificates are believed that lead to those in
+        `ca_file` (or ROTA_CA_FILE), where one is named. Raises SetupError for an address or token that can't be one.
+        """
+        self.url, token = find_server(url, token)
+        self._timeout = timeout
+        self._retries = retries
+        self._http = httpx.Client(
+            base_url=self.url,
+            headers=request_headers(token, namespace),
+            timeout=time_limits(timeout),
+            trust_env=needs_proxy(self.url),
+            verify=trust(self.url, ca_file),
+            transport=transport,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Any call of the API, in the contract's words: the decoded answer. Only a GET is taken to be repeatable.
+
+        Raises AnswerError, ServerUnreachableError, or BadInputError for what can't be sent.
+        """
+        content = None if body is None else encode(body)
+        safe = method == "GET"
+        response = self._send(method, path, content=content, query=query, headers=headers, repeatable=safe)
+        return read_object(self.url, response)
+
+    def read_text(self, path: str) -> str:
+        """An answer that is text; raises as `call` does."""
+        return read_text(self.url, self._send("GET", path))
+
+    def stream(self, path: str, *, query: Mapping[str, Any], after: str | None = None) -> Generator[ServerEvent, None]:
+        """Server-sent events behind an id; ends when the server ends it, raises as `call` does when it is cut."""
+        headers = {"Last-Event-ID": after} if after else {}
+        limits = time_limits(max(self._timeout, SILENCE_SECONDS))
+        reader = EventReader()
+        try:
+            with self._http.stream("GET", path, params=query, headers=headers, timeout=limits) as response:
+                if not response.is_success:
+                    response.read()
+                    read_text(self.url, response)
+                for piece in response.iter_text():
+                    for event in reader.read(piece):
+                        yield event
+        except httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+
+    def _ask(
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
+    ) -> T:
+        """The answer as this type."""
+        content = None if body is None else encode(body)
+        response = self._send(method, path, content=content, query=query, headers=headers, repeatable=repeatable)
+        return read_answer(self.url, response, kind)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = True,
+        retries: int | None = None,
+        longer: float = 0.0,
+    ) -> httpx.Response:
+        """The last answer there was; `longer` is what the server may take on purpose."""
+        check_headers(headers or {})
+        kind = {} if content is None else {"Content-Type": "application/json"}
+        tries = Tries(self._retries if retries is None else retries, self._timeout, repeatable=repeatable)
+        while True:
+            try:
+                response = self._http.request(
+                    method,
+                    path,
+                    content=content,
+                    params={name: value for name, value in (query or {}).items() if value is not None},
+                    headers={**kind, **(headers or {})},
+                    timeout=time_limits(self._timeout + longer),
+                )
+            except httpx.TransportError as error:
+                pause = tries.pause_after_error(error)
+                if pause is None:
+                    raise unreachable(self.url, error) from error
+            else:
+                pause = tries.pause_after_answer(response)
+                if pause is None:
+                    return response
+            time.sleep(pause)
+
+    def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
+        """Everything in a list, page by page as it is asked for."""
+        query = query_of({**filters, "limit": page_size})
+        while True:
+            page = self._ask(kind, "GET", path, query=query, repeatable=True)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+
+    def _follow_log(self, path: str) -> Iterator[LogLine]:
+        """Lines until the end of the run, through lost connections."""
+        log = LogReader(path)
+        patience = Patience()
+        while True:
+            lost: ServerUnreachableError | AnswerError
+            lost = ServerUnreachableError(f"{self.url} ended the stream before the run has ended")
+            log.begin()
+            try:
+                with closing(self.stream(log.path, query=_FOLLOW, after=log.position)) as events:
+                    for event in events:
+                        patience.begin_anew()
+                        for line in log.read(event):
+                            yield line
+            except (ServerUnreachableError, AnswerError) as error:
+                lost = error
+            if log.ended:
+                return
+            time.sleep(patience.pause_after(lost))
+
+    def _follow_events(self, after: int | None) -> Iterator[EventOut]:
+        """Events without an end, through lost connections."""
+        position = None if after is None else str(after)
+        patience = Patience(None)
+        while True:
+            lost: ServerUnreachableError | AnswerError
+            lost = ServerUnreachableError(f"{self.url} ended the stream")
+            try:
+                with closing(self.stream("/v1/events", query=_FOLLOW, after=position)) as events:
+                    for event in events:
+                        patience.begin_anew()
+                        position = event.id or position
+                        if event.event == "event":
+                            yield msgspec.convert(event.data, EventOut)
+            except (ServerUnreachableError, AnswerError) as error:
+                lost = error
+            time.sleep(patience.pause_after(lost))

@@ -1,0 +1,62 @@
+# Made from src/rota/gateway/http.py by tools/make_sync.py (`make sync`): change that file, not this one.
+"""The API as a door.
+
+The sync face (remote_sync.py) is made of this file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
+from rota.errors import RotaError
+from rota.gateway.protocol import Outcome
+from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refusal_of
+
+
+class SyncApiDoor:
+    """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
+
+    def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
+        self._client = Client(url, token, namespace=namespace)
+        self._away = Away()
+
+    def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
+        """One request, or as many as so many jobs need."""
+        return [_answer(result) for result in self._client.submit_many(jobs)]
+
+    def look(self, run_id: str, wait_seconds: float) -> Outcome:
+        """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
+        try:
+            run = self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
+        except (ServerUnreachableError, AnswerError) as error:
+            if wait_seconds <= 0 or not self._away.bears(error):
+                raise
+            time.sleep(min(wait_seconds, PAUSE_SECONDS))
+            return Outcome("unknown", error=str(error))
+        self._away.ended()
+        return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
+
+    def cancel(self, run_id: str) -> None:
+        """As the API does."""
+        try:
+            self._client.cancel_run(run_id)
+        except AnswerError as error:
+            raise refusal_of(error) from error
+
+    def caller(self) -> None:
+        """Known to the server, by the token."""
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+
+def _answer(result: BatchResult) -> Submitted | RotaError:
+    if result.error is not None:
+        return refusal(result.error)
+    return Submitted(
+        job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
+    )

@@ -1,0 +1,409 @@
+"""From what the API takes to what the domain knows: checks that JSON types can't express."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET
+
+from rota.contract.fields import MisfirePolicy
+from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
+from rota.contract.json_rules import MOST_LEVELS, has_repeated_name, is_too_deep
+from rota.domain.application import ANCHOR, Declared
+from rota.domain.http import parse_http_call
+from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
+from rota.domain.job import (
+    LATE_SUBMISSION_SECONDS,
+    RESERVED_TASKS,
+    Definition,
+    MisfireRule,
+    OneShot,
+    Options,
+    Priority,
+    Recurring,
+    Submission,
+    Timetable,
+    Unique,
+    check_script_name,
+    decode_options,
+    encode_options,
+)
+from rota.domain.retry import RetryPolicy
+from rota.domain.runner_payloads import parse_shell_call
+from rota.domain.schedule import load_zone, parse_cron, parse_every
+from rota.errors import BadInputError
+from rota.gateway.policy_fields import patched_policies, policies_of
+
+SCRIPT = "script"
+HTTP = "http"
+FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+_FIELDS_OF = {
+    "immediate": (),
+    "future": ("schedule_time",),
+    "cron": ("cron_expression",),
+    "interval": ("every_seconds",),
+}
+_TIMING = ("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
+_NO_TIMES = (None, None, None, None)
+_NOT_UNIQUE = (None, None, None)
+_NO_CALENDAR = (None, None, None, None, None, None)
+_NO_OPTIONS = (None, None, None, None)
+_RECURRING = ("cron", "interval")
+# Fields of the calendar that are stored as they come, with their columns.
+_CALENDAR = {
+    "timezone": "timezone",
+    "start_time": "start_at",
+    "end_time": "end_at",
+    "jitter_seconds": "jitter_seconds",
+    "dst": "dst",
+}
+_DEFAULT = Options()
+_DEFAULT_TEXT = encode_options(_DEFAULT)
+_PRIORITIES = {level.name: int(level) for level in Priority}
+_CAMEL = {
+    "schedule_time": "scheduleTime",
+    "delay_seconds": "delaySeconds",
+    "cron_expression": "cronExpression",
+    "every_seconds": "everySeconds",
+    "start_time": "startTime",
+    "end_time": "endTime",
+    "jitter_seconds": "jitterSeconds",
+}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """On whose behalf a request is made."""
+
+    namespace: str
+    owner: str
+
+    def own(self, key: str) -> str:
+        """A key as it is stored: each owner has keys of their own, so nobody meets another's job by one."""
+        return f"{self.owner}\n{key}"  # no owner has a line break
+
+
+class Preparer:
+    """Makes submissions out of requests."""
+
+    def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
+        self._shards = shards
+        self._payload_limit = payload_limit_bytes
+        self._now = now
+
+    def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
+        """The submission and the answer it will get; raises BadInputError naming the field."""
+        _check_timing_fields(wanted)
+        _check_calendar(wanted)
+        if wanted.schedule_type in ("immediate", "future"):
+            return self._one_shot(wanted, self.definition(wanted, caller), caller, now)
+        return self._recurring(wanted, caller, now)
+
+    def definition(self, wanted: JobIn, caller: Caller, job_id: UUID | None = None) -> Definition:
+        """What to run; `job_id` is that of a recurring job."""
+        payload = self.payload(wanted.payload)
+        return Definition(
+            owner=caller.owner,
+            name=wanted.name,
+            task=check_task(wanted.task, payload),
+            pool=wanted.pool,
+            priority=_PRIORITIES[wanted.priority],
+            tags=tuple(wanted.tags),
+            payload=payload,
+            options=_options(wanted),
+            policies=policies_of(wanted, job_id),
+        )
+
+    def payload(self, raw: Any) -> str | None:
+        """The payload as it is stored: the JSON text of an object."""
+        if raw is UNSET:
+            return None
+        data = bytes(raw)
+        if data == b"null":
+            return None
+        if not data.startswith(b"{"):
+            raise BadInputError("must be an object", field="payload")
+        if len(data) > self._payload_limit:
+            raise BadInputError(f"is {len(data)} bytes; at most {self._payload_limit} are taken", field="payload")
+        try:
+            fields = msgspec.json.decode(data)
+            text = data.decode()
+        except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
+            raise BadInputError("is not valid JSON", field="payload") from None
+        if is_too_deep(data):
+            raise BadInputError(f"is nested more than {MOST_LEVELS} levels deep", field="payload")
+        if has_repeated_name(data, fields):
+            raise BadInputError("has an object with two fields of the same name", field="payload")
+        return text
+
+    def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
+        """A definition with some fields changed."""
+        options = decode_options(before.options)
+        if patch.max_retries is not UNSET:
+            options = msgspec.structs.replace(options, max_retries=patch.max_retries)
+        if patch.retry is not UNSET:
+            options = msgspec.structs.replace(options, retry=_policy(patch.retry))
+        for name in ("timeout_seconds", "expires_seconds", "headers"):
+            if (value := getattr(patch, name)) is not UNSET:
+                options = msgspec.structs.replace(options, **{name: value or None})
+        payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
+        # A payload in object storage that stays as it is was looked at when it came.
+        unseen = before.blob is not None and patch.payload is UNSET
+        task = before.task if patch.task is UNSET else patch.task
+        task = task if unseen else check_task(task, payload)
+        return Definition(
+            owner=before.owner,
+            name=before.name if patch.name is UNSET else patch.name,
+            task=task,
+            pool=before.pool if patch.pool is UNSET else patch.pool,
+            priority=before.priority if patch.priority is UNSET else _PRIORITIES[patch.priority],
+            tags=before.tags if patch.tags is UNSET else tuple(patch.tags),
+            payload=payload,
+            options=encode_options(options),
+            policies=patched_policies(before.policies, patch, job_id, task),
+        )
+
+    def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
+        """A timetable with some fields changed; raises BadInputError when the result is no schedule."""
+        _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
+        if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
+            raise BadInputError("give this or cronExpression, not both", field="everySeconds")
+        now = self._now()
+        changes: dict[str, Any] = {}
+        if patch.cron_expression is not UNSET:
+            changes |= {"schedule_type": "cron", "cron_expression": patch.cron_expression, "every_seconds": None}
+        if patch.every_seconds is not UNSET:
+            changes |= {"schedule_type": "interval", "cron_expression": None, "every_seconds": patch.every_seconds}
+            if patch.every_seconds != before.every_seconds:
+                changes["anchor_at"] = now
+            changes["dst"] = None
+        for field, column in _CALENDAR.items():
+            if (value := getattr(patch, field)) is not UNSET:
+                changes[column] = value
+        if patch.jitter_seconds is None:
+            changes["jitter_seconds"] = 0.0
+        if patch.misfire is not UNSET:
+            changes["misfire"] = _misfire(patch.misfire)
+        after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        _check_end(after, now)
+        if after != before:
+            first_fire(after, job_id, now)
+        return after
+
+    def patched_time(self, patch: JobPatch) -> datetime | None:
+        """A one-shot's new time; None leaves it as it is."""
+        _refuse(
+            patch,
+            ("cron_expression", "every_seconds", "timezone", *_CALENDAR, "misfire"),
+            "is for recurring jobs; this one runs once",
+        )
+        if patch.schedule_time is UNSET:
+            return None
+        return _check_time(patch.schedule_time, self._now())
+
+    def _one_shot(
+        self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
+    ) -> tuple[OneShot, Submitted]:
+        planned = now
+        run_at = None
+        if wanted.schedule_type == "future":
+            delay = wanted.delay_seconds
+            moment = wanted.schedule_time if delay is None else now + timedelta(seconds=delay)
+            run_at = _check_time(moment, now)
+            planned = max(run_at, now)
+        run_id = new_id(planned.timestamp())
+        unique = (
+            _unique(wanted, caller)
+            if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NOT_UNIQUE
+            else None
+        )
+        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
+        waits_as = "queued" if definition.policies is None else "blocked"
+        status = waits_as if planned is now else "scheduled"
+        shown_job, shown_run = show_one_shot(run_id)
+        return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
+
+    def declared(self, wanted: JobIn, caller: Caller, app: str) -> Declared:
+        """A schedule that an application declares; raises BadInputError naming the field."""
+        if wanted.unique_key is not None:
+            raise BadInputError("a declared schedule is known by its name; it can't have one", field="uniqueKey")
+        _check_timing_fields(wanted)
+        job_id = declared_id(caller.namespace, app, wanted.name)
+        return Declared(self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now()))
+
+    def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
+        job_id = new_id(now.timestamp())
+        definition = self.definition(wanted, caller, job_id)
+        timetable = self._timetable(wanted, job_id, now, now)
+        _check_end(timetable, now)
+        first = first_fire(timetable, job_id, now)
+        unique = _unique(wanted, caller)
+        if unique and unique.on_duplicate == "replace":
+            raise BadInputError(
+                "'replace' is for jobs that run once; change a recurring job with PUT", field="onDuplicate"
+            )
+        item = Recurring(
+            caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first, None, unique
+        )
+        return item, Submitted(job_id=show_job(job_id), status="scheduled")
+
+    def _timetable(self, wanted: JobIn, job_id: UUID, anchor: datetime, now: datetime) -> Timetable:
+        return _timetable(
+            Timetable(
+                wanted.schedule_type,
+                wanted.cron_expression,
+                wanted.every_seconds,
+                "UTC" if wanted.timezone is None else wanted.timezone,
+                anchor,
+                wanted.start_time,
+                wanted.end_time,
+                wanted.jitter_seconds or 0.0,
+                wanted.dst,
+                _misfire(wanted.misfire),
+            ),
+            job_id,
+            now,
+        )
+
+
+def check_task(task: str | None, payload: str | None) -> str:
+    """The task's name; a payload with a script and no task means a script."""
+    if task is not None and task not in RESERVED_TASKS:
+        return task
+    fields = msgspec.json.decode(payload) if payload else {}
+    if task is None:
+        if SCRIPT not in fields:
+            raise BadInputError("required, but missing (or give payload.script)", field="task")
+        task = SCRIPT
+    if task == SCRIPT:
+        check_script_name(fields.get(SCRIPT))
+    elif task == HTTP:
+        parse_http_call(payload)
+    else:
+        parse_shell_call(fields)
+    return task
+
+
+def _options(wanted: JobIn) -> str:
+    """As they are stored; most jobs have the defaults."""
+    given = (wanted.retry, wanted.timeout_seconds, wanted.expires_seconds, wanted.headers)
+    if given == _NO_OPTIONS and wanted.max_retries == _DEFAULT.max_retries:
+        return _DEFAULT_TEXT
+    return encode_options(
+        Options(
+            wanted.max_retries,
+            _policy(wanted.retry),
+            wanted.timeout_seconds,
+            wanted.expires_seconds,
+            wanted.headers or None,
+        )
+    )
+
+
+def _policy(retry: Retry | None) -> RetryPolicy:
+    if retry is None:
+        return RetryPolicy()
+    return RetryPolicy(retry.strategy, retry.base_seconds, retry.max_seconds, retry.jitter)
+
+
+def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
+    """The timetable, checked."""
+    load_zone(wanted.timezone)
+    for moment, field in ((wanted.start_at, "startTime"), (wanted.end_at, "endTime")):
+        if moment is not None and not EARLIEST <= moment <= FAR_FUTURE:
+            raise BadInputError("must be a time of the years 1900 to 8999", field=field)
+    if wanted.cron_expression is not None:
+        parse_cron(wanted.cron_expression, wanted.timezone, now, dst=wanted.dst or "shift", seed=job_id)
+    elif wanted.every_seconds is None or not math.isfinite(wanted.every_seconds):
+        raise BadInputError("required, but missing", field="everySeconds")
+    else:
+        parse_every(wanted.every_seconds, wanted.anchor_at)
+        if wanted.dst is not None:
+            raise BadInputError("is for cron schedules; an interval is elapsed time", field="dst")
+    return wanted
+
+
+def _check_end(timetable: Timetable, now: datetime) -> None:
+    if timetable.end_at is not None and timetable.end_at <= now:
+        raise BadInputError("is in the past", field="endTime")
+
+
+def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
+    """When it fires first; raises BadInputError when its bounds leave nothing."""
+    first = timetable.schedule(job_id).next_after(now)
+    if first is None:
+        field = "endTime" if timetable.end_at is not None else "startTime"
+        raise BadInputError("leaves the schedule nothing to fire", field=field)
+    return first
+
+
+def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
+    if wanted.unique_key is not None:
+        return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
+    for field, value in (("onDuplicate", wanted.on_duplicate), ("uniqueSeconds", wanted.unique_seconds)):
+        if value is not None:
+            raise BadInputError("is about a uniqueKey, and there is none", field=field)
+    return None
+
+
+def _misfire(given: str | Misfire | None) -> str | None:
+    """The rule as it is stored; the default leaves no trace."""
+    if given is None:
+        return None
+    rule = (
+        MisfireRule(policy=cast("MisfirePolicy", given))
+        if isinstance(given, str)
+        else MisfireRule(given.policy, given.window_seconds, given.cap)
+    )
+    return None if rule == MisfireRule() else msgspec.json.encode(rule).decode()
+
+
+def _check_timing_fields(wanted: JobIn) -> None:
+    needed = _FIELDS_OF[wanted.schedule_type]
+    given_times = (wanted.schedule_time, wanted.delay_seconds, wanted.cron_expression, wanted.every_seconds)
+    if not needed and given_times == _NO_TIMES:
+        return
+    if wanted.delay_seconds is not None and wanted.schedule_type == "future":
+        needed = ("delay_seconds",)
+    for field in _TIMING:
+        given = getattr(wanted, field) is not None
+        if field in needed and not given:
+            raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+        if given and field not in needed:
+            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+
+
+def _check_calendar(wanted: JobIn) -> None:
+    """What only recurring jobs have."""
+    given = (wanted.timezone, wanted.start_time, wanted.end_time, wanted.jitter_seconds, wanted.dst, wanted.misfire)
+    if given == _NO_CALENDAR or wanted.schedule_type in _RECURRING:
+        return
+    for field, value in zip((*_CALENDAR, "misfire"), given, strict=True):
+        if value is not None:
+            raise BadInputError(
+                f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL.get(field, field)
+            )
+
+
+def _check_time(moment: datetime | None, now: datetime) -> datetime:
+    if moment is None:
+        raise BadInputError("required, but missing", field="scheduleTime")
+    if moment < now - timedelta(seconds=LATE_SUBMISSION_SECONDS):
+        raise BadInputError(
+            f"is in the past by more than {LATE_SUBMISSION_SECONDS:g} seconds: {moment.isoformat()}",
+            field="scheduleTime",
+        )
+    if moment > FAR_FUTURE:
+        raise BadInputError("is too far in the future", field="scheduleTime")
+    return moment
+
+
+def _refuse(patch: JobPatch, fields: tuple[str, ...], why: str) -> None:
+    for field in fields:
+        if getattr(patch, field) is not UNSET:
+            raise BadInputError(why, field=_CAMEL.get(field, field))

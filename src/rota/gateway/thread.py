@@ -1,0 +1,47 @@
+"""A door for tasks in threads: what they ask is done on the worker's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from rota.contract.jobs import BatchJobIn, Submitted
+from rota.errors import RotaError, SetupError
+from rota.gateway.protocol import Door, Outcome
+
+T = TypeVar("T")
+
+
+class ThreadDoor:
+    """Another door, asked from a thread."""
+
+    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop) -> None:
+        self._door = door
+        self._loop = loop
+
+    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+        """As the door does."""
+        return self._wait(self._door.submit(jobs))
+
+    def look(self, run_id: str, wait_seconds: float) -> Outcome:
+        """As the door does."""
+        return self._wait(self._door.look(run_id, wait_seconds))
+
+    def cancel(self, run_id: str) -> None:
+        """As the door does."""
+        self._wait(self._door.cancel(run_id))
+
+    def caller(self) -> tuple[str, str] | None:
+        """As the door does."""
+        return self._wait(self._door.caller())
+
+    def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
+        try:
+            running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self._loop:
+            asked.close()
+            raise SetupError("An async task must not wait for an answer this way: leave out `.sync`, and await it.")
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()

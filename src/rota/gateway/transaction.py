@@ -1,0 +1,272 @@
+"""Submitting inside the caller's own transaction, with whatever library holds it.
+
+The jobs are checked here, as the API checks them, and written by a function of the database whose name carries a
+version, so that this library and the schema may differ by a release. A connection is known by its methods, not by its
+class: no library is imported, and wrappers work like what they wrap.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.reading import hash_request
+from rota.domain.ids import show_job, show_run
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, Submission
+from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
+from rota.gateway.job_builder import Caller, Preparer
+
+# What is larger belongs into object storage, which a transaction of the database can't reach.
+LARGEST_PAYLOAD_BYTES = 1024 * 1024
+# So many shards that an id's shard is the number that all shards are made of: the database knows how many there are.
+_ALL_SHARDS = 1 << 62
+_FUNCTION = "rota.submit_v1"
+
+
+class Prepared(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A job as the function takes it."""
+
+    namespace: str
+    id: str
+    spread: int
+    inline_bytes: int
+    owner: str
+    name: str
+    task: str
+    pool: str
+    priority: int
+    tags: list[str]
+    payload: str | None = None
+    options: str
+    policies: str | None = None
+    run_at: datetime | None = None
+    delay_seconds: float | None = None
+    timetable: Any = None
+    next_fire_at: datetime | None = None
+    key: str | None = None
+    request_hash: str | None = None
+    answer: str | None = None
+    unique: Any = None
+
+
+class Answered(msgspec.Struct, rename="camel"):
+    """What the function says of a job."""
+
+    status: str | None = None
+    duplicate: str | None = None
+    recurring: bool = False
+    repeated: str | None = None
+    same: bool = True
+
+
+def given_connection(connection: Any) -> Any:
+    """The connection; raises SetupError for none at all: what was meant for a transaction must not go without."""
+    if connection is None:
+        raise SetupError("within() wants the connection or session that has the transaction, not None.")
+    return connection
+
+
+async def submit_within(
+    connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
+) -> list[Submitted | RotaError]:
+    """Submits through a connection that is awaited: asyncpg's, psycopg's, or a session or connection of SQLAlchemy."""
+    batch = _Batch(jobs, caller, now)
+    return batch.answers(await _ask(connection, batch.text)) if batch.text else batch.answers("[]")
+
+
+def submit_within_sync(
+    connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
+) -> list[Submitted | RotaError]:
+    """Submits through a connection of psycopg or Django, one or a session of SQLAlchemy, or any other of the DB-API."""
+    batch = _Batch(jobs, caller, now)
+    return batch.answers(_ask_sync(connection, batch.text)) if batch.text else batch.answers("[]")
+
+
+async def _ask(connection: Any, text: str) -> str:
+    if hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction"):  # asyncpg
+        if not connection.is_in_transaction():
+            raise SetupError("The connection has no transaction open: async with connection.transaction(): …")
+        answered: str = await connection.fetchval(f"SELECT {_FUNCTION}($1)", text)
+        return answered
+    if _is_sqlalchemy(connection):
+        if not hasattr(connection, "sync_connection") and not hasattr(connection, "sync_session"):
+            raise _unknown(connection)
+        used = connection if _is_core(connection) else await connection.connection()
+        _refuse_autocommit(used.sync_connection)
+        result = await used.execute(*_sqlalchemy_statement(text))
+        return str(result.scalar_one())
+    if hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        raise SetupError("This connection can't be awaited: submit with `.sync`, without await.")
+    if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
+        _check_psycopg(connection)
+        cursor = connection.cursor(row_factory=_first_value)
+        await cursor.execute(f"SELECT {_FUNCTION}(%s::text)", (text,))
+        row = await cursor.fetchone()
+        return row.decode() if isinstance(row, bytes) else str(row)
+    raise _unknown(connection)
+
+
+def _ask_sync(connection: Any, text: str) -> str:
+    if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
+        raise SetupError("This connection wants to be awaited: leave out `.sync`, and await the submission.")
+    if _is_sqlalchemy(connection):
+        used = connection if _is_core(connection) else connection.connection()
+        _refuse_autocommit(used)
+        return str(used.execute(*_sqlalchemy_statement(text)).scalar_one())
+    if not hasattr(connection, "cursor"):
+        raise _unknown(connection)
+    _check_django(connection)
+    _check_psycopg(connection)
+    known = type(connection).__module__.startswith("psycopg.") or hasattr(connection, "prepare_threshold")
+    cursor = connection.cursor(row_factory=_first_value) if known else connection.cursor()
+    try:
+        cursor.execute(f"SELECT {_FUNCTION}(%s) AS answers", (text,))
+        row = cursor.fetchone()
+    finally:
+        cursor.close()
+    if not known:
+        row = row["answers"] if isinstance(row, dict) else row[0]
+    return row.decode() if isinstance(row, bytes) else str(row)
+
+
+def _is_sqlalchemy(connection: Any) -> bool:
+    return any(kind.__module__.startswith("sqlalchemy.") for kind in type(connection).__mro__)
+
+
+def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
+    from sqlalchemy import text as statement  # noqa: PLC0415 - who hands us its connection has it
+
+    return statement(f"SELECT {_FUNCTION}(CAST(:jobs AS text))"), {"jobs": text}
+
+
+def _is_core(connection: Any) -> bool:
+    """A connection, not a session, which has one."""
+    return hasattr(connection, "engine")
+
+
+def _refuse_autocommit(connection: Any) -> None:
+    levels = (
+        connection.get_execution_options().get("isolation_level"),
+        connection.engine.get_execution_options().get("isolation_level"),
+        # What an engine was made with is told nowhere else.
+        getattr(connection.dialect, "_on_connect_isolation_level", None),
+    )
+    if "AUTOCOMMIT" in [str(level).upper() for level in levels]:
+        raise SetupError(
+            "The connection commits each statement by itself (AUTOCOMMIT): there is no transaction to be part of."
+        )
+
+
+def _check_psycopg(connection: Any) -> None:
+    """A connection in autocommit mode has a transaction only where somebody opened one."""
+    info = getattr(connection, "info", None)
+    idle = getattr(getattr(info, "transaction_status", None), "name", "") == "IDLE"
+    if getattr(connection, "autocommit", False) is True and idle:
+        raise SetupError(
+            "The connection is in autocommit mode and has no transaction open: with connection.transaction(): …"
+        )
+
+
+def _check_django(connection: Any) -> None:
+    """Django's connections commit each statement by themselves outside of atomic()."""
+    if hasattr(connection, "in_atomic_block") and not connection.in_atomic_block and connection.get_autocommit():
+        raise SetupError("The connection has no transaction open: with transaction.atomic(): …")
+
+
+def _first_value(_cursor: Any) -> Any:
+    return lambda values: values[0]
+
+
+def _unknown(connection: Any) -> SetupError:
+    return SetupError(
+        f"{type(connection).__module__}.{type(connection).__qualname__} is no connection that is known here: asyncpg, "
+        "psycopg 3, SQLAlchemy 2, Django, or another of the DB-API."
+    )
+
+
+class _Batch:
+    """Jobs on their way into a transaction."""
+
+    def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
+        preparer = Preparer(shards=_ALL_SHARDS, payload_limit_bytes=LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        self._jobs = jobs
+        self._answers: list[Submitted | RotaError] = []
+        self._places: list[int] = []
+        prepared: list[Prepared] = []
+        for place, job in enumerate(jobs):
+            try:
+                item, answer = preparer.prepare(job, caller, now)
+            except RotaError as error:
+                self._answers.append(error)
+                continue
+            self._answers.append(answer)
+            self._places.append(place)
+            prepared.append(_prepared(item, job, answer, caller))
+        self.text = _ascii(msgspec.json.encode(prepared).decode()) if prepared else ""
+
+    def answers(self, text: str) -> list[Submitted | RotaError]:
+        """What became of each, in order."""
+        for place, said in zip(self._places, msgspec.json.decode(text, type=list[Answered]), strict=True):
+            answer = self._answers[place]
+            assert isinstance(answer, Submitted)  # noqa: S101 - the others were not asked about
+            self._answers[place] = _answer(said, answer, self._jobs[place].on_duplicate)
+        return self._answers
+
+
+def _ascii(text: str) -> str:
+    """The same JSON in characters that every connection can carry, whatever its encoding."""
+    return text if text.isascii() else json.dumps(json.loads(text))
+
+
+def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> Prepared:
+    it = item.definition
+    made = Prepared(
+        namespace=item.namespace,
+        id=item.id.hex,
+        spread=item.shard,
+        inline_bytes=INLINE_PAYLOAD_BYTES,
+        owner=it.owner,
+        name=it.name,
+        task=it.task,
+        pool=it.pool,
+        priority=it.priority,
+        tags=list(it.tags),
+        payload=it.payload,
+        options=it.options,
+        policies=it.policies,
+    )
+    if isinstance(item, Recurring):
+        made.timetable, made.next_fire_at = msgspec.structs.asdict(item.timetable), item.next_fire_at
+    elif job.delay_seconds is not None:
+        made.delay_seconds = job.delay_seconds
+    else:
+        made.run_at = item.run_at
+    if job.idempotency_key:
+        made.key, made.answer = caller.own(job.idempotency_key), msgspec.json.encode(answer).decode()
+        made.request_hash = hash_request(msgspec.json.encode(job)).hex()
+    if item.unique:
+        unique = item.unique
+        made.unique = {"key": unique.key, "seconds": unique.seconds, "onDuplicate": unique.on_duplicate}
+    return made
+
+
+def _answer(said: Answered, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
+    if said.repeated is not None:
+        if not said.same:
+            return KeyReusedError("this idempotency key was used with another request within the last 24 hours")
+        return msgspec.json.decode(said.repeated, type=Submitted)
+    if said.duplicate is None:
+        answer.status = said.status or answer.status
+        return answer
+    holder = UUID(said.duplicate)
+    if on_duplicate != "keep":
+        return DuplicateError(f"{show_job(holder)} has this uniqueKey already (it is {said.status})")
+    run_id = None if said.recurring else show_run(holder)
+    return Submitted(job_id=show_job(holder), status=said.status or "", run_id=run_id, duplicate=True)

@@ -1,1 +1,0 @@
-"""Tokens that others signed: who is behind them, and what they may do."""

@@ -1,0 +1,180 @@
+"""Benchmarks of a server that is already there, over its public API alone.
+
+Jobs run the built-in task `rota.echo` on whatever workers the server has. What is told comes from the records of the
+runs themselves (created, due, started, ended), so it does not depend on this machine's clock or on how often it looks.
+Everything submitted carries a tag of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from rota.errors import RotaError
+from rota.ops.bench_load import Connections, Spread, Submitter
+
+TASK = "rota.echo"
+BATCH = 1000
+AT_ONCE = 3
+SINGLE_CONNECTIONS = 64
+PER_SECOND = 500
+AHEAD_SECONDS = 5.0
+PAGE = 500
+UNFINISHED = "scheduled,queued,running,retrying,blocked"
+
+
+class NotFinishedError(RotaError):
+    """The server's workers did not run what was submitted in time."""
+
+
+class Throughput(msgspec.Struct, rename="camel"):
+    """A burst of jobs as fast as they are taken, run as fast as they can be."""
+
+    jobs: int
+    accepted_per_second: float
+    end_to_end_per_second: float
+    refused: int
+
+
+class Posts(msgspec.Struct, rename="camel"):
+    """Single submissions, one request each."""
+
+    accepted_per_second: float
+    latency: Spread
+    refused: int
+
+
+class Figures(msgspec.Struct, rename="camel"):
+    """All of it."""
+
+    throughput: Throughput
+    instant: Spread
+    steady: Spread
+    http: Posts
+
+
+class _Run(msgspec.Struct, rename="camel"):
+    scheduled_time: datetime
+    created_time: datetime
+    start_time: datetime | None
+    end_time: datetime | None
+    status: str
+
+
+class _Page(msgspec.Struct, rename="camel"):
+    items: list[_Run]
+    next_cursor: str | None
+
+
+class ServerBench:
+    """Measures one server; `say` is told what is going on."""
+
+    def __init__(self, url: str, token: str | None, *, patience_seconds: float, say: Callable[[str], None]) -> None:
+        self._url = url
+        self._token = token
+        self._patience = patience_seconds
+        self._say = say
+
+    async def measure(self, *, jobs: int, seconds: float) -> Figures:
+        """Everything, one after the other."""
+        self._say(f"{jobs:,} jobs as fast as they are taken")
+        throughput = await self._throughput(jobs)
+        self._say(f"{jobs // 10:,} jobs due at one instant")
+        instant = await self._lags([timedelta()] * (jobs // 10))
+        self._say(f"{PER_SECOND} jobs a second for {seconds:g} s")
+        count = int(PER_SECOND * seconds)
+        steady = await self._lags([timedelta(seconds=number / PER_SECOND) for number in range(count)])
+        self._say(f"single jobs on {SINGLE_CONNECTIONS} connections for {seconds:g} s")
+        return Figures(throughput, instant, steady, await self._posts(seconds))
+
+    async def _throughput(self, jobs: int) -> Throughput:
+        tag = _tag()
+        async with self._connect(AT_ONCE) as connections:
+            submitter = Submitter(connections, at_once=AT_ONCE)
+            done = await submitter.submit(_batches([_job(tag)] * jobs))
+            runs = await self._finished(connections, tag, done.accepted)
+        first = min(run.created_time for run in runs)
+        last = max(run.end_time for run in runs if run.end_time)
+        rate = len(runs) / max((last - first).total_seconds(), 1e-6)
+        return Throughput(done.accepted, done.per_second, rate, done.refused)
+
+    async def _lags(self, offsets: Sequence[timedelta]) -> Spread:
+        tag = _tag()
+        start = datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS + len(offsets) / 2000)
+        jobs = [
+            _job(tag) | {"scheduleType": "future", "scheduleTime": (start + offset).isoformat()} for offset in offsets
+        ]
+        async with self._connect(AT_ONCE) as connections:
+            done = await Submitter(connections, at_once=AT_ONCE).submit(_batches(jobs))
+            await asyncio.sleep(max(0.0, (start + offsets[-1] - datetime.now(UTC)).total_seconds()))
+            runs = await self._finished(connections, tag, done.accepted)
+        return Spread.of([(run.start_time - run.scheduled_time).total_seconds() for run in runs if run.start_time])
+
+    async def _posts(self, seconds: float) -> Posts:
+        tag = _tag()
+        async with self._connect(SINGLE_CONNECTIONS) as connections:
+            request = connections.request("POST", "/v1/jobs", msgspec.json.encode(_job(tag)))
+            ends = time.perf_counter() + seconds
+
+            def requests() -> Iterator[bytes]:
+                while time.perf_counter() < ends:
+                    yield request
+
+            done = await Submitter(connections, at_once=SINGLE_CONNECTIONS).send(requests())
+            await self._finished(connections, tag, done.accepted)
+        return Posts(done.per_second, Spread.of(done.latencies), done.refused)
+
+    async def _finished(self, connections: Connections, tag: str, count: int) -> list[_Run]:
+        """All runs of this tag, once none is unfinished."""
+        deadline = time.monotonic() + self._patience
+        while time.monotonic() < deadline:
+            asked = time.monotonic()
+            page = await self._page(connections, tag=tag, status=UNFINISHED, limit=1)
+            if not page.items:
+                return await self._all(connections, tag, count)
+            # A look costs the server something; it must not be what is measured.
+            await asyncio.sleep(max(0.2, 10 * (time.monotonic() - asked)))
+        raise NotFinishedError(
+            f"the server did not run everything within {self._patience:g} s; are there workers in the pool 'default'?"
+        )
+
+    async def _all(self, connections: Connections, tag: str, count: int) -> list[_Run]:
+        runs: list[_Run] = []
+        cursor = None
+        while True:
+            page = await self._page(connections, tag=tag, limit=PAGE, cursor=cursor, status="success,failed")
+            runs += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        failed = sum(run.status != "success" for run in runs)
+        if failed or len(runs) != count:
+            raise NotFinishedError(f"{count} jobs were accepted, {len(runs)} are recorded, {failed} of them failed")
+        return runs
+
+    async def _page(self, connections: Connections, **query: Any) -> _Page:
+        wanted = {name: value for name, value in query.items() if value is not None}
+        return msgspec.convert(await connections.get(f"/v1/runs?{urlencode(wanted)}"), _Page)
+
+    def _connect(self, count: int) -> Connections:
+        return Connections(self._url, self._token, count)
+
+
+def _tag() -> str:
+    return f"bench-{secrets.token_hex(4)}"
+
+
+def _job(tag: str) -> dict[str, Any]:
+    return {"name": "rota bench", "scheduleType": "immediate", "task": TASK, "tags": [tag]}
+
+
+def _batches(jobs: Sequence[dict[str, Any]]) -> Iterator[Sequence[dict[str, Any]]]:
+    for first in range(0, len(jobs), BATCH):
+        yield jobs[first : first + BATCH]

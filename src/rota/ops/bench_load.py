@@ -1,0 +1,246 @@
+"""A load generator: keep-alive connections that cost little, so that what is measured is the server.
+
+One request at a time on each connection; requests at the same time need as many connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+import httptools
+import msgspec
+
+from rota.client.server_address import trust
+from rota.errors import RotaError
+
+ANSWER_SECONDS = 60.0
+TRY_AGAIN_SECONDS = 1.0
+OVERLOADED = (429, 503)
+CREATED = 201
+OK = 200
+
+
+class UnexpectedAnswerError(RotaError):
+    """The server refused what should have been fine."""
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    retry_after: float | None
+    body: bytes
+
+
+class _Protocol(asyncio.Protocol):
+    """Reads one answer after the other."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiting: asyncio.Future[Answer] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._retry_after: float | None = None
+        self._chunks: list[bytes] = []
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_exception(exc or ConnectionResetError("the server closed the connection"))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"retry-after":
+            self._retry_after = float(value)
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._waiting and not self._waiting.done():
+            answer = Answer(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
+            self._waiting.set_result(answer)
+        self._forget()
+
+    def send(self, request: bytes) -> asyncio.Future[Answer]:
+        if self._transport is None:
+            raise ConnectionResetError("the server closed the connection")
+        self._waiting = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._waiting
+
+    def close(self) -> None:
+        if self._transport:
+            self._transport.close()
+
+    def _forget(self) -> None:
+        self._retry_after = None
+        self._chunks = []
+
+
+class Connections:
+    """As many connections to one server as there may be requests at the same time."""
+
+    def __init__(self, url: str, token: str | None, count: int) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80)
+        self._tls = trust(url) if parts.scheme == "https" else None
+        self._head = f"Host: {parts.netloc}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        self._count = count
+        self._free: asyncio.LifoQueue[_Protocol] = asyncio.LifoQueue()
+
+    async def __aenter__(self) -> Self:
+        for _ in range(self._count):
+            self._free.put_nowait(await self._open())
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        while not self._free.empty():
+            self._free.get_nowait().close()
+
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """The bytes of a request: made once where the same is sent often."""
+        return f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+    async def send(self, request: bytes) -> Answer:
+        """Sends and waits for the answer."""
+        protocol = await self._free.get()
+        try:
+            if protocol.is_closed:  # a server may end a connection that was idle for a while
+                protocol = await self._open()
+            return await asyncio.wait_for(protocol.send(request), ANSWER_SECONDS)
+        finally:
+            self._free.put_nowait(protocol)
+
+    async def _open(self) -> _Protocol:
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls)
+        return protocol
+
+    async def get(self, path: str) -> Any:
+        """The decoded answer to a GET; raises UnexpectedAnswerError."""
+        answer = await self.send(self.request("GET", path))
+        if answer.status != OK:
+            raise UnexpectedAnswerError(f"GET {path} was answered with {answer.status}: {answer.body[:500]!r}")
+        return msgspec.json.decode(answer.body)
+
+
+class Submitted(msgspec.Struct):
+    """What a stream of submissions came to."""
+
+    accepted: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    latencies: list[float] = msgspec.field(default_factory=list)
+
+    @property
+    def per_second(self) -> float:
+        """Accepted jobs per second."""
+        return self.accepted / self.seconds if self.seconds else 0.0
+
+
+class Submitter:
+    """Submits batches of jobs as fast as they are taken, a few requests at the same time."""
+
+    def __init__(
+        self, connections: Connections, *, at_once: int, before_each: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self._connections = connections
+        self._at_once = at_once
+        self._before_each = before_each
+
+    async def submit(self, batches: Iterator[Sequence[dict[str, Any]]]) -> Submitted:
+        """Submits every batch; what is refused for overload is sent again when the server said it may."""
+        made = (self._connections.request("POST", "/v1/jobs/batch", msgspec.json.encode(batch)) for batch in batches)
+        return await self.send(made)
+
+    async def send(self, requests: Iterator[bytes]) -> Submitted:
+        """The same for requests that are made already."""
+        done = Submitted()
+        began = time.perf_counter()
+
+        async def one_after_the_other() -> None:
+            for request in requests:
+                if self._before_each:
+                    await self._before_each()
+                await self._send(request, done)
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(self._at_once)))
+        done.seconds = time.perf_counter() - began
+        return done
+
+    async def _send(self, request: bytes, done: Submitted) -> None:
+        while True:
+            sent = time.perf_counter()
+            answer = await self._connections.send(request)
+            if answer.status in OVERLOADED:
+                done.refused += 1
+                await asyncio.sleep(answer.retry_after or TRY_AGAIN_SECONDS)
+                continue
+            done.latencies.append(time.perf_counter() - sent)
+            accepted, problem = _read(answer)
+            done.accepted += accepted
+            if problem is None:
+                return
+            raise UnexpectedAnswerError(f"a submission was refused: {problem}")
+
+
+class _Result(msgspec.Struct, rename="camel"):
+    job_id: str | None = None
+    error: Any = None
+
+
+class _Results(msgspec.Struct):
+    results: list[_Result]
+
+
+_results = msgspec.json.Decoder(_Results)
+
+
+def _read(answer: Answer) -> tuple[int, str | None]:
+    """How many jobs an answer accepts, and the first problem in it."""
+    if answer.status == CREATED:
+        return 1, None
+    if answer.status != OK:
+        return 0, f"{answer.status} {answer.body[:500].decode(errors='replace')}"
+    results = _results.decode(answer.body).results
+    problems = [result.error for result in results if result.error]
+    return len(results) - len(problems), str(problems[0]) if problems else None
+
+
+class Spread(msgspec.Struct):
+    """How a measured quantity is spread, in milliseconds."""
+
+    count: int
+    p50: float
+    p99: float
+    p999: float
+    highest: float
+    negative: int = 0
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        """Of values in seconds; `negative` counts those below zero (a start that came early)."""
+        ordered = sorted(seconds)
+        p50, p99, p999, highest = (percentile(ordered, share) * 1000 for share in (0.5, 0.99, 0.999, 1.0))
+        return cls(len(ordered), p50, p99, p999, highest, negative=sum(value < 0 for value in ordered))
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share of the ordered values lies (nearest rank); nan when there are none."""
+    if not ordered:
+        return math.nan
+    return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]

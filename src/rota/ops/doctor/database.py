@@ -1,0 +1,187 @@
+"""The database: whether it can be reached, is new enough and set up well, and what our role may do in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from rota.api.server import CONNECTIONS as SERVER_CONNECTIONS
+from rota.compose import WORKER_CONNECTIONS, open_database
+from rota.errors import DatabaseUnavailableError, SetupError
+from rota.ops.doctor.findings import Finding, ok, problem, warning
+from rota.ops.doctor.server import compare_clocks
+from rota.settings import Settings
+from rota.store.lease import Shards
+from rota.store.postgres.database import Database
+from rota.store.schema.migrate import missing_steps
+from rota.store.workers import Workers
+
+CHECK = "database"
+# What a server and one worker take, each with one connection more to listen on.
+WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
+SMALL_BUFFERS = 128 * 1024**2
+OLD_TRANSACTION_SECONDS = 300
+SHORT_TIMEOUT_MS = 30_000
+SAMPLE = 1000
+Facts = Mapping[str, Any]
+
+
+@asynccontextmanager
+async def reach(settings: Settings) -> AsyncIterator[Database | Finding]:
+    """The database, or the finding that there is none to be had."""
+    try:
+        opened = open_database(settings, size=1, name="rota-doctor", check=False)
+        database = await opened.__aenter__()
+    except SetupError as error:
+        yield _unreached(settings, error)
+        return
+    try:
+        yield database
+    finally:
+        await opened.__aexit__(None, None, None)
+
+
+def _unreached(settings: Settings, error: SetupError) -> Finding:
+    if not settings.database_url:
+        return warning(CHECK, f"the embedded PostgreSQL of {settings.home} is not running", "start it: rota up")
+    if isinstance(error.__cause__, DatabaseUnavailableError):
+        return problem(CHECK, str(error), "start it, or set ROTA_DATABASE_URL to where it is")
+    return problem(CHECK, str(error), "set ROTA_DATABASE_URL to an address and account that work")
+
+
+async def examine(database: Database) -> Facts:
+    """What the server tells of itself."""
+    facts: Facts = dict(await database.fetch_row("examine_server") or {})
+    return facts
+
+
+def check_kind(facts: Facts, *, pooled: bool, embedded: bool) -> Iterator[Finding]:
+    """Which server it is, and what lies between."""
+    kind = "the embedded PostgreSQL" if embedded else "PostgreSQL"
+    between = ", through a pooler" if pooled else ""
+    secure = "over TLS" if facts["tls"] else "on this host" if facts["local"] else "without TLS"
+    words = f"{kind} {facts['version_text']} as {facts['role']}, {secure}{between}"
+    if facts["standby"] or facts["read_only"]:
+        yield problem(CHECK, f"{words}: it takes no writes", "set ROTA_DATABASE_URL to the primary")
+    elif not facts["tls"] and not facts["local"] and not pooled:
+        yield warning(CHECK, words, "add ?sslmode=verify-full to ROTA_DATABASE_URL where others can listen")
+    else:
+        yield ok(CHECK, words)
+
+
+def check_pooler(settings: Settings, *, pooled: bool) -> Iterator[Finding]:
+    """LISTEN does not go through a pooler in transaction mode."""
+    if pooled and settings.notify and not settings.listen_url:
+        yield warning(
+            "pooler",
+            "nobody can listen through it: workers look for work every 0.2 seconds",
+            "set ROTA_LISTEN_URL to the server itself",
+        )
+
+
+async def check_schema(database: Database, facts: Facts) -> AsyncIterator[Finding]:
+    """The schema's version against ours, and whether our role may do what servers do."""
+    if not facts["has_schema"]:
+        yield warning("schema", "there is none yet", "rota migrate, or leave it to whatever starts first")
+        return
+    try:
+        missing = await missing_steps(database)
+    except asyncpg.InsufficientPrivilegeError:
+        yield problem("schema", f"role {facts['role']} has no rights in it", "as its owner: rota database-roles")
+        return
+    if missing:
+        words = f"it lacks {', '.join(f'{step.number:04} {step.name}' for step in missing)}"
+        yield problem("schema", words, "as its owner: rota migrate")
+        return
+    serves = await database.fetch_value("may_serve")
+    yield ok("schema", f"up to date; role {facts['role']} may {'serve and schedule' if serves else 'work'}")
+
+
+def check_durability(facts: Facts) -> Iterator[Finding]:
+    """Settings without which a commit is not kept."""
+    if not facts["fsync"] or not facts["full_page_writes"]:
+        name = "full_page_writes" if facts["fsync"] else "fsync"
+        yield problem("durability", f"{name} is off: a crash can destroy the database", f"ALTER SYSTEM SET {name} = on")
+    elif facts["synchronous_commit"] == "off":
+        yield warning(
+            "durability",
+            "synchronous_commit is off: what was accepted in the last moments before a crash is lost",
+            "ALTER SYSTEM SET synchronous_commit = on",
+        )
+    else:
+        yield ok("durability", f"fsync is on, synchronous_commit is {facts['synchronous_commit']}")
+
+
+def check_upkeep(facts: Facts) -> Iterator[Finding]:
+    """What keeps it quick."""
+    found = False
+    if not facts["autovacuum"]:
+        found = True
+        yield problem("upkeep", "autovacuum is off: tables grow without end", "ALTER SYSTEM SET autovacuum = on")
+    if facts["oldest_transaction_seconds"] > OLD_TRANSACTION_SECONDS:
+        found = True
+        minutes = facts["oldest_transaction_seconds"] / 60
+        yield warning(
+            "upkeep",
+            f"a transaction has been open for {minutes:.0f} minutes: nothing that was deleted since can be cleaned up",
+            "find it in pg_stat_activity (xact_start), and end it",
+        )
+    if facts["idle_slots"]:
+        found = True
+        yield warning(
+            "upkeep", f"{facts['idle_slots']} replication slots are not read from and keep WAL", "drop what nobody uses"
+        )
+    if facts["shared_buffers"] < SMALL_BUFFERS:
+        found = True
+        size = f"{facts['shared_buffers'] / 1024**2:.0f} MB"
+        yield warning(
+            "upkeep", f"shared_buffers is {size}", "ALTER SYSTEM SET shared_buffers = '256MB', and restart it"
+        )
+    if not found:
+        yield ok("upkeep", "autovacuum is on, no transaction is old")
+
+
+def check_timeouts(facts: Facts) -> Iterator[Finding]:
+    """Time-outs of the server or the role that would cut statements and connections of ours."""
+    for name in ("statement_timeout", "lock_timeout", "idle_session_timeout"):
+        milliseconds = facts[f"{name}_ms"]
+        if milliseconds and milliseconds < SHORT_TIMEOUT_MS:
+            yield warning(
+                "time-outs",
+                f"{name} is {milliseconds / 1000:g} s for role {facts['role']}: Rota's own are cut",
+                f"ALTER ROLE {facts['role']} SET {name} = 0",
+            )
+
+
+def check_connections(facts: Facts, *, wanted: int = WANTED_CONNECTIONS) -> Iterator[Finding]:
+    """Room for what a server and a worker take."""
+    limit = facts["role_limit"] if facts["role_limit"] >= 0 else facts["max_connections"]
+    name = "the role's connection limit" if facts["role_limit"] >= 0 else "max_connections"
+    words = f"{facts['connections']} of {facts['max_connections']} in use"
+    if min(limit, facts["max_connections"] - facts["connections"]) < wanted:
+        yield warning(
+            "connections",
+            f"{words}; a server and a worker take up to {wanted} ({name} is {limit})",
+            "raise max_connections, or put a pooler in between",
+        )
+    else:
+        yield ok("connections", words)
+
+
+def check_database_clock(facts: Facts, now: datetime) -> Iterator[Finding]:
+    """This host's clock against the one that decides what is due."""
+    yield compare_clocks("clock", "the database's", facts["now"] - now)
+
+
+async def fetch_fleet(database: Database) -> dict[str, Any]:
+    """The same as a server tells, where there is none to ask."""
+    waiting = await database.fetch("sample_waiting", SAMPLE)
+    return {
+        "workers": [dict(row) for row in await Workers(database).fleet()],
+        "shards": [dict(row) for row in await Shards(database).owners()],
+        "queued": [dict(row) for row in waiting],
+    }

@@ -1,0 +1,140 @@
+"""This machine: Python, the home directory, room on the disk, the port, open files, time zones."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import rota
+from rota.domain.timezones import load_zone, zone_data_version
+from rota.errors import BadInputError
+from rota.ops.doctor.findings import Finding, ok, problem, warning
+from rota.ops.ports import can_bind, is_taken, who_listens
+from rota.settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+LITTLE_BYTES = 1024**3
+TOO_LITTLE_BYTES = 100 * 1024**2
+FEW_FILES = 1024
+PRIVATE = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_versions() -> Iterator[Finding]:
+    """Python's and ours."""
+    words = f"Rota {rota.__version__} on Python {platform.python_version()} ({sys.executable})"
+    if sys.version_info < OLDEST_PYTHON:
+        yield problem("versions", f"{words}: too old", "install Python 3.11 or newer")
+    else:
+        yield ok("versions", words)
+
+
+def check_home(settings: Settings) -> Iterator[Finding]:
+    """Whether Rota's directory can be used, and is ours alone."""
+    home = settings.home
+    if not home.exists():
+        parent = next(place for place in home.parents if place.exists())
+        if not os.access(parent, os.W_OK | os.X_OK) or not parent.is_dir():
+            yield problem("home", f"{home} can't be made: {parent} is not ours to write to", "set ROTA_HOME to another")
+        else:
+            yield ok("home", f"{home} is not there yet; `rota up` makes it")
+        return
+    if not home.is_dir():
+        yield problem("home", f"{home} is not a directory", "move it away, or set ROTA_HOME to another")
+        return
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        yield problem("home", f"{home} can't be written to (it is {_owner(home)}'s)", "set ROTA_HOME to another")
+        return
+    if home.stat().st_uid != os.geteuid():
+        yield warning("home", f"{home} belongs to {_owner(home)}, not to us", f"chown it, or run as {_owner(home)}")
+    else:
+        yield ok("home", f"{home} is ours to write to")
+    yield from _check_token_file(settings.admin_token_file)
+
+
+def _check_token_file(file: Path) -> Iterator[Finding]:
+    if not file.exists():
+        return
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if mode & PRIVATE:
+        yield warning("token file", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
+
+
+def check_disk(
+    settings: Settings, *, little: int = LITTLE_BYTES, too_little: int = TOO_LITTLE_BYTES
+) -> Iterator[Finding]:
+    """Room where the home is, and with it the embedded database."""
+    place = next(place for place in (settings.home, *settings.home.parents) if place.exists())
+    usage = shutil.disk_usage(place)
+    words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {place}"
+    mend = "make room, or set ROTA_HOME to a directory on another disk"
+    if usage.free < too_little:
+        yield problem("disk", f"{words}: too little to go on", mend)
+    elif usage.free < little:
+        yield warning("disk", f"{words}: not much", mend)
+    else:
+        yield ok("disk", words)
+
+
+def check_port(settings: Settings) -> Iterator[Finding]:
+    """Whether a server could start here, or which one did."""
+    where = f"{settings.port} on {settings.host}"
+    error = can_bind(settings.host, settings.port)
+    if error is None:
+        yield ok("port", f"{where} is free")
+        return
+    if not is_taken(error):
+        yield problem("port", f"{where} can't be used ({error})", "set ROTA_HOST and ROTA_PORT to what this host has")
+        return
+    found = who_listens(settings.host, settings.port)
+    process = f" ({found.process})" if found.process else ""
+    if found.rota:
+        yield ok("port", f"{where} is a Rota server's{process}")
+    else:
+        yield problem("port", f"{where} is another program's{process}", "set ROTA_PORT to another port, or stop it")
+
+
+def check_files() -> Iterator[Finding]:
+    """How many files a process may open: each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = soft if hard == resource.RLIM_INFINITY else hard
+    if most != resource.RLIM_INFINITY and most < FEW_FILES:
+        yield warning("open files", f"at most {most} per process: few connections", "raise the limit: ulimit -n 65536")
+    else:
+        yield ok("open files", "any number" if most == resource.RLIM_INFINITY else f"up to {most} per process")
+
+
+def check_zones(now: datetime | None = None) -> Iterator[Finding]:
+    """Whether there is zone data, and which."""
+    version = zone_data_version()
+    try:
+        load_zone("Europe/Berlin")
+    except BadInputError:
+        yield problem("time zones", "there is no zone data: schedules know UTC alone", "pip install --upgrade tzdata")
+        return
+    year = (now or datetime.now(UTC)).year
+    if any(str(recent) in version for recent in (year, year - 1)) or not any(sign.isdigit() for sign in version):
+        yield ok("time zones", version)
+    else:
+        yield warning(
+            "time zones", f"the data may be old: {version}", "pip install --upgrade tzdata, or update the system"
+        )
+
+
+def _owner(place: Path) -> str:
+    number = place.stat().st_uid
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _show_bytes(count: int) -> str:
+    return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"

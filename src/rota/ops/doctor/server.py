@@ -1,0 +1,143 @@
+"""The server: whether it answers, which version it is, what our token may do, what its clock shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+
+import rota
+from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.client.answers import unreachable
+from rota.client.server_address import check_url, needs_proxy, trust
+from rota.errors import RotaError, SetupError
+from rota.ops.doctor.findings import Finding, ok, problem, warning
+from rota.settings import Settings
+
+LOOK_SECONDS = 5.0
+# The servers tell their time in whole seconds.
+MOST_OFFSET = timedelta(seconds=2)
+_NOT_AUTHENTICATED = 401
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server told of itself."""
+
+    version: str
+    time: datetime | None
+    ready: bool
+
+
+def ask_server(settings: Settings) -> Answer | Finding:
+    """What the server tells without a token; a finding when it tells nothing."""
+    try:
+        url = check_url(settings.url)
+    except SetupError as error:
+        return problem("server", str(error))
+    try:
+        with httpx.Client(verify=trust(url), timeout=LOOK_SECONDS, trust_env=needs_proxy(url)) as http:
+            described = http.get(f"{url}/openapi.json")
+            ready = http.get(f"{url}/readyz")
+        if described.json()["info"]["title"] != "Rota":
+            raise KeyError  # noqa: TRY301 - the same as none at all
+        version = str(described.json()["info"]["version"])
+    except httpx.TransportError as error:
+        return _nobody(settings, unreachable(url, error))
+    except (ValueError, KeyError, TypeError):
+        return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to where yours is")
+    return Answer(version, _date(ready), ready.is_success)
+
+
+def _nobody(settings: Settings, error: ServerUnreachableError) -> Finding:
+    if error.advised:
+        return problem("server", str(error))
+    if settings.server_url:
+        return problem("server", str(error), "start it there, or set ROTA_URL to where it is")
+    return warning("server", str(error), "start one: rota up")
+
+
+def check_server(settings: Settings, answer: Answer) -> Iterator[Finding]:
+    """Its version against ours, and whether it is ready."""
+    words = f"Rota {answer.version} answers at {settings.url}"
+    if not answer.ready:
+        yield problem("server", f"{words}, but its database does not", "look at the server's log; rota doctor there")
+    elif _release(answer.version) != _release(rota.__version__):
+        older = _release(answer.version) < _release(rota.__version__)
+        whose = "the server" if older else "this installation"
+        yield warning("server", f"{words}, and this is {rota.__version__}", f"bring {whose} up to date")
+    else:
+        yield ok("server", words)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def check_clock(answer: Answer, now: datetime) -> Iterator[Finding]:
+    """Ours against the server's. Runs start by the database's clock; ours counts for --in, and for what has an end."""
+    if answer.time is None:
+        return
+    yield compare_clocks("clock", "the server's", answer.time - now)
+
+
+def compare_clocks(check: str, whose: str, offset: timedelta) -> Finding:
+    """A finding about two clocks."""
+    seconds = abs(offset.total_seconds())
+    if abs(offset) <= MOST_OFFSET:
+        return ok(check, f"this host's and {whose} agree within {max(1, round(seconds))} s")
+    side = "behind" if offset > timedelta(0) else "ahead of"
+    return warning(
+        check,
+        f"this host's clock is {seconds:.0f} s {side} {whose}: times that are reckoned here (--in, tokens and "
+        "certificates that end) are off by as much; runs start by the database's clock and are not",
+        "let both hosts follow a time server (chrony, systemd-timesyncd)",
+    )
+
+
+def check_token(settings: Settings, client: Client) -> Iterator[Finding]:
+    """Whether our token is accepted, and what it may do."""
+    source = "ROTA_TOKEN" if settings.given_token else str(settings.admin_token_file)
+    if not settings.token:
+        yield problem("token", f"{source} can't be read", "set ROTA_TOKEN, or ROTA_HOME to the server's home directory")
+        return
+    try:
+        who = client.call("GET", "/v1/session")
+    except AnswerError as error:
+        words = str(error.problem.get("said") or error) if error.status == _NOT_AUTHENTICATED else str(error)
+        mend = "set ROTA_TOKEN to one that the server knows, or ROTA_HOME to the server's home directory"
+        yield problem("token", f"the server does not accept the one in {source}: {words}", mend)
+        return
+    grants = ", ".join(f"{grant['role']} in {_namespace(grant['namespace'])}" for grant in who["grants"])
+    yield ok("token", f"the one in {source} is {who['name']}'s: {grants or 'no role anywhere'}")
+
+
+def _namespace(name: str) -> str:
+    return "all namespaces" if name == "*" else name
+
+
+def fetch_fleet(client: Client) -> dict[str, Any]:
+    """What the fleet checks want to know, as far as our token may see it."""
+    found: dict[str, Any] = {}
+    places = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
+    for name, path in places.items():
+        query = {"status": "queued", "limit": 500} if name == "queued" else None
+        try:
+            found[name] = client.call("GET", path, query=query)["items"]
+        except RotaError:
+            found[name] = None  # not ours to see; the check of the token has told what is
+    paused = {pool["pool"] for pool in found.pop("pools") or () if pool["status"] == "paused"}
+    for run in found["queued"] or ():
+        run["paused"] = run["pool"] in paused
+    return found
+
+
+def _date(response: httpx.Response) -> datetime | None:
+    try:
+        return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return None

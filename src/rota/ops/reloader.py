@@ -1,0 +1,112 @@
+"""What `rota dev` does beside `rota up`: when the code changes, new workers take over.
+
+First the code is imported in a process of its own. If that fails, the workers there are go on with the code they have,
+and the next change is another chance. Else new workers are started, and the old ones are told to stop, as they are
+anywhere: they hand back what they have not started and finish what runs. So no run is lost or charged, and none waits
+for a long one to end. The code may change at any moment: whoever looks takes note of the files before they are
+imported, so a change that comes after that is seen by the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from rota.ops.code_watcher import Watcher, next_change
+from rota.processes import end_with_parent
+from rota.sdk.app_loader import Loaded
+
+IMPORT_SECONDS = 60.0
+MOST_NAMED = 3
+ENVIRONMENT = {
+    # Compiled code is known by the second and the size of its source: a change within that second would go unnoticed.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # Old and new workers are there at the same time, and can't share a port.
+    "ROTA_WORKER_PORT": "0",
+}
+
+
+class Reloader:
+    """Follows the code of one application, and says in short lines what happens."""
+
+    def __init__(self, app: str, *, watcher: Watcher, workers: int, say: Callable[[str], None]) -> None:
+        self._app = app
+        self._watcher = watcher
+        self._workers = "1 worker" if workers == 1 else f"{workers} workers"
+        self._say = say
+        self._changed: set[Path] = set()
+        self._loaded_once = False
+
+    async def run(self, renew_workers: Callable[[], None]) -> None:
+        """Calls `renew_workers` for the code as it is and after each change, until cancelled."""
+        while True:
+            loading = asyncio.create_task(self._load(renew_workers))
+            try:
+                self._changed.update(await next_change(self._watcher))
+            finally:
+                loading.cancel()  # if it is not done by now, what it loads is not the code any more
+            await asyncio.wait([loading])
+
+    async def _load(self, renew_workers: Callable[[], None]) -> None:
+        try:
+            loaded = await try_import(self._app)
+        except OSError as error:
+            loaded = Loaded(f"{self._app} can't be tried: {error}")
+        self._watcher.include(loaded.files)
+        if loaded.problem is None:
+            self._say(self._words())
+            self._loaded_once = True
+            renew_workers()
+        else:
+            next_step = "The old code goes on; save" if self._loaded_once else "Save"
+            self._say(f"{loaded.problem.rstrip('.')}. {next_step} a change to try again.")
+        self._changed.clear()
+
+    def _words(self) -> str:
+        if not self._changed:
+            return f"Watching {' and '.join(map(str, self._watcher.places))}: a change restarts {self._workers}."
+        verb = "Restarting" if self._loaded_once else "Starting"
+        return f"Changed: {name_some(self._changed)}. {verb} {self._workers}."
+
+
+def name_some(files: set[Path]) -> str:
+    """Files as a person calls them, and of many only the first."""
+    here = Path.cwd()
+    names = sorted(str(file.relative_to(here)) if file.is_relative_to(here) else str(file) for file in files)
+    named, more = names[:MOST_NAMED], len(names[MOST_NAMED:])
+    return ", ".join(named) + (f" and {more} more" if more else "")
+
+
+async def try_import(app: str, *, within_seconds: float = IMPORT_SECONDS) -> Loaded:
+    """How the import of this code goes, in a process of its own that does not outlive the call."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "rota.sdk.app_loader",
+        app,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=os.environ | ENVIRONMENT,
+        start_new_session=True,
+        preexec_fn=end_with_parent(signal.SIGKILL),
+    )
+    try:
+        async with asyncio.timeout(within_seconds):
+            answer, _ = await process.communicate()
+        return msgspec.json.decode(answer, type=Loaded)
+    except TimeoutError:
+        return Loaded(f"{app} can't be imported: that takes longer than {within_seconds:g} seconds")
+    except msgspec.DecodeError:
+        return Loaded(f"{app} can't be imported: the process that tried ended with exit code {process.returncode}")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # whatever the import started ends with it
+        await process.wait()

@@ -1,0 +1,87 @@
+"""Admission: runs with policies wait at gates, and go on when all of theirs let them through.
+
+Plain runs never come here, and workers know nothing of it: a run is claimed only after it was admitted. The rules are
+in domain/gates.py; the transaction, and why nobody is forgotten and no limit is passed with any number of
+schedulers, is in store/admit. A round looks at three things: runs that came to their gates and nobody has looked at,
+notes of runs that left their place, and gates whose moment has come. It is woken by a hint, and by its own clock when
+the next run is due.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+from rota.domain.gates import decide
+from rota.scheduler.lease_keeper import LeaseKeeper
+from rota.scheduler.shard_service import ShardService
+from rota.store.admit import Gates
+from rota.store.postgres.listener import WORKER
+from rota.store.postgres.wakeups import Notifier
+from rota.store.schedules import Schedules
+from rota.telemetry import get_logger
+
+RUNS_PER_SHARD = 12
+LOOK_SECONDS = 0.5
+# What comes late, from behind where we are in the departures, is found by a round that is made in any case.
+ROUND_SECONDS = 2.0
+_log = get_logger("admission")
+
+
+class Admitter(ShardService):
+    """Lets runs through their gates."""
+
+    interval_seconds = LOOK_SECONDS
+
+    def __init__(
+        self,
+        *,
+        gates: Gates,
+        schedules: Schedules,
+        leases: LeaseKeeper,
+        notifier: Notifier,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(schedules=schedules, leases=leases, notifier=notifier)
+        self._gates = gates
+        self._monotonic = monotonic
+        self._round_at = -math.inf
+        self._next_due = math.inf
+        self._hinted = False
+
+    @property
+    def pause_seconds(self) -> float:
+        """Until the next run comes to its gates, or until it is time to look anyway."""
+        return max(0.0, min(self.interval_seconds, self._next_due))
+
+    def wake(self) -> None:
+        """Somebody left, or came: the next round is made without a look."""
+        self._hinted = True
+        super().wake()
+
+    async def tick(self) -> int:
+        """One round; returns how many runs were admitted."""
+        self._next_due = math.inf  # until a look says otherwise: one that fails must not make us spin
+        return await super().tick()
+
+    async def serve(self, owned: Mapping[int, int]) -> int:
+        """One round, if there is something to do; returns how many runs were admitted, and wakes itself for more."""
+        hinted, self._hinted = self._hinted, False
+        if not hinted:
+            due = await self._gates.next_due_in(owned)
+            self._next_due = math.inf if due is None else due
+            if self._next_due > 0 and self._monotonic() < self._round_at + ROUND_SECONDS:
+                return 0
+        self._round_at = self._monotonic()
+        done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
+        self.tell_pools(done.pools)
+        for worker_id in done.workers:
+            self._notifier.hint(WORKER, str(worker_id))
+        for event in done.events:
+            _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
+        if done.more:
+            self.wake()
+        elif done.looked_at:
+            super().wake()  # look again at once: more may have come meanwhile
+        return done.admitted

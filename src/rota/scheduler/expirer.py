@@ -1,0 +1,24 @@
+"""Expiry: what waited too long to be started is skipped, not run late.
+
+Workers look at the moment of the start; this service finds what no worker takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rota.domain.run import EXPIRED
+from rota.scheduler.shard_service import ShardService
+
+RUNS_PER_SHARD = 200
+
+
+class Expirer(ShardService):
+    """Skips runs whose time to be started is over."""
+
+    interval_seconds = 1.0
+    full_round = RUNS_PER_SHARD
+
+    async def serve(self, owned: Mapping[int, int]) -> int:
+        """One statement over all shards; returns how many runs were skipped."""
+        return await self._schedules.expire(owned, RUNS_PER_SHARD, EXPIRED)

@@ -1,0 +1,99 @@
+"""Keeping logs: what runs wrote goes from the database to object storage, and from there it can be read for good.
+
+A log is fresh in the database for RECENT_DAYS: there it is followed and searched. Once its attempt has ended it is
+copied to object storage; a few that ended together get an object each, under the run's name, many go into one object,
+and the database remembers the place of each. A day's chunks go when all of them are kept.
+
+An attempt whose worker died has no end; it is found when its day is over. Dying between the copy and the note costs an
+object that nobody knows, under the same day as the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from rota.blobs import BlobError, Blobs
+from rota.domain.ids import day_of, show_run
+from rota.scheduler.shard_service import ShardService
+from rota.scheduler.sweeper import SWEEPING_SHARD
+from rota.store.logs import KeptLog, Logs
+from rota.telemetry import get_logger
+
+LOGS_PER_ROUND = 500
+BYTES_PER_ROUND = 8 * 1024 * 1024
+FEW = 20
+RECENT_DAYS = 2
+TIDY_SECONDS = 600.0
+_log = get_logger("keeping")
+
+
+class LogKeeper(ShardService):
+    """Copies ended logs to object storage; lets the days that are kept go."""
+
+    interval_seconds = 5.0
+    full_round = LOGS_PER_ROUND
+
+    def __init__(self, *, logs: Logs, blobs: Blobs, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._logs = logs
+        self._blobs = blobs
+        self._tidied_at = -TIDY_SECONDS
+        self._failing = False
+
+    async def serve(self, owned: Mapping[int, int]) -> int:
+        """One round; returns how many logs were kept."""
+        if SWEEPING_SHARD not in owned:
+            return 0
+        if time.monotonic() >= self._tidied_at + TIDY_SECONDS:
+            self._tidied_at = time.monotonic()
+            await self._logs.find_endless()
+            await self._logs.drop_days(RECENT_DAYS)
+        try:
+            kept = await self._keep(await self._logs.ended(LOGS_PER_ROUND, BYTES_PER_ROUND))
+        except BlobError as error:
+            if not self._failing:
+                _log.warning("logs can't be kept in object storage; they stay in the database", error=str(error))
+            self._failing = True
+            return 0
+        self._failing = False
+        return kept
+
+    async def _keep(self, rows: list[Any]) -> int:
+        by_day: dict[str, list[Any]] = defaultdict(list)
+        for row in rows:
+            by_day[day_of(row["run_id"])].append(row)
+        for day, some in by_day.items():
+            kept = await self._keep_each(day, some) if len(some) <= FEW else await self._keep_together(day, some)
+            await self._logs.note_kept(kept)
+        return len(rows)
+
+    async def _keep_each(self, day: str, rows: list[Any]) -> list[KeptLog]:
+        kept = []
+        for row in rows:
+            key = f"logs/{day}/{row['namespace']}/{show_run(row['run_id'])}-{row['claim']}.log"
+            body = (row["body"] or "").encode()
+            if body:
+                await self._blobs.put(key, body)
+            kept.append(_place(row, key, 0, len(body)))
+        return kept
+
+    async def _keep_together(self, day: str, rows: list[Any]) -> list[KeptLog]:
+        key = f"logs/{day}/together/{uuid4().hex}.log"
+        whole = bytearray()
+        kept = []
+        for row in rows:
+            body = (row["body"] or "").encode()
+            kept.append(_place(row, key, len(whole), len(body)))
+            whole += body
+        await self._blobs.put(key, bytes(whole))
+        return kept
+
+
+def _place(row: Any, key: str, first: int, length: int) -> KeptLog:
+    return KeptLog(
+        row["namespace"], row["run_id"], row["claim"], row["attempt"] or 1, row["position"] or 0, key, first, length
+    )

@@ -1,0 +1,29 @@
+"""Promotion: runs that are due within the lookahead move from upcoming to live, where workers claim them.
+
+Workers claim ahead of time and start on the dot, so promotion only has to come before the due moment: looking twice
+per lookahead is enough, and nothing needs to tell it about new runs (one that is due sooner is submitted straight to
+live).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rota.scheduler.firer import MISSED_AFTER
+from rota.scheduler.shard_service import ShardService
+from rota.store.submit import LOOKAHEAD
+
+RUNS_PER_SHARD = 200
+
+
+class Promoter(ShardService):
+    """Moves due runs to live."""
+
+    interval_seconds = LOOKAHEAD.total_seconds() / 2.5
+    full_round = RUNS_PER_SHARD
+
+    async def serve(self, owned: Mapping[int, int]) -> int:
+        """One statement over all shards; returns how many runs moved."""
+        promoted = await self._schedules.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        self.tell_promoted(promoted)
+        return promoted.runs

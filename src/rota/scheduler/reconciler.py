@@ -1,0 +1,56 @@
+"""Reconciling: the schedules that are declared in code become jobs."""
+
+from __future__ import annotations
+
+from rota.errors import DatabaseUnavailableError
+from rota.service import Service
+from rota.store.declare import Declaring, Reconciled
+from rota.store.postgres.listener import READY, SCHEDULE, WORKER
+from rota.store.postgres.wakeups import Notifier
+from rota.telemetry import get_logger
+
+_log = get_logger("reconciling")
+
+
+class Reconciler(Service):
+    """Looks which version of each application is in force."""
+
+    interval_seconds = 2.0
+
+    def __init__(self, *, declaring: Declaring, notifier: Notifier) -> None:
+        super().__init__()
+        self._declaring = declaring
+        self._notifier = notifier
+
+    async def tick(self) -> int:
+        """Returns how many applications have another version in force now."""
+        count = 0
+        for namespace, app in await self._declaring.pending():
+            done = await self._reconcile(namespace, app)
+            if done is None:
+                continue
+            count += 1
+            _log.info(
+                "schedules reconciled",
+                app=app,
+                version=done.version,
+                made=list(done.made.values()),
+                changed=list(done.changed.values()),
+                paused=list(done.paused.values()),
+            )
+            self._notifier.hint(SCHEDULE)
+            for worker_id in done.told.workers:
+                self._notifier.hint(WORKER, str(worker_id))
+            for pool in done.told.pools:
+                self._notifier.hint(READY, pool)
+        return count
+
+    async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:
+        """One application; what is wrong with it is nobody else's trouble."""
+        try:
+            return await self._declaring.reconcile(namespace, app)
+        except DatabaseUnavailableError:
+            raise
+        except Exception:  # noqa: BLE001 - logged whole, and tried again
+            _log.exception("the schedules of an application could not be reconciled", app=app, namespace=namespace)
+            return None

@@ -1,0 +1,65 @@
+"""Rezoning: a change of the zone data is followed.
+
+A schedule's next fire time is stored, computed with the zone data of that day. When the data changes (a government
+moved its clocks, and an update brought the news), whoever notices computes the stored times of all schedules in local
+time anew. A time is written only if the job is still as it was read, so two that do it at once, or a firing in
+between, do no harm. The version that the stored times were computed with is kept, so that an update while everything
+was down is noticed, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rota.domain.timezones import refresh_zones, zone_data_version
+from rota.service import Service
+from rota.store.schedules import ScheduledJob, Schedules
+from rota.telemetry import get_logger
+
+JOBS_PER_STEP = 200
+_log = get_logger("rezoning")
+
+
+class Rezoner(Service):
+    """Looks now and then whether the zone data is another."""
+
+    interval_seconds = 60.0
+
+    def __init__(self, *, schedules: Schedules) -> None:
+        super().__init__()
+        self._schedules = schedules
+        self._compared = False
+
+    async def tick(self) -> int:
+        """Returns how many jobs have another next fire time now."""
+        changed = refresh_zones()
+        if self._compared and not changed:
+            return 0
+        version = zone_data_version()
+        moved = 0
+        before = await self._schedules.zone_data()
+        if before != version:
+            moved = await self._rezone()
+            await self._schedules.note_zone_data(version)
+            if before is not None:
+                _log.info("the time zone data is another", version=version, jobs_moved=moved)
+        self._compared = True
+        return moved
+
+    async def _rezone(self) -> int:
+        moved = 0
+        after = None
+        while jobs := await self._schedules.zoned_jobs(after, JOBS_PER_STEP):
+            moved += await self._schedules.move_next_fires(list(_moves(jobs)))
+            after = jobs[-1]
+        return moved
+
+
+def _moves(jobs: list[ScheduledJob]) -> Iterator[tuple[ScheduledJob, datetime]]:
+    """Jobs whose next fire time is another now; one that is due already is left to firing."""
+    for job in jobs:
+        begin = max(job.fired_through, job.database_time)
+        wanted = job.timetable.schedule(job.id).next_after(begin)
+        if wanted is not None and wanted != job.next_fire_at and job.next_fire_at > job.database_time:
+            yield job, wanted

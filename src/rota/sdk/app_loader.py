@@ -1,0 +1,116 @@
+"""Finding an application: the App at module:name.
+
+`python -m rota.sdk.app_loader MODULE:APP` tries it in a process of its own, so that nothing half-loaded is left
+behind, and answers on standard output: what is wrong, and which files were loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from rota.errors import SetupError
+from rota.sdk.app import App
+from rota.sdk.describing import check_app
+
+_APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """How an import went: what was wrong with it, if anything, and the files of the application's own modules."""
+
+    problem: str | None = None
+    files: tuple[str, ...] = ()
+
+
+def load_app(where: str) -> App:
+    """The App at module:name; raises SetupError with what is wrong."""
+    check_form(where)
+    module_name, _, attribute = where.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    module = _import(module_name, where)
+    try:
+        found = getattr(module, attribute)
+    except AttributeError:
+        apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+        hint = f"; it has {' and '.join(apps)}" if apps else "; it needs a line such as `app = rota.App()`"
+        raise SetupError(f"{where}: {module_name} has no {attribute!r}{hint}") from None
+    if not isinstance(found, App):
+        raise SetupError(f"{where}: {attribute!r} is of type {type(found).__name__}, not a rota.App")
+    try:
+        check_app(found)
+    except SetupError as error:
+        raise SetupError(f"{where}: {error}") from error
+    return found
+
+
+def check_form(where: str) -> None:
+    """Raises SetupError, with words that go on after whoever it was given to, for what can't be module:name."""
+    if not _APP.fullmatch(where):
+        raise SetupError(f"wants MODULE:APP, such as tasks:app, not {where!r}")
+
+
+def try_to_load(where: str) -> Loaded:
+    """Loads the App, and says how it went; for a process that ends after it."""
+    before = set(sys.modules)
+    problem = None
+    try:
+        load_app(where)
+    except SetupError as error:
+        problem = str(error)
+    except SystemExit as error:
+        problem = f"{where} can't be imported: it ends the process (SystemExit: {error})"
+    return Loaded(problem, tuple(_own_files(sys.modules[name] for name in set(sys.modules) - before)))
+
+
+def _import(module_name: str, where: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise SetupError(f"{where}: there is no module {error.name!r} in {Path.cwd()}") from error
+        raise SetupError(f"{where}: {module_name} needs {error.name!r}, which is not installed") from error
+    except SetupError as error:
+        raise SetupError(f"{where}: {error}") from error
+    except Exception as error:
+        raise SetupError(f"{where} can't be imported: {_blame(error)}") from error
+
+
+def _blame(error: Exception) -> str:
+    """The error in one line, with the line of code it comes from."""
+    words = f"{type(error).__name__}: {error}"
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return words
+    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})"
+
+
+def _own_files(modules: Iterable[ModuleType]) -> list[str]:
+    """The files of modules that are neither Python's nor installed."""
+    others = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    others |= {*site.getsitepackages(), site.getusersitepackages()}
+    named = {getattr(module, "__file__", None) or "" for module in modules}
+    files = {Path(file).resolve() for file in named if file.endswith(".py")}
+    return sorted(str(file) for file in files if not any(file.is_relative_to(other) for other in others))
+
+
+def main(arguments: list[str]) -> None:
+    """Answers on what was standard output; what the application prints while it is imported goes elsewhere."""
+    answer = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    os.write(answer, msgspec.json.encode(try_to_load(arguments[0])))
+    os._exit(0)  # threads that the import started would keep us here
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,118 @@
+"""A call: a task with its arguments and options, checked, and not submitted yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from rota.contract.fields import Headers
+from rota.contract.jobs import BatchJobIn
+from rota.contract.reading import bad_json
+from rota.domain.durations import Duration
+from rota.errors import BadInputError
+from rota.sdk.options import Calendar, fields_of, known_options, read_duration
+from rota.task.arguments import encode
+
+if TYPE_CHECKING:
+    from rota.sdk.task import Task
+
+R = TypeVar("R")
+
+# When it is to run: fields of the contract.
+When = Mapping[str, Any]
+NOW: When = {"schedule_type": "immediate"}
+NOTHING: Mapping[str, Any] = {}
+_CAMEL = dict(zip(BatchJobIn.__struct_fields__, BatchJobIn.__struct_encode_fields__, strict=True))
+
+
+class Call(Generic[R]):
+    """What is submitted. Made by `task.call(...)`; many of them go together with `submit_many`."""
+
+    __slots__ = ("arguments", "headers", "job", "task")
+
+    def __init__(
+        self,
+        task: Task[..., R],
+        when: When,
+        options: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+    ) -> None:
+        self.task = task
+        payload = task.parameters.encode(arguments, keywords)
+        named = task.parameters.bind(arguments, keywords, whole=True)
+        fields = {"name": task.name, **fields_of({**task.defaults, **options}, named), **when}
+        self.headers: dict[str, str] = dict(fields.pop("headers", {}))
+        self.arguments: Any = msgspec.json.decode(payload)
+        self.job = read_job({**fields, "task": task.name}, payload)
+
+    def finished(self) -> BatchJobIn:
+        """The job as it goes out, with the headers that middleware gave it; raises BadInputError for a bad one."""
+        if not self.headers:
+            return self.job
+        try:
+            return msgspec.structs.replace(self.job, headers=msgspec.convert(self.headers, Headers))
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"headers: {error}", field="headers") from None
+
+
+def check_calls(calls: Sequence[Any]) -> None:
+    """Raises BadInputError for what is no call."""
+    for one in calls:
+        if not isinstance(one, Call):
+            raise BadInputError(f"submit_many wants calls, such as task.call(…), not {one!r}"[:200])
+
+
+def at_time(moment: datetime) -> When:
+    """Once, at a moment."""
+    if not isinstance(moment, datetime):
+        raise BadInputError(f"must be a datetime, not {moment!r}", field="at")
+    if moment.tzinfo is None:
+        raise BadInputError("the time has no zone: datetime.now(UTC), or .astimezone()", field="at")
+    return {"schedule_type": "future", "schedule_time": moment}
+
+
+def after_delay(delay: Duration) -> When:
+    """Once, so long after its submission, by the server's clock."""
+    return {"schedule_type": "future", "delay_seconds": read_duration(delay, "after")}
+
+
+def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | None = None) -> When:
+    """On a cron expression or at an interval."""
+    return {
+        "schedule_type": "interval" if cron is None else "cron",
+        "cron_expression": cron,
+        "every_seconds": None if every is None else read_duration(every, "every"),
+        **fields_of(calendar, {}),
+    }
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises BadInputError for options that no job can have; keys that depend on arguments are made only later."""
+    fixed = {name: value for name, value in known_options(options).items() if not callable(value)}
+    fields = fields_of(fixed, {})
+    for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
+        fields.pop(name, None)  # they may belong to such a key
+    read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
+
+
+def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
+    """A job of the contract out of its fields; raises BadInputError naming the one that is wrong."""
+    given = {_CAMEL[name]: value for name, value in fields.items() if value is not None}
+    try:
+        job = msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
+    except msgspec.ValidationError as error:
+        raise _with_option(bad_json(error)) from None
+    return msgspec.structs.replace(job, payload=msgspec.Raw(payload) if payload != b"{}" else UNSET)
+
+
+def _with_option(error: BadInputError) -> BadInputError:
+    """Says which of the options it is: an error without a place helps nobody."""
+    if not error.fields:
+        return error
+    field, message = error.fields[0]
+    return BadInputError(f"{field}: {message}", field=field)

@@ -1,0 +1,78 @@
+"""Schedules declared in code.
+
+They are reconciled with the database by the scheduler, for the version of the application that is in force; a worker
+says which application and version it runs, and what that declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rota.contract.jobs import BatchJobIn
+from rota.domain.schedule import parse_cron, parse_every
+from rota.errors import BadInputError, RotaError, SetupError
+from rota.sdk.call import Call, When
+
+if TYPE_CHECKING:
+    from rota.sdk.task import Task
+
+VERSION_DIGITS = 12
+
+
+class Declaration(NamedTuple):
+    """A schedule of a task."""
+
+    name: str
+    task: Task[..., Any]
+    when: When
+    arguments: Mapping[str, Any]
+
+    def job(self) -> BatchJobIn:
+        """The job it asks for; raises SetupError when it can't be one."""
+        try:
+            return Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments)).finished()
+        except RotaError as error:
+            raise SetupError(f"The schedule {self.name!r}: {error}") from error
+
+
+def check_schedule(name: str, when: When) -> None:
+    """Raises SetupError where the times of a schedule can't be, as soon as it is declared."""
+    now = datetime.now(UTC)
+    try:
+        if when["cron_expression"] is not None:
+            parse_cron(when["cron_expression"], when.get("timezone", "UTC"), now, dst=when.get("dst", "shift"))
+        else:
+            parse_every(when["every_seconds"], now)
+    except BadInputError as error:
+        raise SetupError(f"The schedule {name!r}: {error}") from error
+
+
+class Declarations:
+    """All schedules of an application."""
+
+    def __init__(self, app: str, version: str | None) -> None:
+        self.app = app
+        self._version = version
+        self._declared: dict[str, Declaration] = {}
+
+    def add(self, declaration: Declaration) -> None:
+        """One more; its name must be new."""
+        if declaration.name in self._declared:
+            raise SetupError(f"Two schedules are called {declaration.name!r}; give one of them another name.")
+        self._declared[declaration.name] = declaration
+
+    def jobs(self) -> list[BatchJobIn]:
+        """The jobs they ask for, by name."""
+        return [self._declared[name].job() for name in sorted(self._declared)]
+
+    @property
+    def version(self) -> str:
+        """The given one, or one made of what is declared: another declaration is another version."""
+        if self._version is not None:
+            return self._version
+        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:VERSION_DIGITS]

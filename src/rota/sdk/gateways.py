@@ -1,0 +1,101 @@
+"""Which door a submission takes: inside a run that of its worker, else the API's."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
+
+from rota.errors import SetupError
+from rota.gateway.protocol import Door, SyncDoor
+from rota.task.context import Context
+from rota.worker.logs import current
+
+if TYPE_CHECKING:
+    from rota.gateway.http import ApiDoor
+    from rota.gateway.http_sync import SyncApiDoor
+
+
+class Doors:
+    """The doors of one application. Connections belong to an event loop, or to a process; each gets its own.
+
+    `barred` says why nothing may go out meanwhile: a test must not submit to a server by mistake.
+    """
+
+    barred: ClassVar[str | None] = None
+
+    def __init__(self, url: str | None, token: str | None, namespace: str | None) -> None:
+        self._url = url
+        self._token = token
+        self._namespace = namespace
+        self._instead: tuple[Door, SyncDoor] | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ApiDoor] = WeakKeyDictionary()
+        self._by_process: dict[int, SyncApiDoor] = {}
+        self._opening = threading.Lock()
+
+    def open(self) -> Door:
+        """The door for the running event loop."""
+        if self._instead:
+            return self._instead[0]
+        if door := self.inside():
+            return door
+        self._check_bar()
+        loop = asyncio.get_running_loop()
+        if loop not in self._by_loop:
+            from rota.gateway.http import ApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+
+            self._by_loop[loop] = ApiDoor(self._url, self._token, self._namespace)
+        return self._by_loop[loop]
+
+    def open_sync(self) -> SyncDoor:
+        """The door for code that can't await."""
+        if self._instead:
+            return self._instead[1]
+        if door := self.inside_sync():
+            return door
+        self._check_bar()
+        with self._opening:
+            process = os.getpid()
+            if process not in self._by_process:
+                from rota.gateway.http_sync import SyncApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+
+                # A process that was forked must not speak on its parent's connections.
+                door = SyncApiDoor(self._url, self._token, self._namespace)
+                self._by_process = {process: door}
+                atexit.register(door.close)
+            return self._by_process[process]
+
+    def inside(self) -> Door | None:
+        """The door of the run that the code at hand belongs to."""
+        context = current.get()
+        return context.door if isinstance(context, Context) else None
+
+    def inside_sync(self) -> SyncDoor | None:
+        """The same, for code that can't await."""
+        context = current.get()
+        return context.sync_door if isinstance(context, Context) else None
+
+    def _check_bar(self) -> None:
+        if self.barred:
+            raise SetupError(self.barred)
+
+    @contextmanager
+    def replaced(self, door: Door, sync_door: SyncDoor) -> Iterator[None]:
+        """All submissions go through these meanwhile."""
+        before, self._instead = self._instead, (door, sync_door)
+        try:
+            yield
+        finally:
+            self._instead = before
+
+    async def close(self) -> None:
+        """Closes what this event loop and this process opened."""
+        if door := self._by_loop.pop(asyncio.get_running_loop(), None):
+            await door.close()
+        if sync_door := self._by_process.pop(os.getpid(), None):
+            sync_door.close()

@@ -1,0 +1,193 @@
+"""Sending tasks on their way, and what comes back: handles of runs and jobs.
+
+The sync face (sending_sync.py) is made of this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+from rota.contract.jobs import Submitted
+from rota.domain.durations import Duration
+from rota.errors import RotaError
+from rota.gateway.job_builder import Caller
+from rota.gateway.protocol import Outcome
+from rota.gateway.transaction import given_connection, submit_within
+from rota.sdk.call import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
+from rota.sdk.errors import NotAcceptedError
+from rota.sdk.options import Calendar, Options, known_options
+from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
+
+if TYPE_CHECKING:
+    from rota.sdk.app import App
+    from rota.sdk.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Run(Generic[R]):
+    """A run that was submitted."""
+
+    def __init__(self, task: Task[..., R], answer: Submitted) -> None:
+        self._task = task
+        self.job_id = answer.job_id
+        self.id = answer.run_id or ""
+        self.is_duplicate = bool(answer.duplicate)
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self._task.name}>"
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """What the task returned, once it has; raises RunFailedError when the run failed for good, was cancelled or
+        skipped, and TimeoutError when it has not ended by then."""
+        deadline = Deadline(timeout)
+        while True:
+            outcome = await self._look(deadline.left(at_most=WAIT_SECONDS))
+            if outcome.ended:
+                return value_of(self._task, self.id, outcome)
+            deadline.check(self.id, outcome.status)
+
+    async def status(self) -> str:
+        """How it stands: scheduled, blocked, queued, running, retrying, success, failed, cancelled, skipped."""
+        return (await self._look(0)).status
+
+    async def cancel(self) -> None:
+        """Ends it, or asks it to stop where it runs."""
+        await self._task.app.async_door().cancel(self.id)
+
+    async def _look(self, seconds: float) -> Outcome:
+        return await self._task.app.async_door().look(self.id, seconds)
+
+
+class Job:
+    """A job with a schedule that was submitted. Change, pause or cancel it with a client, by its id."""
+
+    def __init__(self, task: Task[..., Any], answer: Submitted) -> None:
+        self._task = task
+        self.id = answer.job_id
+        self.is_duplicate = bool(answer.duplicate)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} of {self._task.name}>"
+
+
+class Sender(Generic[P, R]):
+    """A task with options and a time: `.submit(...)` takes the task's own arguments."""
+
+    def __init__(
+        self, task: Task[P, R], when: When = NOW, options: Mapping[str, Any] = NOTHING, connection: Any = None
+    ) -> None:
+        self._task = task
+        self._when = when
+        self._options = options
+        self._connection = connection
+
+    def with_options(self, **options: Unpack[Options]) -> Sender[P, R]:
+        """The same with other options: retries, timeout, priority, keys, …"""
+        return self._changed(options={**self._options, **known_options(options)})
+
+    def within(self, connection: Any) -> Sender[P, R]:
+        """Submits in the caller's own transaction: a connection or session with one open. Commit shows the job,
+        rollback leaves nothing of it."""
+        return self._changed(connection=given_connection(connection))
+
+    def at(self, when: datetime) -> Sender[P, R]:
+        """Runs at a moment; it must have a time zone."""
+        return self._changed(when=at_time(when))
+
+    def after(self, delay: Duration) -> Sender[P, R]:
+        """Runs so many seconds (a number, a timedelta, or "15m") from now."""
+        return self._changed(when=after_delay(delay))
+
+    def every(self, interval: Duration, **calendar: Unpack[Calendar]) -> Recurrence[P]:
+        """Runs at an interval, from now on."""
+        return self._recurring(recurring(calendar, every=interval))
+
+    def cron(self, expression: str, **calendar: Unpack[Calendar]) -> Recurrence[P]:
+        """Runs on a cron expression: 5 fields, or 6 with seconds first."""
+        return self._recurring(recurring(calendar, cron=expression))
+
+    def call(self, *arguments: P.args, **keywords: P.kwargs) -> Call[R]:
+        """The task with these arguments, to be submitted with others by `submit_many`."""
+        return Call(self._task, self._when, self._options, arguments, keywords)
+
+    async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Run[R]:
+        """Submits it with these arguments; raises NotAcceptedError, or another RotaError, when it was not accepted."""
+        call = Call(self._task, self._when, self._options, arguments, keywords)
+        (answer,) = await _send(self._task, [call], self._connection)
+        return Run(self._task, _accepted(answer))
+
+    async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
+        """Submits many calls in one go. When some are not accepted the others are, and NotAcceptedError names both."""
+        wanted = list(calls)
+        check_calls(wanted)
+        answers = await _send(self._task, wanted, self._connection)
+        runs = [
+            answer if isinstance(answer, RotaError) else Run(call.task, answer)
+            for call, answer in zip(wanted, answers, strict=True)
+        ]
+        accepted = [run for run in runs if isinstance(run, Run)]
+        if len(accepted) < len(runs):
+            raise NotAcceptedError(runs)
+        return accepted
+
+    def _changed(
+        self, *, when: When | None = None, options: Mapping[str, Any] | None = None, connection: Any = None
+    ) -> Sender[P, R]:
+        return Sender(
+            self._task,
+            self._when if when is None else when,
+            self._options if options is None else options,
+            self._connection if connection is None else connection,
+        )
+
+    def _recurring(self, when: When) -> Recurrence[P]:
+        return Recurrence(self._task, when, self._options, self._connection)
+
+
+class Recurrence(Generic[P]):
+    """A task with a schedule: `.submit(...)` takes the task's own arguments, the same for each of its runs."""
+
+    def __init__(self, task: Task[P, Any], when: When, options: Mapping[str, Any], connection: Any) -> None:
+        self._task = task
+        self._when = when
+        self._options = options
+        self._connection = connection
+
+    def with_options(self, **options: Unpack[Options]) -> Recurrence[P]:
+        """The same with other options."""
+        return Recurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
+
+    def within(self, connection: Any) -> Recurrence[P]:
+        """Submits in the caller's own transaction."""
+        return Recurrence(self._task, self._when, self._options, given_connection(connection))
+
+    async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Job:
+        """Submits it with these arguments."""
+        call = Call(self._task, self._when, self._options, arguments, keywords)
+        (answer,) = await _send(self._task, [call], self._connection)
+        return Job(self._task, _accepted(answer))
+
+
+async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any) -> Sequence[Submitted | RotaError]:
+    with task.app.submitting(calls):
+        jobs = [call.finished() for call in calls]
+        if connection is not None:
+            return await submit_within(connection, jobs, await _caller(task.app), task.app.now())
+        return await task.app.async_door().submit(jobs)
+
+
+async def _caller(app: App) -> Caller:
+    """Inside a run whose it is; else the application's own."""
+    door = app.running_door()
+    known = await door.caller() if door else None
+    return Caller(*known) if known else app.caller
+
+
+def _accepted(answer: Submitted | RotaError) -> Submitted:
+    if isinstance(answer, RotaError):
+        raise answer
+    return answer

@@ -1,0 +1,439 @@
+"""Gates: the transaction in which admission looks and acts.
+
+Many schedulers may look at one gate. Each gate has a lock (a number in PostgreSQL's advisory locks, held until the
+transaction ends), and all take them in the order of their numbers, so they wait for each other and never in a circle.
+What is counted is read in statements that begin after the locks are there, and so see everything that was decided
+before.
+
+Nobody is forgotten. A run that leaves its place is written down by the statement that moves it (departures). Whoever
+takes such a note first takes the lock of its gates and only then looks who waits there: one who is being parked at
+this moment, by somebody who still saw the run in its place, holds that lock. The note goes with the transaction that
+acted on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.gates import (
+    Breaker,
+    Bucket,
+    Candidate,
+    Gate,
+    Line,
+    OpenRun,
+    Surroundings,
+    Verdict,
+    gates_of,
+)
+from rota.domain.policies import Policies, decode_policies
+from rota.store.lease import columns
+from rota.store.postgres.batches import with_days
+from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.scan_positions import Positions
+from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
+
+# A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
+NOTES_PER_ROUND = 500
+NEW_PER_ROUND = 600
+WAKING_PER_ROUND = 50
+MOST_AT_A_GATE = 20
+MOST_GATES = 2000
+_ONE_KEY = (0,)
+# Gates that are looked at again where more wait than were looked at.
+_CALLED_AGAIN = ("limit", "rate", "breaker")
+
+RunKey = tuple[str, UUID]
+Decide = Callable[[Candidate, Surroundings], Verdict]
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A run with policies that left its place, and how its attempt ended if it had one."""
+
+    namespace: str
+    run_id: UUID
+    job_id: UUID
+    policies: Policies
+    outcome: str | None
+    left_at: float
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened to a gate."""
+
+    namespace: str
+    kind: str
+    subject: str
+    detail: str
+    job_id: UUID
+
+
+class Admitted(msgspec.Struct):
+    """What a round did: how much it looked at, who has to be told, and whether there is more to do at once."""
+
+    looked_at: int = 0
+    admitted: int = 0
+    pools: set[str] = msgspec.field(default_factory=set)
+    workers: set[UUID] = msgspec.field(default_factory=set)
+    events: list[Event] = msgspec.field(default_factory=list)
+    more: bool = False
+
+
+class _Found(msgspec.Struct):
+    """Who may pass, and the gates whose locks are held."""
+
+    runs: dict[RunKey, list[Gate]] = msgspec.field(default_factory=dict)
+    locked: set[Gate] = msgspec.field(default_factory=set)
+    # Gates at which as many were found as were asked for: there may be more.
+    full: dict[Gate, Policies] = msgspec.field(default_factory=dict)
+
+
+class Gates:
+    """Admission's statements. `owned` maps shards to the epochs they were leased at."""
+
+    def __init__(self, database: Database, scheduler_id: UUID) -> None:
+        self._database = database
+        self._scheduler_id = scheduler_id
+        self._taken = Positions()
+
+    async def admit(self, owned: Mapping[int, int], limit: int, decide: Decide) -> Admitted:
+        """One round: looks at who may pass and lets `decide` say what becomes of each."""
+
+        skipped: list[UUID] = []
+
+        async def round_of_admission(statements: Statements) -> Admitted:
+            try:
+                return await self._round(statements, owned, limit, decide, skipped)
+            except BaseException:
+                self._taken.forget()  # what was taken is there again
+                raise
+
+        try:
+            return await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
+        except BaseException:
+            self._taken.forget()
+            raise
+
+    async def next_due_in(self, owned: Mapping[int, int]) -> float | None:
+        """In how many seconds there is something to do (0: now); None: nothing is known. Costs one statement."""
+        begin = self._taken.begin(0)
+        seconds: float | None = await self._database.fetch_value("next_candidate", list(owned), begin)
+        return seconds
+
+    async def _round(
+        self, statements: Statements, owned: Mapping[int, int], limit: int, decide: Decide, skipped: list[UUID]
+    ) -> Admitted:
+        done = Admitted()
+        departures = await self._departures(statements)
+        new = await statements.fetch("new_candidates", self._scheduler_id, *columns(owned), limit)
+        many = len(new) > NEW_PER_ROUND
+        new = sorted(new, key=lambda row: row["run_at"])[:NEW_PER_ROUND] if many else new
+        waking = await statements.fetch("waking_gates", WAKING_PER_ROUND)
+        done.looked_at = len(departures) + len(new) + len(waking)
+        done.more = many or len(departures) >= NOTES_PER_ROUND or len(new) >= limit or len(waking) >= WAKING_PER_ROUND
+        if not done.looked_at:
+            return done
+        found = await self._find(statements, departures, new, waking)
+        if not found.runs and not any(departure.policies.breaker for departure in departures):
+            await _forget_waking(statements, waking)
+            return done
+        candidates, deferred, now = await _lock_candidates(statements, found)
+        around = await _look_around(statements, now, candidates, departures, waking)
+        done.events = _hear(departures, around)
+        verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
+        skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
+        skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
+        await _write(statements, verdicts, deferred, around, found, done)
+        return done
+
+    async def _departures(self, statements: Statements) -> list[Departure]:
+        with self._taken.look(_ONE_KEY) as look:
+            rows = await statements.fetch("take_departures", NOTES_PER_ROUND, look.begin_at[0])
+            look.took((0, row["reached"]) for row in rows)
+        departures = [
+            Departure(
+                row["namespace"],
+                row["run_id"],
+                row["job_id"],
+                decode_policies(row["policies"]),
+                row["outcome"],
+                row["reached"],
+            )
+            for row in rows
+        ]
+        return sorted(departures, key=lambda departure: departure.left_at)
+
+    async def _find(
+        self, statements: Statements, departures: Sequence[Departure], new: Sequence[Any], waking: Sequence[Any]
+    ) -> _Found:
+        found = _Found()
+        called = _called(departures, waking)
+        for row in new:
+            found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
+        found.locked = {*called, *(gate for gates in found.runs.values() for gate in gates)}
+        await statements.fetch("lock_gates", sorted({_number(gate) for gate in found.locked}))
+        if called:
+            await self._find_called(statements, called, found)
+        return found
+
+    async def _find_called(self, statements: Statements, called: Mapping[Gate, int], found: _Found) -> None:
+        rows = await statements.fetch("called_candidates", *_gate_columns(called), list(called.values()))
+        counts: dict[Gate, int] = {}
+        others: set[Gate] = set()
+        for row in rows:
+            gate = Gate(row["namespace"], row["kind"], row["key"])
+            counts[gate] = counts.get(gate, 0) + 1
+            crowded = len(found.locked) + len(others) > MOST_GATES and gate.kind in _CALLED_AGAIN
+            if counts[gate] >= called[gate] or crowded:
+                found.full[gate] = decode_policies(row["policies"])
+            if crowded:
+                continue
+            found.runs[row["namespace"], row["id"]] = gates = _gates_of_row(row)
+            # Their other gates are only tried: to wait for them now would be out of order.
+            others.update(gate for gate in gates if gate not in found.locked)
+        if others:
+            numbers = {_number(gate) for gate in others}
+            had = {row["number"] for row in await statements.fetch("try_lock_gates", sorted(numbers))}
+            found.locked |= {gate for gate in others if _number(gate) in had}
+
+
+def _called(departures: Sequence[Departure], waking: Sequence[Any]) -> dict[Gate, int]:
+    """The gates at which somebody may go on, with how many at most."""
+    called: dict[Gate, int] = {}
+    for departure in departures:
+        for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
+            if gate.kind == "limit":
+                # A few more than left: runs with another limit for the same key may stand in front.
+                called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
+            elif gate.kind != "rate":
+                called[gate] = 1
+    for row in waking:
+        gate = Gate(row["namespace"], row["kind"], row["key"])
+        probing = row["kind"] == "breaker" and row["state"] != "closed"
+        called[gate] = 1 if probing else MOST_AT_A_GATE
+    return called
+
+
+def _gates_of_row(row: Any) -> list[Gate]:
+    return gates_of(row["namespace"], row["job_id"], decode_policies(row["policies"]))
+
+
+def _number(gate: Gate) -> int:
+    """The number of a gate's lock; two gates may share one, which costs a wait and nothing else."""
+    text = f"{gate.namespace}\0{gate.kind}\0{gate.key}".encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+def _gate_columns(gates: Iterable[Gate]) -> tuple[list[str], list[str], list[str]]:
+    gates = list(gates)
+    return [gate.namespace for gate in gates], [gate.kind for gate in gates], [gate.key for gate in gates]
+
+
+async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[RunKey], datetime]:
+    """The candidates, first in line first, all of whose gates are ours; those that another holds up; and the time."""
+    keys = sorted(found.runs, key=lambda key: key[1])
+    deferred = [key for key in keys if not found.locked.issuperset(found.runs[key])]
+    held_up = set(deferred)
+    rows = await statements.fetch("lock_candidates", [namespace for namespace, _ in keys], [key[1] for key in keys])
+    candidates = []
+    for row in rows:
+        policies = decode_policies(row["policies"])
+        key = (row["namespace"], row["id"])
+        # Its policies may have changed since it was found; then its gates are not known to be ours.
+        if key not in held_up and found.locked.issuperset(gates_of(row["namespace"], row["job_id"], policies)):
+            starts_a_time = row["cause"] == "schedule" and row["attempt"] == 0 and row["snoozes"] == 0
+            candidates.append(Candidate(*key, row["job_id"], policies, row["nominal_at"], starts_a_time))
+    there = {(row["namespace"], row["id"]) for row in rows}
+    ours = {(candidate.namespace, candidate.id) for candidate in candidates}
+    candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
+    now = rows[-1]["database_time"] if rows else await statements.fetch_value("database_time")
+    return candidates, [key for key in keys if key in there and key not in ours], now
+
+
+async def _look_around(
+    statements: Statements,
+    now: datetime,
+    candidates: Sequence[Candidate],
+    departures: Sequence[Departure],
+    waking: Sequence[Any],
+) -> Surroundings:
+    """How the gates of these stand, now that nobody else changes them."""
+    around = Surroundings(now, {}, {}, {}, {}, {})
+    by_kind = _by_kind(candidates, departures)
+    if orders := by_kind.get("order"):
+        for row in await statements.fetch("orders_of", *_names_and_keys(orders)):
+            around.lines[Gate(row["namespace"], "order", row["key"])] = Line(row["head"], row["holder"])
+    if limits := by_kind.get("limit"):
+        for row in await statements.fetch("limits_of", *_names_and_keys(limits)):
+            around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
+    if jobs := by_kind.get("overlap"):
+        around.open_runs = {gate: [] for gate in jobs}
+        namespaces, keys = _names_and_keys(jobs)
+        for row in await statements.fetch("overlaps_of", namespaces, [UUID(hex=key) for key in keys]):
+            gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
+            around.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
+    await _remember(statements, around, by_kind, waking)
+    return around
+
+
+def _by_kind(candidates: Sequence[Candidate], departures: Sequence[Departure]) -> dict[str, dict[Gate, Policies]]:
+    """The gates of candidates, and the breakers of whoever left."""
+    by_kind: dict[str, dict[Gate, Policies]] = {}
+    for candidate in candidates:
+        for gate in gates_of(candidate.namespace, candidate.job_id, candidate.policies):
+            by_kind.setdefault(gate.kind, {})[gate] = candidate.policies
+    for departure in departures:
+        if departure.policies.breaker is not None:
+            gate = Gate(departure.namespace, "breaker", departure.policies.breaker)
+            by_kind.setdefault("breaker", {}).setdefault(gate, departure.policies)
+    return by_kind
+
+
+async def _remember(
+    statements: Statements, around: Surroundings, by_kind: Mapping[str, Mapping[Gate, Policies]], waking: Sequence[Any]
+) -> None:
+    """What buckets and breakers say; a new bucket is full, a new breaker closed."""
+    rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
+    around.buckets = {gate: Bucket(float(policies.burst), around.now) for gate, policies in rates.items()}
+    around.breakers = {gate: Breaker() for gate in breakers}
+    woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
+    if not (rates or breakers or woken):
+        return
+    for row in await statements.fetch("read_gates", *_gate_columns({*rates, *breakers, *woken})):
+        gate = Gate(row["namespace"], row["kind"], row["key"])
+        if gate.kind == "rate":
+            around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
+        else:
+            around.breakers[gate] = Breaker(
+                row["state"], row["failures"], row["probe"], row["probing"], row["until"], row["wakes_at"]
+            )
+    for gate in woken:
+        # Its moment has come; whoever still waits there says when the next one is.
+        if gate in around.buckets:
+            around.buckets[gate].wakes_at = None
+        elif gate in around.breakers:
+            around.breakers[gate].wakes_at = None
+
+
+def _names_and_keys(gates: Iterable[Gate]) -> tuple[list[str], list[str]]:
+    gates = list(gates)
+    return [gate.namespace for gate in gates], [gate.key for gate in gates]
+
+
+def _hear(departures: Sequence[Departure], around: Surroundings) -> list[Event]:
+    """Lets breakers hear how attempts ended, in the order in which they did."""
+    events = []
+    for departure in departures:
+        key = departure.policies.breaker
+        if key is None:
+            continue
+        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
+        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
+        if change == "opened":
+            detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
+            events.append(Event(departure.namespace, "breaker.opened", key, detail, departure.job_id))
+        elif change == "closed":
+            events.append(Event(departure.namespace, "breaker.closed", key, "an attempt succeeded", departure.job_id))
+    return events
+
+
+async def _write(
+    statements: Statements,
+    verdicts: Sequence[tuple[Candidate, Verdict]],
+    deferred: Sequence[RunKey],
+    around: Surroundings,
+    found: _Found,
+    done: Admitted,
+) -> None:
+    goes = [(c.namespace, c.id) for c, verdict in verdicts if verdict.fate == "go"]
+    waits: list[tuple[str, UUID, str, str | None]] = [
+        (c.namespace, c.id, v.gate.kind, v.gate.key) for c, v in verdicts if v.fate == "wait" and v.gate
+    ]
+    waits += [(namespace, run_id, "new", None) for namespace, run_id in deferred]
+    skips = [(c.namespace, c.id, verdict.reason) for c, verdict in verdicts if verdict.fate == "skip"]
+    done.admitted = len(goes)
+    done.more = done.more or bool(deferred) or len(goes) >= MOST_AT_A_GATE
+    if goes:
+        rows = await statements.fetch("admit", *_columns(sorted(goes, key=_by_id)))
+        done.pools = {row["pool"] for row in rows}
+    if waits:
+        await statements.fetch("park", *_columns(waits))
+    if skips:
+        await statements.fetch("skip_held", *_columns(sorted(skips, key=_by_id)))
+    for candidate, verdict in verdicts:
+        if verdict.cancel:
+            reason = "replaced by a later run of its job"
+            done.workers |= await _cancel(statements, candidate.namespace, verdict.cancel, reason)
+            done.more = True
+    if done.events:
+        await statements.fetch("add_events", *_columns([msgspec.structs.astuple(event) for event in done.events]))
+    done.more |= await _write_gates(statements, around, found)
+    await _call_again(statements, around, found)
+
+
+async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], reason: str) -> set[UUID]:
+    """Cancels these runs; one that moves at this moment is looked for again. Returns the workers to tell."""
+    workers: set[UUID] = set()
+    left = set(runs)
+    for _ in range(LOOKS):
+        rows = await statements.fetch("cancel_runs", namespace, sorted(left), reason)
+        workers |= {row["worker_id"] for row in rows if row["worker_id"]}
+        left -= {row["id"] for row in rows}
+        open_runs = [await statements.fetch_row("get_run", namespace, run_id) for run_id in left]
+        left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
+        if not left:
+            break
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    return workers
+
+
+async def _write_gates(statements: Statements, around: Surroundings, found: _Found) -> bool:
+    """Writes what gates remember; whether one of them wants to be looked at again at once."""
+    rows: list[tuple[Any, ...]] = []
+    for gate, bucket in around.buckets.items():
+        if gate in found.full and bucket.wakes_at is None:
+            bucket.wakes_at = bucket.next_token(found.full[gate], around.now)
+        remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
+        rows.append((gate.namespace, gate.kind, gate.key, *remembered))
+    for gate, breaker in around.breakers.items():
+        waits_for_nobody = breaker.state == "open" and breaker.until is not None and breaker.until <= around.now
+        if gate in found.full and (breaker.state == "closed" or waits_for_nobody):
+            breaker.wakes_at = around.now  # there are more, or the one that was called waits elsewhere now
+        forgettable = breaker == Breaker()
+        kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
+        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
+    if rows:
+        await statements.fetch("write_gates", *_columns(sorted(rows, key=lambda row: row[:3])))
+    wakes = [bucket.wakes_at for bucket in around.buckets.values()]
+    wakes += [breaker.wakes_at for breaker in around.breakers.values()]
+    return any(moment is not None and moment <= around.now for moment in wakes)
+
+
+async def _call_again(statements: Statements, around: Surroundings, found: _Found) -> None:
+    """A limit that still has room, where more may wait than were looked at, is looked at again."""
+    for gate, policies in found.full.items():
+        if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:
+            await statements.fetch("call_gate", gate.namespace, gate.key)
+
+
+async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
+    """Nobody waits at these gates."""
+    if waking:
+        gates = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
+        await statements.fetch("rest_gates", *_gate_columns(gates))
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _by_id(row: tuple[Any, ...]) -> UUID:
+    run_id: UUID = row[1]
+    return run_id

@@ -1,0 +1,184 @@
+"""Reconciling the schedules that are declared in code.
+
+Who rules. Workers say which application they run, in which version. Versions that are numbers are ordered as such,
+others by when they were first seen; the newest that has a worker is in force. So during a rolling deployment the new
+version rules from its first worker on, and an old worker that starts late changes nothing; when a deployment is
+rolled back the old version rules again as soon as the last worker of the new one has left. A version whose workers
+were lost, not stopped, stays in force for a while: a crash is not a decision.
+
+What is done. One transaction, under the lock of the application's row, makes the jobs what the version in force
+declares. Jobs are known by application and name: their ids are made of these. What the code said last is kept with
+each job, so that a change somebody made by hand stays until the code says something new. A job that is no longer
+declared is paused with a note, never deleted; one that is declared again goes on. What a person paused stays paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.application import Declared, decode_schedules
+from rota.domain.ids import declared_id, new_id, shard_of, show_job
+from rota.store.jobs import Changed, JobChange, apply_change, definition_of, lock_job
+from rota.store.postgres.database import Database, Statements
+from rota.store.schedules import timetable_of
+
+_encoder = msgspec.json.Encoder()
+GONE = "paused: no worker declares it any more (it was last declared by version {version} of {app})"
+
+
+class Reconciled(msgspec.Struct):
+    """What became of an application's schedules, and who has to be told."""
+
+    app: str
+    version: str | None
+    made: dict[UUID, str] = msgspec.field(default_factory=dict)
+    changed: dict[UUID, str] = msgspec.field(default_factory=dict)
+    paused: dict[UUID, str] = msgspec.field(default_factory=dict)
+    told: Changed = msgspec.field(default_factory=Changed)
+
+
+class Declaring:
+    """The jobs of applications."""
+
+    def __init__(self, database: Database, *, patience: timedelta) -> None:
+        self._database = database
+        self._patience = patience
+
+    async def pending(self) -> list[tuple[str, str]]:
+        """(namespace, application) of those whose version in force is not applied yet."""
+        rows = await self._database.fetch("versions_in_force", self._patience, None, None)
+        return [(row["namespace"], row["app"]) for row in rows]
+
+    async def reconcile(self, namespace: str, app: str) -> Reconciled | None:
+        """Makes the jobs what is declared; None when somebody else did it meanwhile."""
+
+        async def reconcile_app(statements: Statements) -> Reconciled | None:
+            await statements.fetch("lock_app", namespace, app)
+            ruling = await statements.fetch_row("versions_in_force", self._patience, namespace, app)
+            if ruling is None:
+                return None
+            done = Reconciled(app, ruling["version"])
+            schedules = decode_schedules(ruling["schedules"]) if ruling["schedules"] else ()
+            await _Work(statements, namespace, done).apply(schedules)
+            await statements.fetch("note_app", namespace, app, ruling["version"], ruling["schedules"])
+            return done
+
+        return await self._database.transact(reconcile_app)
+
+
+class _Work:
+    """One reconciliation."""
+
+    def __init__(self, statements: Statements, namespace: str, done: Reconciled) -> None:
+        self._statements = statements
+        self._namespace = namespace
+        self._done = done
+
+    async def apply(self, schedules: Sequence[Declared]) -> None:
+        rows = {
+            row["id"]: row for row in await self._statements.fetch("declared_jobs", self._namespace, self._done.app)
+        }
+        for declared in schedules:
+            job_id = declared_id(self._namespace, self._done.app, declared.name)
+            if rows.pop(job_id, None) is None:
+                await self._make(job_id, declared)
+            else:
+                await self._change(job_id, declared)
+        for row in rows.values():
+            if not row["paused_by_app"]:
+                await self._pause(row["id"])
+        await self._record()
+
+    async def _make(self, job_id: UUID, declared: Declared) -> None:
+        definition, timetable = declared.definition, declared.timetable
+        moment = await self._statements.fetch_value("database_time")
+        shards: int = await self._statements.fetch_value("read_constants")
+        await self._statements.fetch(
+            "declare_job",
+            self._namespace,
+            job_id,
+            definition.owner,
+            definition.name,
+            definition.task,
+            definition.pool,
+            definition.priority,
+            list(definition.tags),
+            definition.payload,
+            definition.options,
+            shard_of(job_id, shards),
+            timetable.schedule_type,
+            timetable.cron_expression,
+            timetable.every_seconds,
+            timetable.timezone,
+            timetable.anchor_at,
+            timetable.schedule(job_id).next_after(moment),
+            definition.policies,
+            timetable.misfire,
+            timetable.start_at,
+            timetable.end_at,
+            timetable.jitter_seconds,
+            timetable.dst,
+            self._done.app,
+        )
+        await self._note(job_id, declared, None)
+        self._done.made[job_id] = declared.name
+
+    async def _change(self, job_id: UUID, declared: Declared) -> None:
+        row = await lock_job(self._statements, self._namespace, job_id)
+        if row is None:
+            return
+        new = row["declared"] is None or msgspec.json.decode(row["declared"], type=Declared) != declared
+        if not new and not row["paused_by_app"]:
+            return
+        definition, timetable = declared.definition, declared.timetable
+        state = row["state"]
+        if row["paused_by_app"] or (new and state in ("cancelled", "completed")):
+            state = "scheduled"
+        if not new:  # it goes on as it was left, with what somebody may have changed by hand
+            definition, timetable = definition_of(row), timetable_of(row)
+        reschedule = timetable != timetable_of(row)
+        payload_id = row["payload_id"]
+        if new:
+            payload_id = new_id(row["database_time"].timestamp()) if definition.payload else None
+        change = JobChange(definition, payload_id, timetable, state, reschedule)
+        self._tell(await apply_change(self._statements, row, change))
+        await self._note(job_id, declared, None)
+        self._done.changed[job_id] = declared.name
+
+    async def _pause(self, job_id: UUID) -> None:
+        row = await lock_job(self._statements, self._namespace, job_id)
+        if row is None or row["state"] != "scheduled":
+            return
+        change = JobChange(definition_of(row), row["payload_id"], timetable_of(row), "paused", reschedule=False)
+        self._tell(await apply_change(self._statements, row, change))
+        await self._note(job_id, None, GONE.format(version=row["app_version"], app=self._done.app), row["app_version"])
+        self._done.paused[job_id] = row["name"]
+
+    async def _note(
+        self, job_id: UUID, declared: Declared | None, note: str | None, version: str | None = None
+    ) -> None:
+        text = None if declared is None else _encoder.encode(declared).decode()
+        await self._statements.fetch(
+            "note_declared", self._namespace, job_id, text, version or self._done.version, note
+        )
+
+    async def _record(self) -> None:
+        """What happened, for people."""
+        done = self._done
+        what = {"declared": done.made, "changed": done.changed, "undeclared": done.paused}
+        events = [(kind, job_id, name) for kind, jobs in what.items() for job_id, name in jobs.items()]
+        if not events:
+            return
+        kinds = [f"schedule.{kind}" for kind, _, _ in events]
+        subjects = [show_job(job_id) for _, job_id, _ in events]
+        details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
+        namespaces, ids = [self._namespace] * len(events), [job_id for _, job_id, _ in events]
+        await self._statements.fetch("add_events", namespaces, kinds, subjects, details, ids)
+
+    def _tell(self, changed: Changed) -> None:
+        self._done.told.workers |= changed.workers
+        self._done.told.pools |= changed.pools

@@ -1,0 +1,107 @@
+"""Logs: what runs wrote. Chunks while they are fresh, pieces of objects for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from rota.errors import DataRejectedError
+from rota.store.postgres.batches import with_days, write_each
+from rota.store.postgres.database import Database
+from rota.telemetry import get_logger
+
+_log = get_logger("logs")
+
+
+# A chunk by its key, as searches walk them: (run id, claim, number).
+Place = tuple[UUID, int, int]
+
+
+class StoredChunk(NamedTuple):
+    """Lines of one attempt; `number` counts from 0."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    number: int
+    attempt: int
+    last: bool
+    body: str
+
+
+class KeptLog(NamedTuple):
+    """Where the log of an attempt is in object storage."""
+
+    namespace: str
+    run_id: UUID
+    claim: int
+    attempt: int
+    position: int
+    blob: str
+    first: int
+    length: int
+
+
+class Logs:
+    """Writes and reads logs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, chunks: Sequence[StoredChunk]) -> None:
+        """Adds chunks; safe to repeat."""
+
+        async def write(some: Sequence[StoredChunk]) -> list[Any]:
+            return await with_days(
+                self._database,
+                [chunk.run_id for chunk in some],
+                lambda: self._database.fetch("add_log_chunks", *zip(*some, strict=True)),
+            )
+
+        async def reject(chunk: StoredChunk, error: DataRejectedError) -> None:
+            _log.warning("lines of a log were refused", run_id=str(chunk.run_id), error=str(error))
+
+        await write_each(chunks, write, reject)
+
+    async def of_run(self, namespace: str, run_id: UUID, *, after: int = 0, limit: int) -> list[Any]:
+        """Fresh chunks of a run behind a position, in order."""
+        return await self._database.fetch("log_chunks_of_run", namespace, run_id, after, limit)
+
+    async def tail(self, wanted: Sequence[tuple[str, UUID, int]], limit: int) -> list[Any]:
+        """What runs wrote after a position each: (namespace, run id, position); and whether they have ended."""
+        return await self._database.fetch("tail_logs", *map(list, zip(*wanted, strict=True)), limit)
+
+    async def kept(self, namespace: str, run_id: UUID) -> list[Any]:
+        """Where the logs of its attempts are in object storage, in order."""
+        return await self._database.fetch("kept_logs_of_run", namespace, run_id)
+
+    async def ended(self, limit: int, size: int) -> list[Any]:
+        """Logs that ended and are not in object storage yet, with what they say: so many, and about so many bytes."""
+        return await self._database.fetch("ended_logs", limit, size)
+
+    async def find_endless(self) -> None:
+        """Counts as ended what belongs to days that are over and does not run any more."""
+        await self._database.fetch("find_endless_logs")
+
+    async def drop_days(self, recent_days: int) -> int:
+        """Lets chunks of old days go that are kept in object storage; returns how many days."""
+        dropped: int = await self._database.fetch_value("drop_log_days", recent_days)
+        return dropped
+
+    async def note_kept(self, kept: Sequence[KeptLog]) -> None:
+        """They are in object storage now."""
+        await with_days(
+            self._database,
+            [log.run_id for log in kept],
+            lambda: self._database.fetch("note_kept_logs", *zip(*kept, strict=True)),
+        )
+
+    async def search(
+        self, namespace: str, first: UUID, place: Place, text: str, chunks: int, owner: str | None
+    ) -> tuple[list[Any], Place | None]:
+        """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
+        rows = await self._database.fetch("search_logs", namespace, first, *place, text.lower(), chunks, owner)
+        found = [row for row in rows if row["found"]]
+        last = rows[-1] if len(rows) and rows[-1]["last"] else None
+        return found, None if last is None else (last["run_id"], last["claim"], last["number"])

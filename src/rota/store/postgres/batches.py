@@ -1,0 +1,51 @@
+"""Writing many items in one statement without letting one bad item spoil it for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from rota.errors import DataRejectedError
+from rota.store.postgres.database import Database, MissingDayError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def write_each(
+    items: Sequence[Item],
+    write: Callable[[Sequence[Item]], Awaitable[list[Result]]],
+    reject: Callable[[Item, DataRejectedError], Awaitable[None]],
+) -> list[Result]:
+    """Writes all items in one go; when the data is refused, halves until the guilty items stand alone.
+
+    `write` must be one transaction. The guilty are handed to `reject`, the others are written.
+    """
+    if not items:
+        return []
+    try:
+        return await write(items)
+    except DataRejectedError as error:
+        if len(items) == 1:
+            await reject(items[0], error)
+            return []
+    middle = len(items) // 2
+    return [
+        *await write_each(items[:middle], write, reject),
+        *await write_each(items[middle:], write, reject),
+    ]
+
+
+def or_nothing(column: Sequence[Item]) -> Sequence[Item]:
+    """A column of a batch that is often empty throughout: then none of it is sent. What is missing of it is null."""
+    return column if any(value is not None for value in column) else ()
+
+
+async def with_days(database: Database, run_ids: Sequence[UUID], write: Callable[[], Awaitable[Result]]) -> Result:
+    """Runs a write to history; where a day's partition is missing, makes it and writes again."""
+    try:
+        return await write()
+    except MissingDayError:
+        await database.fetch("make_days_of", run_ids)
+        return await write()

@@ -1,0 +1,292 @@
+"""Connections to PostgreSQL: a pool, statements by name, errors in our words.
+
+Plans must not depend on statistics: the hot tables change too fast for statistics to be right, and a plan that
+flips to a sequential scan over them costs an order of magnitude. Every connection therefore prefers index plans
+and generic ones (PLANNER). On a direct connection those settings travel in the start-up packet. Behind a pooler in
+transaction mode there is no session to carry them, so each statement runs in a transaction that sets them LOCAL;
+named prepared statements are not used there either, since the server behind them changes.
+
+A pooler is noticed by itself: it answers the handshake with a made-up backend pid.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
+from rota.store.postgres.address import check_files, explain
+from rota.store.queries import load, load_all
+from rota.telemetry import get_logger
+
+PLANNER = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    # Where an index has the order that is wanted, reading another one and sorting must never look cheaper.
+    "enable_sort": "off",
+    "jit": "off",
+    # A process paused inside a transaction must not hold its locks for longer than a lease.
+    "idle_in_transaction_session_timeout": "2s",
+}
+STATEMENT_SECONDS = 30.0
+CONNECT_SECONDS = 5.0
+TRANSIENT_TRIES = 10
+OLDEST_SERVER = 150000
+LISTS_IN_SECOND_COLUMNS = 170000  # see queries/__init__.py
+
+_SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
+_UNAVAILABLE: tuple[type[Exception], ...] = (
+    OSError,  # TimeoutError is one of them
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+_TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+_SCHEMES = ("postgresql", "postgres")
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_log = get_logger("database")
+T = TypeVar("T")
+
+
+class MissingDayError(DataRejectedError):
+    """A finished run's day has no partition yet."""
+
+
+class Statements:
+    """Runs statements by name on one connection; what a transaction hands to its body."""
+
+    def __init__(self, connection: Any, *, by_id: bool) -> None:
+        self._connection = connection
+        self._by_id = by_id
+
+    async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
+        """All rows of the statement in queries/<name>.sql."""
+        with _translated(name):
+            rows: list[Any] = await self._connection.fetch(load(name, by_id=self._by_id), *arguments, timeout=timeout)
+            return rows
+
+    async def fetch_row(self, name: str, *arguments: Any) -> Any | None:
+        """The first row, or None."""
+        rows = await self.fetch(name, *arguments)
+        return rows[0] if rows else None
+
+    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+        """The first column of the first row."""
+        row = await self.fetch_row(name, *arguments)
+        return None if row is None else row[0]
+
+
+class Database:
+    """A pool of connections to one PostgreSQL database."""
+
+    def __init__(self, pool: Any, *, pooled: bool, version: int) -> None:
+        self._pool = pool
+        self._by_id = version < LISTS_IN_SECOND_COLUMNS
+        self.pooled = pooled
+
+    @classmethod
+    async def connect(cls, url: str, *, size: int = 4, name: str = "rota") -> Database:
+        """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError."""
+        load_all()
+        pooled, version = await _check_server(url)
+        options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
+        if pooled:
+            options = {"statement_cache_size": 0}
+        with _translated("connect"):
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=size,
+                command_timeout=STATEMENT_SECONDS,
+                timeout=CONNECT_SECONDS,
+                max_inactive_connection_lifetime=0,
+                reset=_leave_as_it_is,
+                **options,
+            )
+        return cls(pool, pooled=pooled, version=version)
+
+    async def close(self) -> None:
+        """Closes every connection; one that hangs is cut."""
+        try:
+            await asyncio.wait_for(self._pool.close(), timeout=CONNECT_SECONDS)
+        except _UNAVAILABLE:
+            self._pool.terminate()
+
+    async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
+        """All rows of the statement in queries/<name>.sql, in a transaction of its own.
+
+        `timeout` covers the wait for a connection as well. Deadlocks and serialization failures are tried again: a
+        single statement that failed left nothing behind.
+        """
+
+        async def once() -> list[Any]:
+            with _translated(name):
+                async with asyncio.timeout(timeout):
+                    return await attempt()
+
+        async def attempt() -> list[Any]:
+            if self.pooled:
+                async with self._transaction() as statements:
+                    return await statements.fetch(name, *arguments, timeout=timeout)
+            async with self._connection() as connection:
+                return await Statements(connection, by_id=self._by_id).fetch(name, *arguments, timeout=timeout)
+
+        return await _persist(name, once)
+
+    async def fetch_row(self, name: str, *arguments: Any) -> Any | None:
+        """The first row, or None."""
+        rows = await self.fetch(name, *arguments)
+        return rows[0] if rows else None
+
+    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+        """The first column of the first row."""
+        row = await self.fetch_row(name, *arguments)
+        return None if row is None else row[0]
+
+    async def transact(self, body: Callable[[Statements], Awaitable[T]]) -> T:
+        """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked."""
+
+        async def once() -> T:
+            async with self._transaction() as statements:
+                return await body(statements)
+
+        return await _persist(body.__name__, once)
+
+    async def notify(self, channel: str, payloads: Sequence[str]) -> None:
+        """Sends notifications in a transaction of their own, so that no write waits for the notify lock."""
+        with _translated("notify"):
+            async with self._connection() as connection:
+                await connection.execute("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads)
+
+    @asynccontextmanager
+    async def raw(self) -> AsyncIterator[Any]:
+        """A connection as it is: for migrations, and for tests."""
+        async with self._connection() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        with _translated("acquire"):
+            connection = await self._pool.acquire(timeout=STATEMENT_SECONDS)
+        try:
+            yield connection
+        except (asyncio.CancelledError, TimeoutError):
+            # Its backend may hang; handing it back would wait for that. The pool makes another.
+            connection.terminate()
+            raise
+        except DatabaseUnavailableError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                connection.terminate()
+            raise
+        finally:
+            with _translated("release"):
+                await self._pool.release(connection)
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Statements]:
+        async with self._connection() as connection:
+            with _translated("transaction"):
+                await connection.execute(_SET_LOCAL if self.pooled else "BEGIN")
+                try:
+                    yield Statements(connection, by_id=self._by_id)
+                except Exception:
+                    # What was cut off (by a time-out, or by the server) is rolled back by its end.
+                    with suppress(*_UNAVAILABLE):
+                        await connection.execute("ROLLBACK")
+                    raise
+                await connection.execute("COMMIT")
+
+
+async def _persist(name: str, once: Callable[[], Awaitable[T]]) -> T:
+    for left in reversed(range(TRANSIENT_TRIES)):
+        try:
+            return await once()
+        except _TRANSIENT as error:
+            if not left:
+                raise DatabaseUnavailableError(f"{name}: {error} (tried {TRANSIENT_TRIES} times)") from error
+            _log.debug("statement met another and is repeated", statement=name, error=str(error))
+    raise AssertionError("unreachable")
+
+
+class _translated:  # noqa: N801 - reads as a word in a with statement
+    """Turns the driver's errors into ours."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        if isinstance(error, asyncpg.CheckViolationError) and "no partition of relation" in str(error):
+            raise MissingDayError(str(error)) from error
+        if isinstance(error, asyncpg.LockNotAvailableError):
+            raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
+        if isinstance(error, _DATA) or (isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)):
+            raise DataRejectedError(f"{self._doing}: {error}") from error
+        if isinstance(error, asyncpg.DiskFullError):
+            raise DiskFullError(f"{self._doing}: the database's disk is full ({error})") from error
+        if isinstance(error, _UNAVAILABLE):
+            raise DatabaseUnavailableError(f"{self._doing}: {explain(error)}") from error
+
+
+def check_url(url: str, variable: str) -> None:
+    """Raises SetupError for what is no address of a database.
+
+    A password with a / or # that is not encoded cuts an address in two, and the errors of drivers quote the piece that
+    they can't read. So we look first, and quote nothing.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _unreadable(variable) from None
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    if parts.scheme not in _SCHEMES or not all(map(_HOST.fullmatch, hosts)) or _LONE_PERCENT.search(url):
+        raise _unreadable(variable)
+
+
+def _unreadable(variable: str) -> SetupError:
+    return SetupError(
+        f"{variable} can't be read: it must look like postgresql://user:password@host:5432/database, "
+        "special characters in the password written as %2F and the like."
+    )
+
+
+async def _leave_as_it_is(_connection: Any) -> None:
+    """No statement of ours leaves session state behind; resetting would cost a round trip each time."""
+
+
+async def _check_server(url: str) -> tuple[bool, int]:
+    """Whether a pooler sits in between, and the server's version; refuses ones that are too old, and bad URLs."""
+    check_url(url, "ROTA_DATABASE_URL")
+    check_files(url, "ROTA_DATABASE_URL")
+    try:
+        with _translated("connect"):
+            connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)
+    except (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError) as error:
+        raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
+    except (DataRejectedError, ValueError):
+        raise _unreadable("ROTA_DATABASE_URL") from None
+    try:
+        with _translated("connect"):
+            version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
+            pid = await connection.fetchval("SELECT pg_backend_pid()")
+    finally:
+        await connection.close(timeout=CONNECT_SECONDS)
+    if version < OLDEST_SERVER:
+        raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs 15 or newer.")
+    return bool(pid != connection.get_server_pid()), version

@@ -1,0 +1,77 @@
+"""LISTEN on one dedicated connection. Notifications are hints: everything also works, a little later, without.
+
+The listener keeps trying to have its connection; `on_hint` is called for every notification and once after each
+reconnect, since hints may have been missed meanwhile. Behind a pooler in transaction mode LISTEN can't be had, so
+there is no listener then (unless a direct URL is given for it) and everybody polls a little faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+
+from rota.store.postgres.address import advice, explain
+from rota.store.postgres.database import CONNECT_SECONDS
+from rota.telemetry import get_logger
+
+READY = "rota_ready"  # payload: the pool in which runs became ready
+WORKER = "rota_worker"  # payload: the id of the worker that is asked something
+GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
+SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
+RECONNECT_SECONDS = 0.5
+CHECK_SECONDS = 10.0
+_log = get_logger("listener")
+
+
+class Listener:
+    """Holds the LISTEN connection open and passes hints on."""
+
+    def __init__(self, url: str, channels: Sequence[str], on_hint: Callable[[str, str], None]) -> None:
+        self._url = url
+        self._channels = channels
+        self._on_hint = on_hint
+        self.connected = False
+
+    async def run(self) -> None:
+        """Listens until cancelled."""
+        while True:
+            try:
+                await self._listen()
+            except (
+                OSError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                asyncpg.InternalClientError,
+            ) as error:
+                # A server that is away comes back; a certificate that is wrong stays wrong.
+                say = _log.warning if advice(error) else _log.info
+                say("not listening; polling meanwhile", error=explain(error))
+            self.connected = False
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS)
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda _connection: closed.set())
+        try:
+            for channel in self._channels:
+                await connection.add_listener(channel, self._heard)
+            self.connected = True
+            for channel in self._channels:
+                self._on_hint(channel, "")
+            while not closed.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await closed.wait()
+                    return
+                await connection.execute("SELECT 1")
+        finally:
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                connection.terminate()
+
+    def _heard(self, _connection: Any, _pid: int, channel: str, payload: object) -> None:
+        self._on_hint(channel, str(payload))

@@ -1,0 +1,45 @@
+"""What is going on in a namespace: what waits, what runs, what was done in the last minutes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from rota.domain.lag_histogram import STEPS
+from rota.store.postgres.database import Database
+
+PORTION = timedelta(seconds=5)  # of the tallies' time
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """One look. `counts` and `live` have looked at no more than so many rows each."""
+
+    moment: datetime
+    counts: Any  # retrying, scheduled, blocked, dead_letters
+    live: list[Any]  # by pool: queued, running, oldest_at
+    tallies: list[Any]  # by time and pool: started, succeeded, failed, retried
+    lags: dict[str, list[int]]  # by pool
+
+
+class Tallies:
+    """Reads what workers tell with their beats, and counts what waits."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def look(self, namespace: str, *, window: timedelta, history: timedelta, most: int) -> Activity:
+        """Looks once: lags of the `window`, tallies of the `history`, at most so many of each kind that waits."""
+        counts: Any = await self._database.fetch_row("count_others", namespace, most)
+        moment: datetime = counts["moment"]
+        lags: dict[str, list[int]] = {}
+        for row in await self._database.fetch("recent_lags", namespace, moment - window):
+            lags.setdefault(row["pool"], [0] * STEPS)[row["step"] - 1] = row["many"]
+        return Activity(
+            moment,
+            counts,
+            await self._database.fetch("count_live", namespace, most),
+            await self._database.fetch("recent_tallies", namespace, moment - max(window, history)),
+            lags,
+        )

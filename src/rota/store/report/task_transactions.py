@@ -1,0 +1,193 @@
+"""Transactions that a task works in: its writes and the run's completion are committed together, or neither is.
+
+The completion is a function of the database, fenced by the claim number: whoever lost the claim meanwhile can't
+commit. It is the last statement, so that the run is held for no longer than a commit takes. Should the answer to the
+commit be lost, nobody knows what became of it; the worker then reports a failure, which changes nothing where the
+completion was recorded.
+
+Connections are not those of Rota's own pool: what it pins for its own statements is not for somebody else's. Async
+functions get one of asyncpg from a pool that resets what a session can remember. Functions in threads get a new one
+of psycopg each: nothing of what a task does to it can reach another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import asyncpg
+
+from rota.domain.run import Claim
+from rota.errors import DatabaseUnavailableError, EndedByTaskError, RotaError, SetupError
+from rota.store.postgres.address import explain
+from rota.store.postgres.database import CONNECT_SECONDS
+
+NAME = "rota-task"
+_COMPLETE = "SELECT rota.complete_v1({}, {}, {}, {}, {}, {})"
+_FOR_ASYNCPG = _COMPLETE.format(*(f"${number}" for number in range(1, 7)))
+_FOR_PSYCOPG = _COMPLETE.format(*["%s"] * 6)
+T = TypeVar("T")
+
+
+class ClaimLostError(RotaError):
+    """The run was given to another worker meanwhile: what was written is rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__("the run was given to another worker meanwhile; what this attempt wrote is rolled back")
+
+
+class TaskTransactions:
+    """Opens transactions for tasks; at most `size` of each kind at a time, whoever comes later waits."""
+
+    def __init__(self, url: str, *, size: int, pooled: bool = False) -> None:
+        self._url = url
+        self._size = size
+        # Behind a pooler a prepared statement may meet a server that never saw it.
+        self._options = {"statement_cache_size": 0} if pooled else {"server_settings": {"application_name": NAME}}
+        self._permits = asyncio.Semaphore(size)
+        self._threads = ThreadPoolExecutor(max_workers=size, thread_name_prefix="rota-transaction")
+        self._pool: Any = None
+        self._opening = asyncio.Lock()
+
+    @asynccontextmanager
+    async def begin(self, claim: Claim, *, plain: bool) -> AsyncIterator[Any]:
+        """An asyncpg connection in a transaction; `plain`: a psycopg one, for a function in a thread."""
+        if plain:
+            async with self._permits, self._plain(claim) as transaction:
+                yield transaction
+            return
+        async with self._connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                yield AsyncTransaction(connection, claim)
+            except BaseException:
+                # A task may have ended it by itself, or broken the connection: there is nothing to roll back then.
+                with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                    await transaction.rollback()
+                raise
+            await transaction.commit()
+
+    async def close(self) -> None:
+        """Closes what is open; a transaction that is still under way is rolled back."""
+        if self._pool is not None:
+            self._pool.terminate()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        try:
+            pool = await self._opened()
+            connection = await pool.acquire()
+        except (OSError, asyncpg.PostgresError) as error:
+            raise DatabaseUnavailableError(f"no connection for a transactional task: {explain(error)}") from error
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def _opened(self) -> Any:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._url,
+                    min_size=0,
+                    max_size=self._size,
+                    timeout=CONNECT_SECONDS,
+                    reset=_reset,
+                    **self._options,
+                )
+            return self._pool
+
+    @asynccontextmanager
+    async def _plain(self, claim: Claim) -> AsyncIterator[PlainTransaction]:
+        try:
+            connection = await self._in_thread(lambda: _open_plain(self._url))
+        except OSError as error:
+            raise DatabaseUnavailableError(f"no connection for a transactional task: {explain(error)}") from error
+        try:
+            yield PlainTransaction(connection, claim, self._in_thread)
+            await self._in_thread(connection.commit_for_rota)
+        finally:
+            connection.close()  # what was not committed is rolled back by it
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+class AsyncTransaction:
+    """One that can be awaited."""
+
+    def __init__(self, connection: Any, claim: Claim) -> None:
+        self.connection = connection
+        self._claim = claim
+
+    async def complete(self, began: float, result: str | None, blob: str | None) -> None:
+        """Records the run's success; raises ClaimLostError."""
+        if not self.connection.is_in_transaction():
+            raise EndedByTaskError
+        if not await self.connection.fetchval(_FOR_ASYNCPG, *_arguments(self._claim, began, result, blob)):
+            raise ClaimLostError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended it by itself; a connection that was lost has rolled back."""
+        return not self.connection.is_closed() and not self.connection.is_in_transaction()
+
+    def abandon(self) -> None:
+        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        self.connection.terminate()
+
+
+class PlainTransaction:
+    """One for a function in a thread."""
+
+    def __init__(self, connection: Any, claim: Claim, in_thread: Callable[[Callable[[], Any]], Any]) -> None:
+        self.connection = connection
+        self._claim = claim
+        self._in_thread = in_thread
+
+    async def complete(self, began: float, result: str | None, blob: str | None) -> None:
+        """Records the run's success; raises ClaimLostError."""
+        arguments = _arguments(self._claim, began, result, blob)
+        if not await self._in_thread(lambda: self.connection.complete_for_rota(_FOR_PSYCOPG, arguments)):
+            raise ClaimLostError
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended it by itself."""
+        return bool(self.connection.is_over)
+
+    def abandon(self) -> None:
+        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        self.connection.cut_for_rota()
+
+
+async def _reset(connection: Any) -> None:
+    """What a task may have left in the session is gone for the next one."""
+    await connection.execute(f"{connection.get_reset_query()}\nDISCARD TEMP;")
+
+
+def _arguments(claim: Claim, began: float, result: str | None, blob: str | None) -> tuple[Any, ...]:
+    return (claim.namespace, claim.run_id, claim.number, datetime.fromtimestamp(began, UTC), result, blob)
+
+
+def _open_plain(url: str) -> Any:
+    from rota.store.report.task_connection import TaskConnection  # noqa: PLC0415 - psycopg need not be there for all else
+
+    return TaskConnection.open_for_rota(url, NAME, int(CONNECT_SECONDS))
+
+
+def check_psycopg(task: str) -> None:
+    """Raises SetupError where a task needs psycopg and it is not there."""
+    try:
+        import psycopg  # noqa: F401, PLC0415 - only for functions that are transactional and not async
+    except ImportError as error:
+        raise SetupError(
+            f"The task {task!r} is transactional and not async: its connection is psycopg's, which is not installed "
+            "(pip install 'psycopg[binary]'). Or make it an async function."
+        ) from error

@@ -1,0 +1,111 @@
+"""How code under test submits: straight into the test's database, from whatever event loop or thread it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from rota.contract.jobs import BatchJobIn, Submitted
+from rota.errors import RotaError, SetupError
+from rota.gateway.protocol import Door, Outcome
+from rota.gateway.thread import ThreadDoor
+from rota.task.context import Context
+from rota.worker.logs import current
+
+T = TypeVar("T")
+
+
+class KitDoor:
+    """The database's door. Whoever waits here for a run makes it run: nobody else would."""
+
+    def __init__(
+        self,
+        door: Door,
+        *,
+        settle: Callable[[], Awaitable[Any]],
+        note: Callable[[Sequence[Submitted | RotaError]], None],
+    ) -> None:
+        self._outside = door
+        self._settle = settle
+        self._note = note
+        self._loop = asyncio.get_running_loop()
+
+    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+        """As the door does."""
+        answers = await self._hop((self._inside() or self._outside).submit(jobs))
+        self._note(answers)
+        return answers
+
+    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+        """How a run stands; if it is to be waited for, after everything that is due has been run."""
+        inside = self._inside()
+        return await self._hop(inside.look(run_id, wait_seconds) if inside else self._look(run_id, wait_seconds))
+
+    async def cancel(self, run_id: str) -> None:
+        """As the door does."""
+        await self._hop((self._inside() or self._outside).cancel(run_id))
+
+    async def caller(self) -> tuple[str, str] | None:
+        """As the door does."""
+        return await self._hop((self._inside() or self._outside).caller())
+
+    async def _look(self, run_id: str, wait_seconds: float) -> Outcome:
+        outcome = await self._outside.look(run_id, 0)
+        if outcome.ended or not wait_seconds:
+            return outcome
+        await self._settle()
+        outcome = await self._outside.look(run_id, 0)
+        if not outcome.ended:
+            raise SetupError(
+                f"{run_id} is {outcome.status}, and waiting won't change that: nothing more is due now. "
+                "Time has to be moved first (kit.advance)."
+            )
+        return outcome
+
+    def _inside(self) -> Door | None:
+        """Inside a run, the door of its worker: what it submits belongs to its owner."""
+        context = current.get()
+        return context.door if isinstance(context, Context) else None
+
+    async def _hop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Connections belong to the kit's event loop; code under test may run in another."""
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(hop(work, self._loop))
+
+
+class SyncKitDoor(ThreadDoor):
+    """The same for code that can't await."""
+
+    def __init__(self, door: KitDoor) -> None:
+        super().__init__(door, asyncio.get_running_loop())
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if _running_loop() is self._loop:
+            work.close()
+            raise SetupError(
+                "`.sync` would stop the event loop that it waits for. Where code can await, leave it out; "
+                "code under test that can't is called in a thread (await asyncio.to_thread(…)), or in a test that "
+                "is not async, with rota_kit_sync."
+            )
+        return hop(work, self._loop).result()
+
+
+def hop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
+    """Starts work in another loop; raises SetupError where that stands still and would never do it."""
+    if not loop.is_running():
+        work.close()
+        raise SetupError(
+            "The kit lives in another event loop, which stands still now. Give the fixture and the test the same "
+            "scope of loop, or open the kit inside the test: async with rota.testing.running(app, database_url=…)."
+        )
+    return asyncio.run_coroutine_threadsafe(work, loop)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

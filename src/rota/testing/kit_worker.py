@@ -1,0 +1,159 @@
+"""A worker without loops: it claims what is due when it is asked to, runs it with what a worker runs it with, and
+reports as a worker does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from rota.blobs import Blobs
+from rota.broker.postgres import PostgresBroker
+from rota.broker.protocol import Profile, Report
+from rota.clock import DatabaseClock
+from rota.compose import Runners
+from rota.domain.run import Claim, Outcome
+from rota.gateway.protocol import Door
+from rota.sdk.app import App
+from rota.sdk.describing import describe_app
+from rota.settings import Settings
+from rota.store.postgres.database import Database
+from rota.store.report.task_transactions import TaskTransactions
+from rota.store.workers import Workers
+from rota.testing.hints import Hints
+from rota.worker.executor import Attempt, Executor
+from rota.worker.logs import LogWriter
+from rota.worker.reporter import Reporter
+
+SLOTS = 100
+LEASE_SECONDS = 3600.0  # nobody watches it
+STOP_SECONDS = 1.0
+
+
+class AppWorker:
+    """Serves one application, in every pool in which something waits for it."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        database: Database,
+        database_url: str,
+        hints: Hints,
+        clock: DatabaseClock,
+        blobs: Blobs,
+        settings: Settings,
+        doors: Callable[[Claim], Door],
+    ) -> None:
+        self.app = app
+        self.reports: list[Report] = []  # of everything it ran
+        self._hints = hints
+        self._stack = AsyncExitStack()
+        self._transactions = TaskTransactions(database_url, size=settings.transactions)
+        self._runners = Runners(settings, app, self._transactions)
+        self._workers = Workers(database)
+        self._broker = PostgresBroker(
+            database=database, notifier=hints, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
+        )
+        self._logs = LogWriter(self._broker)
+        self._reporter = Reporter(self._broker, self._logs, self._answered)
+        self._executor = Executor(
+            runners=self._runners.by_task,
+            clock=clock,
+            monotonic=time.monotonic,
+            logs=self._logs,
+            on_end=self._ended,
+            doors=doors,
+            blobs=blobs,
+            grace_seconds=settings.grace_seconds,
+        )
+        self._ids: list[UUID] = []  # under which it claimed; the last is in use
+        self._under_way: set[int] = set()
+        self._served: set[tuple[str, str]] = set()
+
+    @property
+    def tasks(self) -> list[str]:
+        """What it can run."""
+        return list(self._runners.by_task)
+
+    @property
+    def running(self) -> list[str]:
+        """The tasks of the runs that have not ended."""
+        return [attempt.claim.task for attempt in self._executor.running.values()]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run has not ended, or its end is not recorded yet."""
+        return bool(self._under_way)
+
+    async def open(self) -> None:
+        """Opens what the application needs, and makes itself known."""
+        await self._stack.enter_async_context(self.app.living())
+        self._stack.push_async_callback(self._transactions.close)
+        self._stack.push_async_callback(self._runners.close)
+        reporting = asyncio.create_task(self._reporter.run(), name="reporter")
+        self._stack.push_async_callback(_cancel, reporting)
+        self._stack.push_async_callback(self._stop)
+        await self.serve({(self.app.caller.namespace, "default")})
+
+    async def close(self) -> None:
+        """Stops what still runs."""
+        await self._stack.aclose()
+
+    async def serve(self, places: set[tuple[str, str]]) -> None:
+        """Serves these namespaces and pools, too."""
+        if places <= self._served:
+            return
+        self._served |= places
+        namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
+        pools = tuple(sorted({pool for _, pool in self._served}))
+        application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
+        profile = Profile(
+            socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, application=application
+        )
+        self._ids.append(await self._broker.join(profile))
+
+    async def start_due(self) -> int:
+        """Starts what is due; returns how many runs that are."""
+        room = SLOTS - len(self._under_way)
+        claims = await self._broker.claim(room) if room > 0 else []
+        for claim in sorted(claims, key=lambda claim: (claim.rank, claim.number)):
+            self._under_way.add(claim.number)
+            self._executor.start(claim)
+        return len(claims)
+
+    async def stop_cancelled(self) -> None:
+        """Asks runs to stop that somebody cancelled."""
+        if not self._executor.running:
+            return
+        for worker_id in self._ids:
+            asked, _ = await self._workers.signals(worker_id)
+            for number, cancel in asked:
+                if cancel and (attempt := self._executor.running.get(number)):
+                    self._executor.stop(attempt, Outcome.cancelled)
+
+    def _ended(self, _attempt: Attempt, report: Report) -> None:
+        self.reports.append(report)
+        self._reporter.add(report)
+
+    def _answered(self, reports: list[Report]) -> None:
+        self._under_way -= {report.claim.number for report in reports}
+        self._hints.some.set()
+
+    async def _stop(self) -> None:
+        attempts = list(self._executor.running.values())
+        for attempt in attempts:
+            self._executor.stop(attempt, Outcome.interrupted, within=STOP_SECONDS)
+        if tasks := [attempt.task for attempt in attempts if attempt.task]:
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

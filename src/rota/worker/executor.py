@@ -1,0 +1,337 @@
+"""Executing: one attempt from its start to its report.
+
+Stopping is a ladder: ask, wait the grace period, kill. Asking cancels the runner's call and sets the context's
+`cancelled`; runners of subprocesses turn that into SIGTERM and, after the grace period, SIGKILL, and come back when
+nothing of the attempt is left. A function in a thread, or one that swallows its cancellation, can only be asked: when
+the grace period is over the attempt is given up and told as stopped, and its record says that it may still be running.
+
+An attempt that took longer than its timeout has failed, whatever it returns afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rota.blobs import BlobError, Blobs
+from rota.broker.protocol import Report
+from rota.clock import DatabaseClock
+from rota.domain.ids import day_of, show_run
+from rota.domain.job import STORED_BYTES, decode_options
+from rota.domain.run import SUCCESS, Claim, Outcome
+from rota.domain.text import clean_text
+from rota.gateway.protocol import Door, SyncDoor
+from rota.gateway.thread import ThreadDoor
+from rota.task.arguments import encode
+from rota.task.context import FINAL, Context, Final, PlainError, Said, Snooze
+from rota.telemetry import get_logger
+from rota.worker.logs import LogWriter, RunLog, current
+from rota.worker.runners import Runner
+from rota.worker.secret_mask import Mask
+
+GRACE_SECONDS = 10.0
+# Killing takes a moment; only then is a run that is still there given up.
+KILLING_SECONDS = 2.0
+RESULT_LIMIT_BYTES = 10 * 1024 * 1024
+LOG_LIMIT_BYTES = 2 * 1024 * 1024
+ERROR_LIMIT = 10_000
+_log = get_logger("executing")
+
+
+class Attempt:
+    """A run in a slot."""
+
+    __slots__ = ("began", "begun", "claim", "context", "given_up", "noted", "started", "stop_as", "task", "timers")
+
+    def __init__(self, claim: Claim, started: float, began: float) -> None:
+        self.claim = claim
+        self.context = Context(claim)
+        self.started = self.context.started = started
+        self.began = began
+        self.begun = False
+        self.noted = False
+        self.given_up = False
+        self.stop_as: Outcome | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timers: list[asyncio.TimerHandle] | None = None
+
+
+class Executor:
+    """Runs attempts and tells how they ended."""
+
+    def __init__(
+        self,
+        *,
+        runners: Mapping[str, Runner],
+        clock: DatabaseClock,
+        monotonic: Callable[[], float],
+        logs: LogWriter,
+        on_end: Callable[[Attempt, Report], None],
+        blobs: Blobs | None = None,
+        secrets: Mapping[str, str] | None = None,
+        hidden: Iterable[str] = (),
+        grace_seconds: float = GRACE_SECONDS,
+        log_limit_bytes: int = LOG_LIMIT_BYTES,
+        on_change: Callable[[Context], None] | None = None,
+        doors: Callable[[Claim], Door] | None = None,
+    ) -> None:
+        self.running: dict[int, Attempt] = {}
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.given_up = 0  # attempts that were told as stopped, but may still be running
+        self._runners = runners
+        self._clock = clock
+        self._monotonic = monotonic
+        self._logs = logs
+        self._on_end = on_end
+        self._blobs = blobs
+        self._secrets = secrets
+        self._mask = Mask([*(secrets or {}).values(), *hidden])
+        self._grace = grace_seconds
+        self._log_limit = log_limit_bytes
+        self._on_change = on_change
+        self._doors = doors
+        self._open_doors: dict[int, Door] = {}
+
+    def start(self, claim: Claim) -> None:
+        """Starts an attempt now."""
+        attempt = Attempt(claim, self._clock.now(), self._monotonic())
+        self.running[claim.number] = attempt
+        attempt.task = self._loop.create_task(self._execute(attempt))
+
+    def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
+        """Asks an attempt to stop; the first reason stands. `within` so many seconds it must be gone."""
+        if attempt.stop_as is not None:
+            return
+        attempt.stop_as = outcome
+        attempt.context.ask_to_stop(within, late=outcome is Outcome.timed_out)
+        patience = min(self._grace, within)
+        self._later(attempt, patience + KILLING_SECONDS, self._give_up)
+        # A task cancelled before its first step never enters its body and could not report: it looks by itself.
+        if attempt.task and attempt.begun:
+            attempt.task.cancel()
+
+    async def _execute(self, attempt: Attempt) -> None:
+        claim, context = attempt.claim, attempt.context
+        result = blob = error = trace = None
+        snooze = 0.0
+        outcome = SUCCESS
+        attempt.begun = True
+        try:
+            if attempt.stop_as:
+                raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
+            current.set(context)
+            context.host = self
+            if self._secrets:
+                context.secrets = self._secrets
+            payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
+            value = await self._runners[claim.task].run(claim.task, payload, context)
+            if context.must_not_succeed and not context.recorded:
+                raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped, or comes too late
+            if isinstance(value, Snooze):
+                outcome, snooze = Outcome.snoozed, value.seconds
+            elif value is not None and not context.recorded:
+                result, blob = await self.keep(claim, value)
+        except GeneratorExit:
+            raise
+        except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
+            outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
+            error, trace = self._describe(problem)
+            if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
+                error, trace = self._why_stopped(attempt), None
+        if attempt.given_up:
+            self.given_up -= 1
+            _log.info("a run that was given up has ended after all", run_id=show_run(claim.run_id))
+            return
+        self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
+
+    # What a context turns to
+
+    def begin(self, claim: Claim) -> float | None:
+        """The clock of its timeout, if it has one, starts now. May be called from a thread."""
+        timeout = decode_options(claim.options).timeout_seconds
+        attempt = self.running.get(claim.number)
+        if timeout is None or attempt is None:
+            return None
+        attempt.started = attempt.context.started = self._clock.now()
+        if threading.get_ident() == self._thread:
+            self._limit(attempt, timeout)
+        else:
+            self._loop.call_soon_threadsafe(self._limit, attempt, timeout)
+        return attempt.started + timeout
+
+    def mask(self, text: str) -> str:
+        """May be called from a thread."""
+        return self._mask(text)
+
+    def changed(self, context: Context) -> None:
+        """May be called from a thread."""
+        if self._on_change:
+            self._on_change(context)
+
+    def door(self, claim: Claim) -> Door | None:
+        """Through which the task of this claim submits others: always the same, since it counts. May be called from a
+        thread."""
+        if self._doors is None:
+            return None
+        found = self._open_doors.get(claim.number)
+        if found or claim.number not in self.running:
+            return found or self._doors(claim)
+        return self._open_doors.setdefault(claim.number, self._doors(claim))
+
+    def sync_door(self, claim: Claim) -> SyncDoor | None:
+        """The same, for a task in a thread."""
+        door = self.door(claim)
+        return ThreadDoor(door, self._loop) if door else None
+
+    def open_log(self, claim: Claim) -> RunLog:
+        """May be called from a thread."""
+        return RunLog(
+            claim, limit_bytes=self._log_limit, mask=self._mask, now=self._clock.now, on_lines=self._logs.note
+        )
+
+    def _limit(self, attempt: Attempt, timeout: float) -> None:
+        if attempt.claim.number in self.running:
+            self._later(attempt, timeout, lambda late: self.stop(late, Outcome.timed_out))
+
+    def _later(self, attempt: Attempt, seconds: float, do: Callable[[Attempt], None]) -> None:
+        timer = self._loop.call_later(seconds, do, attempt)
+        attempt.timers = [*(attempt.timers or ()), timer]
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """It did not stop, and nothing can make it: its slot is free, its thread is not."""
+        if attempt.stop_as in (Outcome.cut_off, Outcome.interrupted):
+            return  # the process is about to end, and it with it
+        attempt.given_up = True
+        self.given_up += 1
+        attempt.context.abandon()
+        error = (
+            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be "
+            "killed, and may still be running"
+        )
+        _log.warning(
+            "a run did not stop and is given up", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
+        )
+        self._end(attempt, attempt.stop_as or Outcome.failed, error=error)
+
+    def _end(
+        self,
+        attempt: Attempt,
+        outcome: Outcome,
+        *,
+        result: str | None = None,
+        blob: str | None = None,
+        error: str | None = None,
+        trace: str | None = None,
+        snooze: float = 0.0,
+    ) -> None:
+        context = attempt.context
+        said = None
+        if attempt.timers:
+            for timer in attempt.timers:
+                timer.cancel()
+        context.close_log()
+        if outcome is not SUCCESS:
+            said = context.take_said()
+        report = Report(
+            attempt.claim,
+            outcome,
+            attempt.started,
+            self._clock.now(),
+            result,
+            error,
+            trace,
+            blob,
+            snooze,
+            said.checkpoint if isinstance(said, Said) else None,
+        )
+        del self.running[attempt.claim.number]
+        self._open_doors.pop(attempt.claim.number, None)
+        self._on_end(attempt, report)
+
+    async def _payload(self, claim: Claim) -> Any:
+        if claim.payload_blob is not None:
+            if self._blobs is None:
+                raise BlobError("the run's payload is in object storage, and this worker has none (ROTA_BLOBS)")
+            return msgspec.json.decode(await self._blobs.get(claim.payload_blob))
+        if claim.payload_id is not None:
+            raise LookupError("the run's payload is gone from the database")
+        return None
+
+    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+        """The result as it is stored: in the run's row, or where in object storage it was put."""
+        encoded = encode(value)
+        check_json(encoded)
+        if self._mask.longest:
+            encoded = self._mask.in_json(encoded.decode()).encode()
+        if len(encoded) <= STORED_BYTES:
+            return encoded.decode(), None
+        if len(encoded) > RESULT_LIMIT_BYTES:
+            raise Final(f"the result is too large: {len(encoded)} bytes, at most {RESULT_LIMIT_BYTES} are kept")
+        if self._blobs is None:
+            raise Final(
+                f"the result has {len(encoded)} bytes: that needs object storage, and there is none (ROTA_BLOBS)"
+            )
+        key = f"results/{day_of(claim.run_id)}/{claim.namespace}/{show_run(claim.run_id)}-{claim.number}.json"
+        await self._blobs.put(key, encoded)
+        return None, key
+
+    def _why_stopped(self, attempt: Attempt) -> str:
+        if attempt.stop_as is Outcome.timed_out:
+            return f"timed out after {decode_options(attempt.claim.options).timeout_seconds:g} s"
+        return _STOP_WORDS[attempt.stop_as or Outcome.cancelled]
+
+    def _describe(self, problem: BaseException) -> tuple[str, str]:
+        return describe(problem, self._mask)
+
+
+_STOP_WORDS = {
+    Outcome.cancelled: "cancelled on request",
+    Outcome.interrupted: "stopped: the worker shut down",
+    Outcome.cut_off: "stopped: the worker lost the database",
+}
+
+
+class RemoteError(Exception):
+    """An error of a task in another process, told in its words there."""
+
+    def __init__(self, error: str, trace: str) -> None:
+        super().__init__(error)
+        self.error = error
+        self.trace = trace
+
+
+def check_json(encoded: bytes) -> None:
+    """Raises Final for what is no JSON: a task can return some that it wrote itself, and others read it as theirs."""
+    try:
+        encoded.decode()
+        msgspec.json.decode(encoded)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Final(f"the result is not valid JSON: {error}") from None
+
+
+def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[str, str]:
+    """An error and its traceback in words, without the frames of ours that led to it, and without secrets."""
+    if isinstance(problem, RemoteError):
+        return mask(clean_text(problem.error))[:ERROR_LIMIT], mask(clean_text(problem.trace))[-ERROR_LIMIT:]
+    try:
+        words = str(problem) or "no message"
+        frames = problem.__traceback__
+        while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+            frames = frames.tb_next  # how the worker came to call it is nobody's concern
+        trace = "".join(traceback.format_exception(type(problem), problem, frames))
+    except BaseException:  # noqa: BLE001 - an error that can't even be told is told as that
+        words, trace = "an error whose text can't be had", ""
+    error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
+    return mask(clean_text(error))[:ERROR_LIMIT], mask(clean_text(trace))[-ERROR_LIMIT:]
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(Path(__file__).parents[1])

@@ -1,0 +1,305 @@
+"""The process of isolated functions: `python -m rota.worker.runners.child FD MODULE…`.
+
+It runs one function at a time, until it ends.
+
+The main thread runs functions; another one listens, so that a request to stop is heard while a function runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from contextvars import copy_context
+from typing import Any
+
+import msgspec
+
+from rota.domain.job import decode_options
+from rota.domain.run import Claim
+from rota.gateway.child import AskingDoor, Questions, SyncAskingDoor
+from rota.task.arguments import encode
+from rota.task.context import FINAL, Context, Final, Snooze
+from rota.task.middleware import surrounded
+from rota.worker.executor import describe
+from rota.worker.logs import capture_output, current
+from rota.worker.runners.child_messages import (
+    HEADER_BYTES,
+    LARGEST_FRAME,
+    Answered,
+    Begun,
+    Done,
+    FromChild,
+    Output,
+    Run,
+    Stop,
+    Told,
+    frame,
+    to_child,
+)
+from rota.worker.runners.function import Call, TaskEscapedError
+
+PIECE_CHARACTERS = 64 * 1024
+LISTENER = "rota-listener"
+
+
+class Child:
+    """Runs what comes over the socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._wanted: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self._buffering = threading.Lock()
+        self._unended: dict[str, bytes] = {}
+        self._context: Context | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._runner = asyncio.Runner()
+        self._calls: dict[tuple[str, str], ChildCall] = {}
+        self._stopped: int | None = None
+        self._questions = Questions(self.send)
+        self._lives = AsyncExitStack()
+        self._alive: list[Any] = []
+
+    def serve(self) -> None:
+        """Until the worker hangs up."""
+        threading.Thread(target=self._listen, name=LISTENER, daemon=True).start()
+        while True:
+            wanted = self._wanted.get()
+            done = self._run(wanted)
+            done.claim = wanted.claim.number
+            done.spent |= _has_threads()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()
+            self._pass_on_rest()
+            self.send(done)
+
+    def send(self, message: FromChild) -> None:
+        """May be called from any thread."""
+        with self._sending:
+            self._connection.sendall(frame(message))
+
+    # What the context of the function turns to
+
+    def begin(self, claim: Claim) -> float | None:
+        """Its time is kept by the worker; here it is only told."""
+        timeout = decode_options(claim.options).timeout_seconds
+        return None if timeout is None else time.time() + timeout
+
+    def changed(self, context: Context) -> None:
+        """Passed on at once."""
+        if said := context.take_said():
+            self.send(Told(*said))
+
+    def mask(self, text: str) -> str:
+        """Done by the worker."""
+        return text
+
+    def door(self, _claim: Claim) -> AskingDoor:
+        """The worker submits for it."""
+        return AskingDoor(self._questions)
+
+    def sync_door(self, _claim: Claim) -> SyncAskingDoor:
+        """The same for a function that can't await."""
+        return SyncAskingDoor(self._questions)
+
+    async def keep(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
+        """The worker keeps results."""
+        return None, None
+
+    def open_log(self, _claim: Claim) -> Child:
+        """Its lines go over the socket."""
+        return self
+
+    def write(self, stream: str, text: str) -> None:
+        """Whole lines."""
+        for first in range(0, len(text), PIECE_CHARACTERS):
+            piece = text[first : first + PIECE_CHARACTERS]
+            self.send(Output(stream, piece.encode("utf-8", "replace"), whole=True))
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Output as it came; the end of a line is waited for, else what comes out below Python could fall into it."""
+        with self._buffering:
+            whole, end, rest = (self._unended.pop(stream, b"") + data).rpartition(b"\n")
+            if len(rest) > PIECE_CHARACTERS:
+                whole, end, rest = whole + end + rest, b"", b""
+            if rest:
+                self._unended[stream] = rest
+            self._pass_on(stream, whole + end)
+
+    def _pass_on(self, stream: str, data: bytes) -> None:
+        for first in range(0, len(data), PIECE_CHARACTERS):
+            self.send(Output(stream, data[first : first + PIECE_CHARACTERS], whole=False))
+
+    def _pass_on_rest(self) -> None:
+        with self._buffering:
+            for stream, rest in self._unended.items():
+                self._pass_on(stream, rest)
+            self._unended.clear()
+
+    def close(self) -> None:
+        """The worker closes the log."""
+
+    def _listen(self) -> None:
+        try:
+            while header := self._connection.recv(HEADER_BYTES, socket.MSG_WAITALL):
+                size = int.from_bytes(header, "big")
+                body = self._connection.recv(size, socket.MSG_WAITALL)
+                message = to_child.decode(body)
+                if isinstance(message, Run):
+                    self._wanted.put(message)
+                elif isinstance(message, Answered):
+                    self._questions.answered(message)
+                elif isinstance(message, Stop):
+                    self._stop(message.claim)
+        finally:
+            os._exit(0)  # the worker has gone: nobody waits for what this function does
+
+    def _stop(self, claim: int) -> None:
+        self._stopped = claim  # first: whoever begins it now sees this, or is seen below
+        context, task = self._context, self._task
+        if context and context.claim.number == claim:
+            context.ask_to_stop()
+            if task:
+                self._runner.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _run(self, wanted: Run) -> Done:
+        context = _ChildContext(wanted.claim)
+        context.host = self
+        context.secrets = wanted.secrets
+        self._context = context
+        if self._stopped == wanted.claim.number:
+            return Done(stopped=True, noticed=True)
+        self.send(Begun(wanted.claim.number))
+        context.begin()
+        token = current.set(context)
+        try:
+            call = self._call(wanted)
+            payload = None if wanted.payload is None else msgspec.json.decode(wanted.payload)
+            arguments = call.arguments(payload, context)
+            if call.is_async:
+                value = self._runner.run(self._awaited(call, arguments, context))
+            else:
+                value = self._called(call, arguments, context)
+            return _done(value, noticed=context.noticed)
+        except asyncio.CancelledError:
+            return Done(stopped=True, noticed=True)
+        except BaseException as problem:  # noqa: BLE001 - whatever it raises is its outcome
+            return _failed(problem, noticed=context.noticed)
+        finally:
+            current.reset(token)
+            self._context = self._task = None
+            self.changed(context)
+
+    def _called(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+        """Outside of the event loop, which a function may want for itself; what surrounds it is entered in the loop."""
+        if call.app is None:
+            return call.function(**arguments)
+        shared = copy_context()
+        self._runner.run(self._bring_to_life(call), context=shared)
+        around = surrounded(call.app.middleware, context)
+        self._runner.run(around.__aenter__(), context=shared)
+        try:
+            value = shared.run(lambda: call.function(**arguments))
+        except BaseException as problem:
+            kind, trace = type(problem), problem.__traceback__
+            if not self._runner.run(around.__aexit__(kind, problem, trace), context=shared):
+                raise
+            return None
+        self._runner.run(around.__aexit__(None, None, None), context=shared)
+        return value
+
+    async def _bring_to_life(self, call: ChildCall) -> None:
+        if call.app is not None and call.app not in self._alive:
+            await self._lives.enter_async_context(call.app.living())  # until this process ends
+            self._alive.append(call.app)
+
+    async def _awaited(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
+        await self._bring_to_life(call)
+        async with surrounded(call.app.middleware if call.app else (), context):
+            self._task = asyncio.current_task()
+            if self._stopped == context.claim.number:
+                raise asyncio.CancelledError
+            return await call.function(**arguments)
+
+    def _call(self, wanted: Run) -> ChildCall:
+        key = (wanted.module, wanted.name)
+        if key not in self._calls:
+            self._calls[key] = ChildCall(find_function(*key))
+        return self._calls[key]
+
+
+class ChildCall(Call):
+    """A function, and the application around it if it is a task."""
+
+    def __init__(self, found: Any) -> None:
+        super().__init__(getattr(found, "function", found))
+        app = getattr(found, "app", None)
+        self.app = app if app is not None and (app.middleware or app.has_lifespan) else None
+
+
+class _ChildContext(Context):
+    """As in the worker, but what is said goes over the socket at once."""
+
+    __slots__ = ()
+
+    def progress(self, share: float, message: str | None = None) -> None:
+        super().progress(share, message)
+        if self.host:
+            self.host.changed(self)
+
+
+def _has_threads() -> bool:
+    """Whether a function left threads behind: they would go on, and write into the log of the next run."""
+    ours = (threading.main_thread().name, LISTENER)
+    return any(thread.name not in ours and not thread.name.startswith("asyncio_") for thread in threading.enumerate())
+
+
+def find_function(module: str, name: str) -> Callable[..., Any]:
+    """The function behind module and qualified name."""
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    function: Callable[..., Any] = found
+    return function
+
+
+def _done(value: Any, *, noticed: bool) -> Done:
+    if isinstance(value, Snooze):
+        return Done(snooze=value.seconds, noticed=noticed)
+    result = None if value is None else encode(value)
+    if result and len(result) > LARGEST_FRAME - 1024:
+        raise Final(f"the result is too large: {len(result)} bytes")
+    return Done(result=result, noticed=noticed)
+
+
+def _failed(problem: BaseException, *, noticed: bool) -> Done:
+    spent = isinstance(problem, MemoryError)
+    if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
+        problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
+    error, trace = describe(problem)
+    return Done(error=error, trace=trace, final=isinstance(problem, FINAL), noticed=noticed, spent=spent)
+
+
+def main(arguments: list[str]) -> None:
+    """Serves the worker on the socket it was given."""
+    connection = socket.socket(fileno=int(arguments[0]))
+    connection.set_inheritable(False)
+    child = Child(connection)
+    capture_output()
+    for module in arguments[1:]:
+        with suppress(Exception):  # told with the first function that needs it
+            importlib.import_module(module)
+    child.serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
