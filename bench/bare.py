@@ -15,7 +15,7 @@ import uvloop
 
 from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
-from rota.api.backend import Services
+from rota.api.backend import Backend
 from rota.api.server import http_config
 from rota.domain.job import Submission
 
@@ -27,7 +27,7 @@ class _Yes:
 
 def build_bare_app(token: str) -> Any:
     """The API with everything but its database."""
-    services = Services(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
+    services = Backend(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
     services.intake._committer = _Yes()  # type: ignore[assignment]  # noqa: SLF001 - no public door leads there
     services.intake.limits.number = 0  # nobody has limits
     return build_app(services, Authenticator(token), "bench")

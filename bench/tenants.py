@@ -12,8 +12,8 @@ import msgspec
 
 from bench.lab import Lab
 from bench.progress import Progress
-from rota.access.limits.rate_limiter import Limiter
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.rate_limiter import RateLimiter
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.limits import Kind, Rate
 from rota.errors import RateLimitedError
 from rota.store.access.limits import Buckets, LimitTable, Taken
@@ -56,8 +56,8 @@ async def measure_tenants(progress: Progress, *, requests: int) -> Tenants:
     """Each way in turn."""
     async with Lab() as lab:
         database = await Database.connect(lab.database_url("rota"), size=2)
-        buckets, book = _Counted(database), LimitBook(LimitTable(database))
-        limiter = Limiter(book=book, buckets=buckets)
+        buckets, book = _Counted(database), TenantLimits(LimitTable(database))
+        limiter = RateLimiter(book=book, buckets=buckets)
 
         async def limit(subject: str, rate: float) -> None:
             await book.change(NAMESPACE, subject, {"requests_per_second": rate, "request_burst": int(10 * rate)})
@@ -81,7 +81,7 @@ async def measure_tenants(progress: Progress, *, requests: int) -> Tenants:
     return Tenants(unlimited, limited, twice, flood)
 
 
-async def _measure(limiter: Limiter, buckets: _Counted, requests: int) -> Path:
+async def _measure(limiter: RateLimiter, buckets: _Counted, requests: int) -> Path:
     before, refused = buckets.asked, 0
     began = time.perf_counter()
     for _ in range(requests):

@@ -11,7 +11,7 @@ import msgspec
 from bench.lab import Lab, Usage
 from bench.limit import measure_limit
 from bench.progress import Progress
-from rota.ops.bench_load import Submitted, Submitter
+from rota.ops.bench_load import BenchReceipt, Submitter
 
 BATCH = 1000
 AT_ONCE = 3
@@ -68,7 +68,7 @@ async def measure_throughput(progress: Progress, *, seconds: float, backlog: int
     )
 
 
-async def submit(lab: Lab, *, count: int | None = None, seconds: float | None = None) -> Submitted:
+async def submit(lab: Lab, *, count: int | None = None, seconds: float | None = None) -> BenchReceipt:
     """Submits no-op jobs in batches over HTTP: so many as fast as it goes, or for so long as fast as they are run."""
     ran = lab.counter.total
     sent = 0
@@ -109,7 +109,7 @@ async def sustain(lab: Lab, seconds: float, progress: Progress, *, window: float
     return _sustained(jobs, ended - began, submitted, windows if isinstance(windows, list) else [], used)
 
 
-def _sustained(jobs: int, seconds: float, submitted: Submitted, windows: list[float], used: Usage) -> Sustained:
+def _sustained(jobs: int, seconds: float, submitted: BenchReceipt, windows: list[float], used: Usage) -> Sustained:
     return Sustained(
         jobs,
         jobs / seconds,

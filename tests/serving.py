@@ -9,7 +9,7 @@ import httpx
 
 from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
-from rota.api.backend import Services
+from rota.api.backend import Backend
 from rota.blobs import Blobs
 from rota.store.postgres.wakeups import Notifier
 
@@ -20,7 +20,7 @@ TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 async def serving(database, directory, verifier=None, **options):
     """The API in this process, on the real database: an httpx client that is authenticated."""
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
-    services = Services(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
+    services = Backend(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
     running = asyncio.create_task(services.run())
     app = build_app(services, Authenticator(TOKEN, ring=services.key_ring, verifier=verifier), "test")

@@ -18,7 +18,7 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
         return await create("sleep", "60", **options)
 
     monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", sleeper)
-    child = supervisor.Child("sleeper", [], dict(os.environ))
+    child = supervisor.SupervisedProcess("sleeper", [], dict(os.environ))
     running = asyncio.create_task(child.run())
     await asyncio.sleep(0)
     await child.stop(5)

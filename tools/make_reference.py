@@ -28,14 +28,15 @@ from rota.api import openapi
 from rota.api.operations import Operation
 from rota.api.routes import OPERATIONS
 from rota.cli.main import app
-from rota.contract import access, audit, fields, fleet, jobs, limits, logs, problems, runs, schedules
+from rota.contract import access, fields, fleet, jobs, problems, runs
+from rota.domain import limits
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "tools" / "reference"
 PAGES = ROOT / "docs" / "reference"
 MADE = "<!-- needs: server -->\n\n"
 MARKER = re.compile(r"^<!-- command: ([a-z -]+) -->$", re.MULTILINE)
-CONTRACT = (audit, fields, fleet, jobs, access, limits, logs, problems, runs, schedules)
+CONTRACT = (access, fields, fleet, jobs, problems, runs)
 SECTIONS = {
     "For every command": ("home", "host", "port", "tls_certificate", "tls_key"),
     "For the command line and clients": ("server_url", "given_token", "namespace", "ca_file"),
@@ -154,7 +155,7 @@ def _default(name: str) -> str:
 def _bounds(variable: str) -> str:
     least, most = settings._LEAST.get(variable), settings._MOST.get(variable)  # noqa: SLF001
     if variable in settings._PER_SECOND:  # noqa: SLF001
-        return f"; 0, or {settings.SLOWEST_PER_SECOND:g} to {settings.FASTEST_PER_SECOND:,.0f}"
+        return f"; 0, or {limits.SLOWEST_PER_SECOND:g} to {limits.FASTEST_PER_SECOND:,.0f}"
     if variable.endswith("LEASE_SECONDS"):
         return f"; at least {settings.SHORTEST_LEASE_SECONDS:g}"
     if least is not None and most is not None:

@@ -25,7 +25,7 @@ class Pair(NamedTuple):
     renamed: Mapping[str, str] = MappingProxyType({})
 
 
-_SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "ApiDoor")}
+_SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "HttpGateway")}
 PAIRS = (
     Pair("src/rota/client/async_transport.py", "src/rota/client/_sync/transport.py"),
     Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),

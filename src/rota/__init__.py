@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
     from rota.sdk.app import App
     from rota.sdk.call import Call
-    from rota.sdk.errors import NotAcceptedError, RunFailedError
     from rota.sdk.middleware import Middleware
+    from rota.sdk.results import NotAcceptedError, RunFailedError
     from rota.sdk.sender import Job, Run
     from rota.sdk.task import Task
     from rota.task.arguments import ArgumentsError
@@ -52,8 +52,8 @@ _PLACES = {
     "rota.errors": ("BadInputError", "ConflictError", "DuplicateError", "KeyReusedError", "RotaError"),
     "rota.sdk.app": ("App",),
     "rota.sdk.call": ("Call",),
-    "rota.sdk.errors": ("NotAcceptedError", "RunFailedError"),
-    "rota.sdk.middleware": ("Middleware",),
+    "rota.sdk.results": ("NotAcceptedError", "RunFailedError"),
+    "rota.task.middleware": ("Middleware",),
     "rota.sdk.sender": ("Job", "Run"),
     "rota.sdk.task": ("Task",),
     "rota.task.arguments": ("ArgumentsError",),

@@ -13,21 +13,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.domain.application import Application
-from rota.domain.limits import default_limits
+from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.intake import Intake
-from rota.gateway.job_builder import Caller
-from rota.gateway.local import IntakeDoor
-from rota.gateway.protocol import Door
+from rota.gateway.local import LocalGateway
+from rota.gateway.protocol import JobGateway
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
-from rota.sdk.describing import describe_app
+from rota.sdk.declared_schedules import describe_app
 from rota.sdk.task import AsyncTask
 from rota.settings import Settings
 from rota.store.postgres.address import check_files
@@ -37,9 +37,9 @@ from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions, check_psycopg
 from rota.store.runs import Runs
 from rota.store.schema.migrate import bring_up_to_date
-from rota.worker.failures import tell_failure
+from rota.task.output import capture_output
+from rota.worker.executor import tell_failure
 from rota.worker.health import HealthServer
-from rota.worker.logs import capture_output
 from rota.worker.runners import Runner
 from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
@@ -167,7 +167,7 @@ class WorkerDoors:
         )
         self._running: asyncio.Task[None] | None = None
 
-    def of(self, claim: Claim) -> Door:
+    def of(self, claim: Claim) -> JobGateway:
         """The door of one run; may be asked for from any thread. A worker whose tasks submit nothing pays nothing."""
 
         async def whose() -> Caller:
@@ -175,7 +175,7 @@ class WorkerDoors:
                 self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
             return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
-        return IntakeDoor(
+        return LocalGateway(
             intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose, of_run=True
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
 
+from rota.domain.limits import FASTEST_PER_SECOND, SLOWEST_PER_SECOND
 from rota.errors import SetupError
 
 DEFAULT_PORT = 7682
@@ -42,8 +43,6 @@ _MOST = {
     "ROTA_JWT_LEEWAY_SECONDS": 300,
 }
 _PER_SECOND = ("ROTA_REQUESTS_PER_SECOND", "ROTA_JOBS_PER_SECOND")
-SLOWEST_PER_SECOND = 0.001
-FASTEST_PER_SECOND = 1_000_000.0
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # As the API takes the names of pools (contract/fields.py): a job can't ask for any other.

@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 
-from rota.visible import escaped
+from rota.domain.text import escape_control
 
 _SET_IN = "    | "
 
@@ -60,11 +60,14 @@ def _wants_colours() -> bool:
 
 
 def _escape(_logger: Any, _method: str, event: Any) -> Any:
-    return {escaped(name): escaped(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {
+        escape_control(name): escape_control(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }
 
 
 def _write_traceback(out: Any, exception: Any) -> None:
     text = io.StringIO()
     structlog.dev.plain_traceback(text, exception)
     for line in text.getvalue().strip("\n").split("\n"):
-        out.write(f"\n{_SET_IN}{escaped(line)}")
+        out.write(f"\n{_SET_IN}{escape_control(line)}")

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from rota.api.streams import event_followers, followers
-from rota.api.streams.event_followers import EventTail
+from rota.api.streams.event_followers import EventFollowers
 from rota.store.events import Events
 from support import eventually
 
@@ -19,7 +19,7 @@ ADD = "INSERT INTO rota.events (namespace, kind, subject) VALUES ($1, 'test', $2
 @pytest.fixture
 def tail(database):
     """A tail that looks only when told to."""
-    return EventTail(Events(database))
+    return EventFollowers(Events(database))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
         return await fetch(name, *arguments, **options)
 
     monkeypatch.setattr(database, "fetch", noted)
-    tail = EventTail(Events(database))
+    tail = EventFollowers(Events(database))
     running = asyncio.create_task(tail.run())
     async with tail.follow("default") as follower:
         await follower.begin

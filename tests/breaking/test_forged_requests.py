@@ -18,7 +18,7 @@ import pytest
 from rota.domain.run import Claim
 from rota.task.context import Context, Final
 from rota.worker.runners import http
-from rota.worker.runners.http import HttpError, HttpRunner
+from rota.worker.runners.http import HttpCallError, HttpRunner
 from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 from support import in_time
 
@@ -115,7 +115,7 @@ HOSTS = [
 
 async def attempt(context, **payload):
     """One call that must not succeed, however it fails."""
-    with pytest.raises((HttpError, Final)) as caught:
+    with pytest.raises((HttpCallError, Final)) as caught:
         await in_time(call(context, allow=[], **payload))
     return caught.value
 
@@ -134,7 +134,7 @@ async def test_no_redirect_gets_around_the_check(context, host):
     async with listening("127.0.0.1") as (inside, heads):
         for location in (f"http://{host}:{inside}/", f"//{host}:{inside}/"):
             async with listening(ALLOWED, redirect(location)) as (port, asked):
-                with pytest.raises((HttpError, Final)):
+                with pytest.raises((HttpCallError, Final)):
                     await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
                 assert len(asked) == 1
         assert heads == []
@@ -199,7 +199,7 @@ async def test_a_name_that_means_something_else_later_leads_nowhere(context, nam
     async with listening(ALLOWED) as (port, heads), listening("127.0.0.1", port=port) as (_, inside):
         assert (await call(context, url=f"http://changing.example:{port}/"))["body"] == "ok"
         for _ in range(3):
-            with contextlib.suppress(HttpError, Final):
+            with contextlib.suppress(HttpCallError, Final):
                 await call(context, url=f"http://changing.example:{port}/")
         assert len(asked) == 4
         assert len(heads) >= 1
@@ -213,7 +213,7 @@ async def test_a_name_that_changes_between_two_hops_leads_nowhere(context, names
         listening(ALLOWED, redirect("/again") + b"") as (port, heads),
         listening("127.0.0.1", port=port) as (_, inside),
     ):
-        with pytest.raises((HttpError, Final)):
+        with pytest.raises((HttpCallError, Final)):
             await call(context, url=f"http://changing.example:{port}/")
         assert len(heads) == 1
         assert len(asked) == 2
@@ -228,7 +228,7 @@ def _without_memory(kind):
 async def test_of_several_addresses_only_those_are_tried_that_may_be_called(context, names):
     names([ALLOWED, "127.0.0.1"])
     async with listening("127.0.0.1") as (port, inside):  # nobody listens at the allowed one
-        with pytest.raises((HttpError, Final)):
+        with pytest.raises((HttpCallError, Final)):
             await call(context, url=f"http://changing.example:{port}/")
         assert inside == []
 
@@ -266,7 +266,7 @@ async def test_credentials_do_not_go_with_a_redirect_to_another_host(context, st
 
 async def test_cookies_of_an_answer_are_not_sent_back(context):
     async with listening(ALLOWED, redirect("/again")) as (port, heads):
-        with pytest.raises(HttpError, match="redirects"):
+        with pytest.raises(HttpCallError, match="redirects"):
             await call(context, url=f"http://{ALLOWED}:{port}/")
     assert "Cookie" not in "".join(heads)
 
@@ -307,7 +307,7 @@ async def test_an_answer_that_grows_when_unpacked_takes_little_memory(context, e
     async with listening(ALLOWED, head + body) as (port, _):
         tracemalloc.start()
         try:
-            with contextlib.suppress(HttpError):
+            with contextlib.suppress(HttpCallError):
                 answer = await call(context, url=f"http://{ALLOWED}:{port}/")
                 assert answer.get("cut") or encoding == "gzip, gzip"
             _, peak = tracemalloc.get_traced_memory()
@@ -330,7 +330,7 @@ async def test_headers_without_an_end_are_given_up(context):
         await endless(writer, head=b"HTTP/1.1 200 X\r\n", piece=b"X-More: and more\r\n" * 100)
 
     async with listening(ALLOWED, answer) as (port, _):
-        with pytest.raises(HttpError):
+        with pytest.raises(HttpCallError):
             await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
 
 
@@ -347,7 +347,7 @@ async def test_an_answer_that_trickles_is_given_up_in_time(context, monkeypatch,
                 await asyncio.sleep(0.05)
 
     async with listening(ALLOWED, answer) as (port, _):
-        with pytest.raises(HttpError, match=r"within 0\.5 s"):
+        with pytest.raises(HttpCallError, match=r"within 0\.5 s"):
             await in_time(call(context, url=f"http://{ALLOWED}:{port}/"))
 
 

@@ -18,16 +18,17 @@ from rota.api.routes import events, jobs, logs, pools, runs, submit
 from rota.api.streams.sse import read_position, read_switch
 from rota.contract.fields import Key, Name, PoolName, Tag, TaskName
 from rota.contract.jobs import JobIn, JobPatch
-from rota.contract.reading import bad_json, hash_request
+from rota.contract.json_rules import bad_json, hash_request
 from rota.domain.cron_grammar import MAX_EXPRESSION_LENGTH
 from rota.domain.durations import seconds_of
-from rota.domain.http import parse_http_call
 from rota.domain.ids import floor_id, parse_job, parse_run
 from rota.domain.job import check_command, check_script_name, decode_options
 from rota.domain.policies import decode_policies
+from rota.domain.rights import Caller
+from rota.domain.runner_payloads import parse_http_call
 from rota.domain.schedule import load_zone, parse_cron
 from rota.errors import BadInputError, SetupError
-from rota.gateway.job_builder import Caller, Preparer
+from rota.gateway.job_builder import JobBuilder
 from rota.settings import _VARIABLES, Settings
 from support import examples
 
@@ -246,7 +247,7 @@ def _raise(error):
 
 @pytest.fixture(scope="module")
 def preparer():
-    return Preparer(shards=64, payload_limit_bytes=1000, now=lambda: NOW)
+    return JobBuilder(shards=64, payload_limit_bytes=1000, now=lambda: NOW)
 
 
 @settings(max_examples=examples(400), deadline=None)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from listening import TOKEN, listening
 from rota.cli import bulk_submit, waiting
-from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, Line, split_lines, with_key
+from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, JobLine, split_lines, with_key
 from rota.cli.main import app
 from rota.cli.terminal import progress
 from rota.client import Client, ServerUnreachableError
@@ -310,19 +310,19 @@ def test_a_line_that_is_too_long_is_refused_without_being_kept():
     content = [b"x" * 1_000_000] * (LONGEST_BYTES // 1_000_000 + 5)
     (line, after) = split_lines([*content, b'\n{"a":1}'])
     assert isinstance(line, BadLine)
-    assert after == Line(2, b'{"a":1}', len(content) * 1_000_000 + 8)
+    assert after == JobLine(2, b'{"a":1}', len(content) * 1_000_000 + 8)
 
 
 @pytest.mark.parametrize(
     "content", [b"{}", b"{ }", b'{"name":"x"}', b'{"idempotencyKey":null,"big":123456789012345678901}']
 )
 def test_a_key_is_put_into_every_line_that_has_none(content):
-    keyed = json.loads(with_key(Line(1, content, 0), "").content)
+    keyed = json.loads(with_key(JobLine(1, content, 0), "").content)
     assert keyed.pop("idempotencyKey").startswith("line-")
     assert keyed == {name: value for name, value in json.loads(content).items() if name != "idempotencyKey"}
 
 
 def test_keys_differ_by_place_content_and_salt():
-    lines = [Line(1, b"{}", 0), Line(2, b"{}", 0), Line(1, b'{"a":1}', 0)]
+    lines = [JobLine(1, b"{}", 0), JobLine(2, b"{}", 0), JobLine(1, b'{"a":1}', 0)]
     keys = [with_key(line, salt).content[:60] for line in lines for salt in ("", "x")]
     assert len(set(keys)) == 6

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.domain.job import Options, decode_options, encode_options
+from rota.domain.job import RunOptions, decode_options, encode_options
 from rota.domain.retry import RetryPolicy
 
 STRATEGIES = ("exponential", "linear", "fibonacci", "fixed")
@@ -28,7 +28,7 @@ def test_each_strategy_waits_as_its_name_says(strategy, expected):
 
 def test_the_defaults_are_exponential_from_5_seconds_to_an_hour_with_a_tenth_of_jitter():
     assert RetryPolicy() == RetryPolicy("exponential", 5.0, 3600.0, 0.1)
-    assert Options().max_retries == 3
+    assert RunOptions().max_retries == 3
 
 
 @pytest.mark.parametrize("strategy", ["exponential", "linear", "fibonacci"])
@@ -72,7 +72,7 @@ def test_without_jitter_a_delay_never_shrinks_with_more_failures(strategy, faile
 
 @pytest.mark.parametrize(
     "options",
-    [Options(), Options(max_retries=0), Options(9, RetryPolicy("fibonacci", 1.5, 60.0, 0.0))],
+    [RunOptions(), RunOptions(max_retries=0), RunOptions(9, RetryPolicy("fibonacci", 1.5, 60.0, 0.0))],
     ids=["defaults", "no retries", "all of its own"],
 )
 def test_options_come_back_from_their_column_as_they_were(options):
@@ -80,9 +80,9 @@ def test_options_come_back_from_their_column_as_they_were(options):
 
 
 def test_default_options_leave_no_trace_in_their_column():
-    assert encode_options(Options()) == "{}"
+    assert encode_options(RunOptions()) == "{}"
 
 
 @pytest.mark.parametrize("text", ['{"retry": {"factor": 3}}', "no JSON", '{"headers": {"tenant": 5}}'])
 def test_options_that_can_not_be_read_are_not_tried_again(text):
-    assert decode_options(text) == Options(max_retries=0)
+    assert decode_options(text) == RunOptions(max_retries=0)

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from rota.domain.job import Options, encode_options
+from rota.domain.job import RunOptions, encode_options
 from rota.domain.retry import MAX_LOSSES, RetryPolicy
 from rota.domain.run import Disposition, Outcome, Verdict, judge
 
@@ -15,7 +15,7 @@ GIVEN_BACK = Verdict(Disposition.release)
 
 def verdict(outcome, *, max_retries=3, attempt=0, losses=0):
     """The verdict on an attempt of a run with these retries; `attempt` were charged before."""
-    return judge(outcome, options=encode_options(Options(max_retries, BACKOFF)), attempt=attempt, losses=losses)
+    return judge(outcome, options=encode_options(RunOptions(max_retries, BACKOFF)), attempt=attempt, losses=losses)
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 50])

@@ -312,10 +312,10 @@ async def test_a_database_without_a_schema_is_told_and_nothing_is_made_there(new
 @pytest.mark.parametrize(("seconds", "side"), [(120, "ahead of"), (-120, "behind")])
 def test_clocks_that_differ_are_told_with_what_it_matters_for(seconds, side):
     now = datetime.now(UTC)
-    (finding,) = server.check_clock(server.Answer("1", now, ready=True), now + timedelta(seconds=seconds))
+    (finding,) = server.check_clock(server.ServerAnswer("1", now, ready=True), now + timedelta(seconds=seconds))
     assert finding.state is State.warning
     assert f"120 s {side} the server's" in finding.words
-    assert next(server.check_clock(server.Answer("1", now, ready=True), now)).state is State.ok
+    assert next(server.check_clock(server.ServerAnswer("1", now, ready=True), now)).state is State.ok
 
 
 def test_little_room_on_the_disk_is_told(tmp_path):

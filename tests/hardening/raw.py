@@ -11,7 +11,7 @@ import httptools
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from rota.api.http.connection import Limits
+from rota.api.http.connection import ConnectionLimits
 from rota.api.http.security_headers import GuardedApplication
 from rota.api.server import _Server, http_config
 from support import eventually, in_time
@@ -154,7 +154,7 @@ def build_echo(seen: Seen) -> GuardedApplication:
 @asynccontextmanager
 async def served(app, *, tls=None, **limits):
     """An application behind the real server, on a port of this machine: the server."""
-    config = http_config(app, "127.0.0.1", 0, limits=Limits(**(QUICK | limits)), tls=tls)
+    config = http_config(app, "127.0.0.1", 0, limits=ConnectionLimits(**(QUICK | limits)), tls=tls)
     config.timeout_graceful_shutdown = 0
     server = _Server(config)
     server.keeper = config.http_protocol_class.keywords["doorkeeper"]

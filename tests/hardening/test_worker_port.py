@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from rota.worker.health import MOST_CONNECTIONS, Health, HealthServer
+from rota.worker.health import MOST_CONNECTIONS, HealthServer, WorkerHealth
 from support import eventually
 
 
@@ -21,7 +21,7 @@ def seconds():
 
 @pytest.fixture
 def server(seconds):
-    server = HealthServer("127.0.0.1", 0, lambda: Health(well=True, status="live", detail=None), seconds=seconds)
+    server = HealthServer("127.0.0.1", 0, lambda: WorkerHealth(well=True, status="live", detail=None), seconds=seconds)
     server.start()
     yield server
     server.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.access.jwt_roles import RolesClaim
+from rota.access.jwt_claims import RolesClaim
 from rota.domain.rights import Grant, Role
 from rota.errors import InvalidTokenError
 

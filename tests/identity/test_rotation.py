@@ -13,11 +13,17 @@ from aiohttp import web
 from forging import AUDIENCE, ISSUER, ec_signer, ed_signer, key_set, rsa_signer
 from structlog.testing import capture_logs
 
-from rota.access.jwt_claims import Expectations
-from rota.access.jwt_key_set import LARGEST_SET_BYTES, MOST_KEYS, read_keys
-from rota.access.jwt_keys import KEPT_SECONDS, MOST_WAITING, KeyRing
-from rota.access.jwt_roles import RolesClaim
-from rota.access.jwt_sources import KeyFile, Provider
+from rota.access.jwt_claims import Expectations, RolesClaim
+from rota.access.jwt_keys import (
+    KEPT_SECONDS,
+    LARGEST_SET_BYTES,
+    MOST_KEYS,
+    MOST_WAITING,
+    KeyFile,
+    Provider,
+    SigningKeys,
+    read_keys,
+)
 from rota.access.jwt_verifier import TokenVerifier
 from rota.errors import InvalidTokenError, KeysUnavailableError
 from support import eventually
@@ -89,7 +95,7 @@ def monotonic():
 @asynccontextmanager
 async def verifying(source, monotonic, **options):
     """A verifier on this source, with verifier.ring to look by hand."""
-    ring = KeyRing(source, monotonic=monotonic, **options)
+    ring = SigningKeys(source, monotonic=monotonic, **options)
     expectations = Expectations(issuer=ISSUER, audience=AUDIENCE)
     verifier = TokenVerifier(secret=None, ring=ring, expectations=expectations, roles=RolesClaim(name="rota"))
     verifier.ring = ring
@@ -436,7 +442,7 @@ async def test_a_file_that_did_not_change_is_not_read(key_file, file_verifier, m
     token = rsa_signer().token()
     first = await file_verifier.verify(token)
     read = []
-    monkeypatch.setattr("rota.access.jwt_sources.read_keys", lambda data: read.append(data) or read_keys(data))
+    monkeypatch.setattr("rota.access.jwt_keys.read_keys", lambda data: read.append(data) or read_keys(data))
     await file_verifier.ring.tick()
     assert await file_verifier.verify(token) is first
     assert not read

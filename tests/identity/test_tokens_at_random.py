@@ -12,10 +12,8 @@ from forging import AUDIENCE, ISSUER, SECRET, OwnSigner, claims, ec_signer, ed_s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.access.jwt_claims import Expectations
-from rota.access.jwt_key_set import KeysError, read_keys
-from rota.access.jwt_keys import KeyRing
-from rota.access.jwt_roles import RolesClaim
+from rota.access.jwt_claims import Expectations, RolesClaim
+from rota.access.jwt_keys import KeysError, SigningKeys, read_keys
 from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import Identity
 from rota.errors import InvalidTokenError
@@ -56,7 +54,7 @@ class ConstantSource:
 def verifier():
     return TokenVerifier(
         secret=SECRET.encode(),
-        ring=KeyRing(ConstantSource()),
+        ring=SigningKeys(ConstantSource()),
         expectations=Expectations(issuer=ISSUER, audience=AUDIENCE),
         roles=RolesClaim(name="rota"),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rota.access.limits.rate_limiter import Limiter
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.rate_limiter import RateLimiter
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.store.access.limits import Buckets, LimitTable
 
 
@@ -29,8 +29,8 @@ class Server:
 
     def __init__(self, database, **options):
         self.buckets = CountedBuckets(database)
-        self.book = LimitBook(LimitTable(database))
-        self.limiter = Limiter(book=self.book, buckets=self.buckets, **options)
+        self.book = TenantLimits(LimitTable(database))
+        self.limiter = RateLimiter(book=self.book, buckets=self.buckets, **options)
 
     async def take(self, amount=1, *, subject="alice", kind="requests"):
         return await self.limiter.take("default", subject, kind, amount)

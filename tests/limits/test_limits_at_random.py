@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rota.access.limits.rate_limiter import PORTION_SECONDS, REST_SECONDS, Limiter
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.rate_limiter import PORTION_SECONDS, REST_SECONDS, RateLimiter
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.limits import Limits, Rate
 from rota.errors import RateLimitedError, TooLargeError
 from rota.store.access.limits import Buckets, Taken
@@ -71,11 +71,11 @@ class Simulation:
     def __init__(self, rate, servers):
         self.now = BEGIN
         self.asked = 0
-        book = LimitBook(None, Limits(jobs_per_second=rate.per_second, job_burst=rate.burst))
+        book = TenantLimits(None, Limits(jobs_per_second=rate.per_second, job_burst=rate.burst))
         book.number = 0
         self.rate = book.rate("default", "a", "jobs")
         self.bucket = Model(self.rate, self.now)
-        self.servers = [Limiter(book=book, buckets=self, monotonic=lambda: self.now) for _ in range(servers)]
+        self.servers = [RateLimiter(book=book, buckets=self, monotonic=lambda: self.now) for _ in range(servers)]
         self.granted = []
 
     async def take(self, *_key_and_rate, wanted, least):

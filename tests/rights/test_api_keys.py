@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from listening import listening
-from rota.access.credential_cache import FRESH_SECONDS, KeyRing
+from rota.access.credential_cache import FRESH_SECONDS, CredentialCache
 from rota.errors import DatabaseUnavailableError
-from rota.store.access.api_keys import Keys
+from rota.store.access.api_keys import ApiKeys
 from serving import serving
 from support import eventually, job
 
@@ -210,8 +210,8 @@ class CountingKeys:
 
 async def test_a_key_is_looked_up_once_a_second_however_often_it_is_used(somebody, database):
     client, now = await somebody("viewer"), 100.0
-    keys = CountingKeys(Keys(database))
-    ring = KeyRing(keys, monotonic=lambda: now)
+    keys = CountingKeys(ApiKeys(database))
+    ring = CredentialCache(keys, monotonic=lambda: now)
 
     async def use(times):
         return await asyncio.gather(*(ring.identify(client.key["key"], authorities={}) for _ in range(times)))
@@ -227,8 +227,8 @@ async def test_a_key_is_looked_up_once_a_second_however_often_it_is_used(somebod
 
 
 async def test_a_flood_of_made_up_keys_is_a_few_lookups(database):
-    keys = CountingKeys(Keys(database))
-    ring = KeyRing(keys)
+    keys = CountingKeys(ApiKeys(database))
+    ring = CredentialCache(keys)
     found = await asyncio.gather(*(ring.identify(f"rota_{number}", authorities={}) for number in range(5000)))
     assert not any(found)
     assert keys.lookups <= 2
@@ -236,8 +236,8 @@ async def test_a_flood_of_made_up_keys_is_a_few_lookups(database):
 
 async def test_a_database_that_is_away_is_told_and_forgotten(somebody, database):
     client = await somebody("viewer")
-    keys = CountingKeys(Keys(database))
-    ring = KeyRing(keys)
+    keys = CountingKeys(ApiKeys(database))
+    ring = CredentialCache(keys)
     keys.away = True
     with pytest.raises(DatabaseUnavailableError):
         await ring.identify(client.key["key"], authorities={})

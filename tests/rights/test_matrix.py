@@ -10,7 +10,7 @@ import rota
 from rota.access.authorization import ANYONE, PUBLIC
 from rota.api.routes import OPERATIONS
 from rota.domain.rights import Right
-from rota.worker.logs import RunHandler
+from rota.task.output import RunHandler
 from support import job
 
 # The least role for each operation. Written out here, not taken from the code: this is the promise.

@@ -16,9 +16,9 @@ import pytest
 from rota.access.jwt_verifier import TokenVerifier
 from rota.api.streams.followers import MOST_OF_A_HOLDER, MOST_OF_A_NAMESPACE
 from rota.domain.limits import Limits
+from rota.domain.rights import Caller
 from rota.errors import NotFoundError, OverloadedError
-from rota.gateway.job_builder import Caller
-from rota.gateway.local import IntakeDoor
+from rota.gateway.local import LocalGateway
 from rota.settings import Settings
 from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
@@ -380,7 +380,7 @@ async def test_a_task_neither_reads_nor_cancels_what_is_another_owners(api, engi
     async def whose():
         return Caller("default", "alice")
 
-    door = IntakeDoor(
+    door = LocalGateway(
         intake=api.services.intake, runs=Runs(engine.database), blobs=engine.blobs,
         notifier=Notifier(engine.database), whose=whose, of_run=True,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from rota.store.postgres.database import Database
-from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 
 _numbers = itertools.count(1)
 
@@ -32,7 +32,7 @@ async def make_role(database, database_url, sql):
         await sql.execute(f"CREATE ROLE {role.name} LOGIN")
         made.append(role)
         if kind:
-            await Roles(database).set([DatabaseRole(role.name, kind, namespaces, pools)])
+            await DatabaseRoles(database).set([DatabaseRole(role.name, kind, namespaces, pools)])
         return role
 
     yield make

@@ -15,11 +15,11 @@ from rota.broker.protocol import Profile
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
+from rota.domain.rights import Caller
 from rota.errors import DuplicateError, SetupError
-from rota.gateway.intake import Asked, Intake
-from rota.gateway.job_builder import Caller
+from rota.gateway.intake import Intake, JobRequest
 from rota.store.postgres.wakeups import Notifier
-from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.role_rights import SUBMITTER, TABLES, WORKER
 from support import job
 
@@ -271,9 +271,9 @@ async def test_a_binding_can_be_changed_and_taken_away(make_role, connect, datab
         return {row[0] for row in await connection.fetch("SELECT namespace FROM rota.live_runs")}
 
     assert await seen() == {"a"}
-    await Roles(database).set([DatabaseRole(role.name, WORKER, ("b", "c"))])
+    await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER, ("b", "c"))])
     assert await seen() == {"b", "c"}
-    await Roles(database).set([DatabaseRole(role.name, WORKER)])
+    await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER)])
     assert await seen() == {"a", "b", "c"}
 
 
@@ -312,7 +312,7 @@ async def submit_as(pool, engine, asked):
     )
     running = asyncio.create_task(intake.run())
     try:
-        return await intake.submit([Asked(asked)], Caller("default", "admin"))
+        return await intake.submit([JobRequest(asked)], Caller("default", "admin"))
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -9,7 +9,7 @@ from role_statements import SERVER_STATEMENTS, STATEMENTS, WORKER_STATEMENTS
 from rota.compose import check_server_role
 from rota.errors import SetupError
 from rota.store.queries import load, load_all
-from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.role_rights import FUNCTIONS, SEQUENCES, SERVER, SUBMITTER, TABLES, WORKER
 
 # They come with steps of the schema that may not be there yet.
@@ -175,13 +175,13 @@ async def test_another_kind_takes_away_what_a_role_had(make_role, connect, datab
     role = await make_role(SERVER)
     connection = await connect(role)
     await connection.execute("SELECT FROM rota.events")
-    await Roles(database).set([DatabaseRole(role.name, WORKER)])
+    await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER)])
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await connection.execute("SELECT FROM rota.events")
-    await Roles(database).forget([role.name])
+    await DatabaseRoles(database).forget([role.name])
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await connection.execute("SELECT FROM rota.constants")
-    assert await Roles(database).all() == []
+    assert await DatabaseRoles(database).all() == []
 
 
 async def test_only_a_servers_role_may_serve(make_role, connect, database):

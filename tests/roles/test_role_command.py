@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rota.cli.main import app
 from rota.errors import SetupError
 from rota.store.postgres.database import Database
-from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.migrate import bring_up_to_date, migrate, migrations
 from rota.store.schema.role_rights import SERVER, WORKER
 
@@ -76,18 +76,18 @@ async def test_only_the_owner_may_say_who_is_what(rota, make_role):
 async def test_roles_that_fail_leave_nothing_half_done(make_role, database, sql):
     role = await make_role(None)
     with pytest.raises(SetupError, match="no database role"):
-        await Roles(database).set([DatabaseRole(role.name, WORKER), DatabaseRole("nobody_at_all", WORKER)])
+        await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER), DatabaseRole("nobody_at_all", WORKER)])
     assert not await sql.fetchval("SELECT has_schema_privilege($1, 'rota', 'USAGE')", role.name)
 
 
 async def test_a_table_in_use_makes_nobody_wait_for_long(make_role, database, sql, monkeypatch):
-    monkeypatch.setattr("rota.store.roles.LOCK_WAIT", "50ms")
+    monkeypatch.setattr("rota.store.schema.database_roles.LOCK_WAIT", "50ms")
     role = await make_role(None)
     async with sql.transaction():
         await sql.execute("LOCK TABLE rota.live_runs IN ACCESS SHARE MODE")
         with pytest.raises(SetupError, match="try again"):
-            await Roles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
-    await Roles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
+            await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
+    await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
 
 
 @pytest.mark.parametrize("kind", [SERVER, WORKER])
@@ -121,7 +121,7 @@ async def test_a_migration_grants_anew_what_is_on_record(postgres, make_role, sq
     try:
         database = await Database.connect(postgres.url("stepwise"), size=1)
         await migrate(database)
-        await Roles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
+        await DatabaseRoles(database).set([DatabaseRole(role.name, WORKER, ("a",))])
         async with database.raw() as connection:
             await connection.execute(
                 f"REVOKE ALL ON rota.pools FROM {role.name}; DROP POLICY {role.name} ON rota.pools"

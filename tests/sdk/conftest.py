@@ -8,23 +8,23 @@ from datetime import UTC, datetime
 import pytest
 
 import rota
-from rota.gateway.job_builder import Caller
-from rota.gateway.local import IntakeDoor
-from rota.gateway.protocol import Door
-from rota.gateway.thread import ThreadDoor
+from rota.domain.rights import Caller
+from rota.gateway.local import LocalGateway
+from rota.gateway.protocol import JobGateway
+from rota.gateway.thread import ThreadGateway
 from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
 
 
 @pytest.fixture
-def door(engine) -> Door:
+def door(engine) -> JobGateway:
     """Straight into this test's database."""
 
     async def whose():
         return Caller("default", "tester")
 
     services = engine.api.services
-    return IntakeDoor(
+    return LocalGateway(
         intake=services.intake,
         runs=Runs(engine.database),
         blobs=engine.blobs,
@@ -37,5 +37,5 @@ def door(engine) -> Door:
 async def app(door):
     """An application whose submissions go straight into this test's database."""
     made = rota.App("tests", owner="tester")
-    with made.using(door, ThreadDoor(door, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
+    with made.using(door, ThreadGateway(door, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
         yield made

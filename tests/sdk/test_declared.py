@@ -6,7 +6,7 @@ import pytest
 
 import rota
 from rota.errors import SetupError
-from rota.sdk.describing import describe_app
+from rota.sdk.declared_schedules import describe_app
 
 
 def application(*schedules, version=None, name="shop"):

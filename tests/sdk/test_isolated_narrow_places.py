@@ -10,7 +10,7 @@ import secluded
 import rota
 from rota.clock import DatabaseClock
 from rota.compose import Runners, WorkerDoors
-from rota.gateway.thread import ThreadDoor
+from rota.gateway.thread import ThreadGateway
 from rota.settings import Settings
 
 MESSAGE_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ async def isolating(engine, door, tmp_path):
         isolated = {name: runner for name, runner in runners.by_task.items() if name in runners.processes.tasks}
         return engine.running(engine.worker(runners=isolated, doors=doors_of))
 
-    with secluded.app.using(door, ThreadDoor(door, asyncio.get_running_loop())):
+    with secluded.app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
         yield serve
     await runners.close()
 

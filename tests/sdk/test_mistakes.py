@@ -10,7 +10,7 @@ import rota
 from rota.clock import DatabaseClock
 from rota.compose import WorkerDoors
 from rota.errors import BadInputError, SetupError
-from rota.sdk.describing import check_app
+from rota.sdk.declared_schedules import check_app
 from rota.settings import Settings
 from rota.testing import running
 

@@ -26,10 +26,10 @@ from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.compose import WorkerDoors
 from rota.contract.jobs import Submitted
+from rota.domain.rights import Caller
 from rota.errors import SetupError
-from rota.gateway.job_builder import Caller
-from rota.gateway.local import IntakeDoor
-from rota.gateway.thread import ThreadDoor
+from rota.gateway.local import LocalGateway
+from rota.gateway.thread import ThreadGateway
 from rota.settings import Settings
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions
@@ -218,7 +218,7 @@ async def test_after_within_a_transaction_is_by_the_clock_of_the_database(door, 
     def now():
         return datetime.now(UTC) + ahead
 
-    with app.using(door, ThreadDoor(door, asyncio.get_running_loop()), now):
+    with app.using(door, ThreadGateway(door, asyncio.get_running_loop()), now):
         async with asyncpg_transaction(database_url) as connection:
             await send.within(connection).after("10m").submit(to="Ada")
     left = await sql.fetchval("SELECT run_at - now() FROM rota.runs")
@@ -345,7 +345,7 @@ async def team(engine, database_url, tmp_path):
             leave_process=pytest.fail,
         )
         async with engine.running(worker):
-            yield IntakeDoor(
+            yield LocalGateway(
                 intake=engine.api.services.intake,
                 runs=Runs(engine.database),
                 blobs=engine.blobs,
@@ -375,7 +375,7 @@ async def test_what_a_run_submits_within_its_transaction_belongs_where_the_run_d
     async with team(parent=parent.function, parent_sync=parent_sync.function) as door:
         for task in (parent, parent_sync):
             # Only this submission goes through the door by hand: what the tasks submit goes through their worker's.
-            with app.using(door, ThreadDoor(door, asyncio.get_running_loop())):
+            with app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
                 run = await task.submit()
             assert (await door.look(run.id, PATIENCE_SECONDS)).status == "success"
     rows = await sql.fetch("SELECT namespace, owner FROM rota.runs WHERE task = 'child'")

@@ -12,7 +12,7 @@ import rota
 from rota.clock import DatabaseClock
 from rota.compose import Runners, WorkerDoors
 from rota.errors import SetupError
-from rota.gateway.thread import ThreadDoor
+from rota.gateway.thread import ThreadGateway
 from rota.settings import Settings
 from rota.worker.runners.function import FunctionRunner
 
@@ -109,7 +109,7 @@ async def isolated(engine, door, tmp_path):
     runners = Runners(settings, surrounded.app)
     doors = WorkerDoors(settings, engine.database, shards=64, clock=DatabaseClock())
     worker = engine.worker(runners=runners.by_task, doors=doors.of)
-    with surrounded.app.using(door, ThreadDoor(door, asyncio.get_running_loop())):
+    with surrounded.app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
         async with surrounded.app.living(), engine.running(worker):
             yield
     await doors.close()

@@ -12,7 +12,7 @@ import pytest
 import rota.store.queries
 from engine import report
 from gatekeeping import ids_of
-from rota.domain.gates import Bucket, Candidate, Gate, OpenRun, Surroundings, decide
+from rota.domain.gates import Bucket, Candidate, Gate, GateStates, OpenRun, decide
 from rota.domain.ids import new_id
 from rota.domain.policies import Policies
 from rota.domain.run import Outcome
@@ -88,7 +88,7 @@ async def test_overlap_sees_a_run_that_waits_to_be_started_again(gates, sql, how
 
 
 def test_jitter_that_turned_two_times_round_does_not_let_them_overlap():
-    around = Surroundings(NOW, {}, {}, {}, {}, {})
+    around = GateStates(NOW, {}, {}, {}, {}, {})
     job_id, earlier, later = new_id(1.0), new_id(1.0), new_id(2.0)
     gate = Gate("default", "overlap", job_id.hex)
     around.open_runs[gate] = [OpenRun(later, NOW, None)]
@@ -236,7 +236,7 @@ async def test_a_probe_that_nobody_claims_is_not_waited_for(gates, sql):
 
 def test_with_different_rates_on_one_key_the_first_token_counts():
     gate = Gate("default", "rate", "key:r")
-    around = Surroundings(NOW, {}, {}, {gate: Bucket(0.0, NOW)}, {}, {})
+    around = GateStates(NOW, {}, {}, {gate: Bucket(0.0, NOW)}, {}, {})
     for per in (0.1, 3600.0):
         policies = Policies(rate="key:r", count=1, per=per, burst=1)
         assert decide(Candidate("default", new_id(1.0), new_id(1.0), policies, NOW, False), around).fate == "wait"

@@ -22,7 +22,7 @@ from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
-from rota.store.postgres.scan_positions import WholeLooks
+from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.queries import load
 from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Note, Success
@@ -219,7 +219,7 @@ async def test_what_becomes_due_soon_is_not_hidden_by_what_was_promoted_ahead(en
 
 def test_what_was_taken_does_not_count_as_the_price_of_looking():
     now = [0.0]
-    looks = WholeLooks(lambda: now[0])
+    looks = FullScanBudget(lambda: now[0])
 
     def look(around, seconds, rows):
         with around(lambda: rows):

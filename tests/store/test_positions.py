@@ -11,7 +11,13 @@ import pytest
 
 from engine import plain, report
 from rota.domain.run import Outcome
-from rota.store.postgres.scan_positions import LONGEST_PAUSE_SECONDS, SLACK_SECONDS, WHOLE_SHARE, Positions, WholeLooks
+from rota.store.postgres.scan_positions import (
+    LONGEST_PAUSE_SECONDS,
+    SLACK_SECONDS,
+    WHOLE_SHARE,
+    FullScanBudget,
+    ScanPositions,
+)
 from support import eventually
 
 
@@ -34,7 +40,7 @@ def look(positions, time, *keys, takes=0.0, took=()):
 
 def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
     time = Time()
-    positions = Positions(time)
+    positions = ScanPositions(time)
     assert look(positions, time, 1, 2, takes=1.0) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2, takes=0.5, took=[(1, 50.0), (1, 40.0)]) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2) == [50.0 - SLACK_SECONDS, -math.inf]
@@ -50,7 +56,7 @@ def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
 
 def test_a_whole_look_takes_the_position_back_to_what_it_found():
     time = Time()
-    positions = Positions(time)
+    positions = ScanPositions(time)
     look(positions, time, 1, 2, takes=1.0, took=[(1, 50.0), (2, 70.0)])
     assert look(positions, time, 1, 2, takes=1.0, took=[(1, 20.0), (1, 10.0)]) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2) == [20.0 - SLACK_SECONDS, 70.0 - SLACK_SECONDS]
@@ -58,7 +64,7 @@ def test_a_whole_look_takes_the_position_back_to_what_it_found():
 
 def test_one_slow_look_does_not_make_the_next_wait_and_two_do_so_for_a_while():
     time = Time()
-    looks = WholeLooks(time)
+    looks = FullScanBudget(time)
 
     def whole(seconds, error=None):
         try:

@@ -11,7 +11,7 @@ from migration_rule import faults_of
 from rota.store.schema.migrate import migrations
 
 WHEEL = Path(__file__).parent / "rota-0.1.0-py3-none-any.whl"
-PLACE = "rota/store/migrations/"
+PLACE = "rota/store/migrations/"  # where that release has them
 
 
 def released() -> dict[str, str]:

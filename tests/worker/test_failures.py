@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.worker.failures import _first_line
+from rota.worker.executor import _first_line
 
 
 @pytest.mark.parametrize("error", [None, "", " \n ", "\x0b"])

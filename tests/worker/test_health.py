@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rota.errors import SetupError
-from rota.worker.health import Health, HealthServer
+from rota.worker.health import HealthServer, WorkerHealth
 from support import eventually, in_time
 
 
@@ -106,20 +106,20 @@ async def test_a_worker_with_all_slots_busy_is_well(engine):
     async with engine.running(worker):
         await eventually(lambda: worker._running)
         await asyncio.sleep(2.5)
-        assert worker.health() == Health(well=True, status="live", detail=None)
+        assert worker.health() == WorkerHealth(well=True, status="live", detail=None)
         assert not worker.restart_wanted
         release.set()
 
 
 def test_health_is_served_on_a_port_of_its_own():
-    state = Health(well=True, status="live", detail=None)
+    state = WorkerHealth(well=True, status="live", detail=None)
     server = HealthServer("127.0.0.1", 0, lambda: state)
     server.start()
     try:
         url = f"http://127.0.0.1:{server.port}"
         with urllib.request.urlopen(f"{url}/healthz") as answer:
             assert json.load(answer) == {"status": "live"}
-        state = Health(well=False, status="stalled", detail="the claim loop has made no progress for 80 s")
+        state = WorkerHealth(well=False, status="stalled", detail="the claim loop has made no progress for 80 s")
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"{url}/healthz")
         assert caught.value.code == 503

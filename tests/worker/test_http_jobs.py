@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rota.domain.http import parse_http_call
+from rota.domain.runner_payloads import parse_http_call
 from rota.errors import BadInputError, SetupError
 from rota.worker.runners.http import HttpRunner
 from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError

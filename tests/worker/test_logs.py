@@ -20,7 +20,8 @@ from rota.domain.ids import new_id
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.store.logs import Logs, StoredChunk
-from rota.worker.logs import LogWriter, RunHandler, RunLog, RunStream
+from rota.task.output import RunHandler, RunStream
+from rota.worker.run_log import LogWriter, RunLog
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
 from rota.worker.secret_mask import Mask

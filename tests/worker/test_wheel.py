@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
-from rota.worker.wheel import Wheel
+from rota.worker.claim_queue import Wheel
 from support import eventually
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX, KeyRing, digest
+from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX, CredentialCache, digest
 from rota.access.jwt_verifier import TokenVerifier
-from rota.api.problems import HttpError
+from rota.api.problems import HttpProblemError
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
 from rota.errors import InvalidTokenError, KeysUnavailableError, SetupError
 
@@ -27,7 +27,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _SAME_SITE = (None, "same-origin", "none")
 
 
-class Proven(NamedTuple):
+class Authenticated(NamedTuple):
     """Who it is, and the session's secret when it was a cookie that said so."""
 
     identity: Identity
@@ -37,7 +37,9 @@ class Proven(NamedTuple):
 class Authenticator:
     """Knows the admin token, and whom to ask about other credentials."""
 
-    def __init__(self, token: str, *, ring: KeyRing | None = None, verifier: TokenVerifier | None = None) -> None:
+    def __init__(
+        self, token: str, *, ring: CredentialCache | None = None, verifier: TokenVerifier | None = None
+    ) -> None:
         if not token:
             raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
@@ -47,7 +49,7 @@ class Authenticator:
         if verifier is not None:
             self._authorities["jwt"] = verifier.fingerprint
 
-    async def authenticate(self, request: Request) -> Proven:
+    async def authenticate(self, request: Request) -> Authenticated:
         """The caller behind a request; raises 401, or 403 for a request that another site's page may have made."""
         headers = request.headers.getlist("authorization")
         if not headers:
@@ -57,7 +59,7 @@ class Authenticator:
         scheme, _, token = headers[0].partition(" ")
         if scheme.lower() != "bearer":
             raise _unknown("send `Authorization: Bearer <token>`")
-        return Proven(await self.identify(token.strip()))
+        return Authenticated(await self.identify(token.strip()))
 
     async def identify(self, token: str) -> Identity:
         """Whose token it is; raises 401."""
@@ -74,11 +76,11 @@ class Authenticator:
         try:
             return await self._verifier.verify(token)
         except KeysUnavailableError as error:
-            raise HttpError(503, "Keys unavailable", str(error), {"Retry-After": "5"}) from error
+            raise HttpProblemError(503, "Keys unavailable", str(error), {"Retry-After": "5"}) from error
         except InvalidTokenError as error:
             raise _unknown(str(error)) from error
 
-    async def _of_session(self, request: Request) -> Proven:
+    async def _of_session(self, request: Request) -> Authenticated:
         # Over TLS only the cookie that no other host of the domain can set.
         session = request.cookies.get(SECURE_COOKIE if request.url.scheme == "https" else COOKIE)
         if session is None:
@@ -94,8 +96,8 @@ class Authenticator:
             check_same_site(request)
             given = request.headers.get(CSRF_HEADER, "")
             if not hmac.compare_digest(given.encode(), csrf_token(session).encode()):
-                raise HttpError(403, "Forbidden", f"send the session's csrfToken as {CSRF_HEADER}")
-        return Proven(identity, session)
+                raise HttpProblemError(403, "Forbidden", f"send the session's csrfToken as {CSRF_HEADER}")
+        return Authenticated(identity, session)
 
     async def _in_ring(self, secret: str) -> Identity | None:
         return await self._ring.identify(secret, authorities=self._authorities) if self._ring else None
@@ -115,11 +117,11 @@ def check_same_site(request: Request) -> None:
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
     other = origin is not None and origin.partition("://")[2] != host
     if other or request.headers.get("sec-fetch-site") not in _SAME_SITE:
-        raise HttpError(403, "Forbidden", "this request comes from a page of another site")
+        raise HttpProblemError(403, "Forbidden", "this request comes from a page of another site")
 
 
-def _unknown(detail: str) -> HttpError:
-    return HttpError(401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
+def _unknown(detail: str) -> HttpProblemError:
+    return HttpProblemError(401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
 
 
 def admin_token(path: Path) -> str:

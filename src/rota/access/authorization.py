@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 import msgspec
 from starlette.requests import Request
 
-from rota.access.authenticator import Authenticator, Proven
-from rota.access.limits.rate_limiter import UNLIMITED, Allowance, Limiter
+from rota.access.authenticator import Authenticated, Authenticator
+from rota.access.limits.rate_limiter import UNLIMITED, RateLimiter, RateStatus
 from rota.contract.fields import NamespaceName
 from rota.domain.ids import parse_job, parse_run, show_key_id
 from rota.domain.limits import Kind
@@ -59,7 +59,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 async def admit(
     needs: Needs, request: Request, services: Any, authenticator: Authenticator
-) -> tuple[Admission, Allowance]:
+) -> tuple[Admission, RateStatus]:
     """Lets a request in; raises 401, 429, 403, or 404 for an object that is not the caller's.
 
     Every request of somebody who is known counts towards their limits, also one that is refused, and before the
@@ -82,7 +82,7 @@ async def admit(
     return admission, allowance
 
 
-def _admit(needs: Needs, proven: Proven, namespace: str) -> Admission:
+def _admit(needs: Needs, proven: Authenticated, namespace: str) -> Admission:
     identity = proven.identity
     if not isinstance(needs, Right):
         return Admission(identity, namespace, None, proven.session)
@@ -98,7 +98,7 @@ def _admit(needs: Needs, proven: Proven, namespace: str) -> Admission:
     return msgspec.structs.replace(admission, only=None) if grant.reaches_all(needs) else admission
 
 
-async def take(limiter: Limiter, admission: Admission, kind: Kind, amount: int = 1) -> Allowance:
+async def take(limiter: RateLimiter, admission: Admission, kind: Kind, amount: int = 1) -> RateStatus:
     """Counts requests or jobs towards the limits of the caller, of their key and of the namespace; raises 429.
 
     Who has no role in the namespace of the request does not use up its limits, but those of their own.

@@ -22,7 +22,7 @@ import msgspec
 
 from rota.domain.rights import Identity
 from rota.errors import RotaError
-from rota.store.access.api_keys import Keys, KnownCredential
+from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
 
 FRESH_SECONDS = 1.0
@@ -59,10 +59,10 @@ class _Remembered(msgspec.Struct, frozen=True):
     asked_at: float
 
 
-class KeyRing:
+class CredentialCache:
     """Knows who a key or a session stands for."""
 
-    def __init__(self, keys: Keys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, keys: ApiKeys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys
         self._monotonic = monotonic
         self._remembered: dict[bytes, _Remembered] = {}

@@ -12,13 +12,23 @@ could else keep a stolen key in use that was taken out there.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit
 
-from rota.access.jwt_key_set import Key, KeysError, KeySet
-from rota.access.jwt_sources import Source
-from rota.errors import KeysUnavailableError
+import aiohttp
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from yarl import URL
+
+from rota.access.jwt_parsing import read_object
+from rota.errors import InvalidTokenError, KeysUnavailableError, RotaError, SetupError
 from rota.telemetry import get_logger
 
 LOAD_SECONDS = 5.0
@@ -26,9 +36,22 @@ KEPT_SECONDS = 24 * 3600.0
 MOST_WAITING = 100
 JITTER = 0.1
 _log = get_logger("identity")
+MOST_KEYS = 100
+LARGEST_SET_BYTES = 512 * 1024
+SMALLEST_RSA_BITS = 2048
+LARGEST_RSA_BITS = 8192  # larger ones only make verifying slow
+# By type and curve: the algorithm, and the members that are public.
+_KINDS: dict[tuple[Any, Any], tuple[str, tuple[str, ...]]] = {
+    ("RSA", None): ("RS256", ("n", "e")),
+    ("EC", "P-256"): ("ES256", ("crv", "x", "y")),
+    ("OKP", "Ed25519"): ("EdDSA", ("crv", "x")),
+}
+READ_BYTES = 16 * 1024
+_OK = 200
+_NO_PLACE = "ROTA_JWT_KEYS must be an https:// address of a JWKS (http:// on this machine only), or a file"
 
 
-class KeyRing:
+class SigningKeys:
     """Keys of one source."""
 
     def __init__(
@@ -42,7 +65,7 @@ class KeyRing:
         self.origin = source.name
         self._load_seconds = load_seconds
         self._monotonic = monotonic
-        self._keys: KeySet | None = None
+        self._keys: SigningKeySet | None = None
         self._confirmed_at = float("-inf")
         self._looked_at = float("-inf")
         self._look_task: asyncio.Task[None] | None = None
@@ -51,13 +74,13 @@ class KeyRing:
         self._told: str | None = None
 
     @property
-    def current(self) -> KeySet | None:
+    def current(self) -> SigningKeySet | None:
         """The keys to verify with: always the same object until they change. None when there are none to rely on."""
         if self._monotonic() - self._confirmed_at > KEPT_SECONDS:
             return None
         return self._keys
 
-    async def find(self, key_id: str | None, algorithm: str) -> tuple[KeySet, Key] | None:
+    async def find(self, key_id: str | None, algorithm: str) -> tuple[SigningKeySet, SigningKey] | None:
         """The key that fits, and the set it is from; None if there is none. Raises KeysUnavailableError."""
         keys = self.current
         if keys is None or not keys.knows(key_id):
@@ -124,7 +147,7 @@ class KeyRing:
             _log.warning(f"keys for tokens can't be had; {outcome}", error=error)
         self._told = outcome
 
-    def _take(self, found: KeySet | None) -> None:
+    def _take(self, found: SigningKeySet | None) -> None:
         if self._told:
             _log.info("keys for tokens can be had again", source=self._source.name)
         self._failing = False
@@ -135,3 +158,215 @@ class KeyRing:
         self._keys = found
         level = _log.info if found.keys else _log.warning
         level("keys for tokens have changed", source=self._source.name, usable=len(found.keys))
+
+
+class KeysError(RotaError):
+    """Keys can't be had; the message says why."""
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A public key. Two are the same when what they are made of is."""
+
+    algorithm: str
+    key_id: str | None
+    members: tuple[str, ...] = field(repr=False)
+    public: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, eq=True)
+class SigningKeySet:
+    """The keys that a provider has at one time."""
+
+    keys: tuple[SigningKey, ...]
+
+    def knows(self, key_id: str | None) -> bool:
+        """Whether asking the provider again would be of no use for this one."""
+        return key_id is None or not self._has_ids or any(key.key_id == key_id for key in self.keys)
+
+    def find(self, key_id: str | None, algorithm: str) -> SigningKey | None:
+        """The one key that fits. By algorithm alone where either side names none, if that leaves no choice."""
+        fitting = [key for key in self.keys if key.algorithm == algorithm]
+        if key_id is not None and self._has_ids:
+            fitting = [key for key in fitting if key.key_id == key_id]
+        return fitting[0] if len(fitting) == 1 else None
+
+    @property
+    def _has_ids(self) -> bool:
+        # A provider that has no key at all may well name the next one.
+        return not self.keys or any(key.key_id is not None for key in self.keys)
+
+
+def read_keys(data: bytes) -> SigningKeySet:
+    """The usable keys of a JWKS; raises KeysError for what is none."""
+    try:
+        listed = read_object(data).get("keys")
+    except InvalidTokenError:
+        raise KeysError("what was found is no JSON object, or one with a key twice") from None
+    if not isinstance(listed, list):
+        raise KeysError("what was found is no JWKS: it has no list named keys")
+    if len(listed) > MOST_KEYS:
+        raise KeysError(f"the JWKS lists more than {MOST_KEYS} keys")
+    return SigningKeySet(tuple(key for entry in listed if (key := _read_key(entry))))
+
+
+def _read_key(entry: Any) -> SigningKey | None:
+    """The key, or None if it is not for us."""
+    if not isinstance(entry, dict) or not _is_for_verifying(entry):
+        return None
+    kind = _kind(entry)
+    key_id = entry.get("kid")
+    if kind is None or not (key_id is None or isinstance(key_id, str)):
+        return None
+    algorithm, names = kind
+    members = {name: entry.get(name) for name in names}
+    if entry.get("alg", algorithm) != algorithm or not all(isinstance(value, str) for value in members.values()):
+        return None
+    public = _public_key({"kty": entry["kty"], **members}, algorithm)
+    return (
+        None
+        if public is None
+        else SigningKey(algorithm, key_id, tuple(str(value) for value in members.values()), public)
+    )
+
+
+def _is_for_verifying(entry: dict[str, Any]) -> bool:
+    operations = entry.get("key_ops")
+    listed = operations is None or (isinstance(operations, list) and "verify" in operations)
+    return entry.get("use", "sig") == "sig" and listed
+
+
+def _kind(entry: dict[str, Any]) -> tuple[str, tuple[str, ...]] | None:
+    kind, curve = entry.get("kty"), entry.get("crv")
+    if not isinstance(kind, str) or not (curve is None or isinstance(curve, str)):
+        return None
+    return _KINDS.get((kind, curve))
+
+
+def _public_key(members: dict[str, Any], algorithm: str) -> Any:
+    try:
+        public = jwt.PyJWK(members, algorithm).key
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None  # numbers that make no key
+    if isinstance(public, RSAPublicKey) and not SMALLEST_RSA_BITS <= public.key_size <= LARGEST_RSA_BITS:
+        return None
+    return public
+
+
+class Source(Protocol):
+    """Looks for keys. `pause_seconds` is between two looks, `retry_seconds` after one in vain.
+
+    Tokens that name an unknown key have it look sooner, but not within `least_seconds` of the last look.
+    """
+
+    name: str
+    pause_seconds: float
+    retry_seconds: float
+    least_seconds: float
+
+    async def load(self) -> SigningKeySet | None:
+        """The keys, or None if they are those of the last time; raises KeysError."""
+        ...
+
+
+class Provider:
+    """A JWKS behind an address. Redirects are not followed: who could make one could name keys of their own."""
+
+    pause_seconds = 300.0
+    retry_seconds = 15.0
+    least_seconds = 5.0
+
+    def __init__(self, url: str) -> None:
+        parts = _checked(url)
+        self._url = url
+        # A query may hold what is not for logs.
+        self.name = f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    async def load(self) -> SigningKeySet | None:
+        """What the provider lists now."""
+        try:
+            # One connection every few minutes is not worth being kept.
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False) as session:
+                return read_keys(await self._fetch(session))
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise KeysError(f"{self.name} can't be reached: {str(error) or type(error).__name__}") from None
+
+    async def _fetch(self, session: aiohttp.ClientSession) -> bytes:
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        async with session.get(URL(self._url), headers=headers, allow_redirects=False) as response:
+            if response.status != _OK:
+                raise KeysError(f"{self.name} answered {response.status}")
+            data = b""
+            while some := await response.content.read(READ_BYTES):
+                data += some
+                if len(data) > LARGEST_SET_BYTES:
+                    response.close()
+                    raise KeysError(f"{self.name} answered more than {LARGEST_SET_BYTES} bytes")
+            return data
+
+
+class KeyFile:
+    """A JWKS in a file, read again when it is another one or has changed."""
+
+    pause_seconds = 2.0
+    retry_seconds = 2.0
+    least_seconds = 1.0
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise SetupError(f"{_NO_PLACE}; there is no file {path}")
+        self._path = path
+        self._state: tuple[int, ...] | None = None
+        self.name = str(path)
+
+    async def load(self) -> SigningKeySet | None:
+        """What is in the file, if that is not what was there the last time."""
+        try:
+            return await asyncio.to_thread(self._read)
+        except OSError as error:
+            raise KeysError(f"{self.name} can't be read: {error.strerror}") from None
+
+    def _read(self) -> SigningKeySet | None:
+        if not self._path.is_file():
+            raise KeysError(f"{self.name} is no file")
+        with self._path.open("rb") as file:
+            # Before reading: what is written meanwhile changes the state once more.
+            state = _state(os.fstat(file.fileno()))
+            if state == self._state:
+                return None
+            data = file.read(LARGEST_SET_BYTES + 1)
+        if len(data) > LARGEST_SET_BYTES:
+            raise KeysError(f"{self.name} has more than {LARGEST_SET_BYTES} bytes")
+        keys = read_keys(data)
+        self._state = state  # only now: a file caught half written is read again
+        return keys
+
+
+def source_of(place: str) -> Source:
+    """The source that ROTA_JWT_KEYS names; raises SetupError."""
+    return Provider(place) if "://" in place else KeyFile(Path(place).expanduser().absolute())
+
+
+def _checked(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        URL(url)
+        _ = parts.port
+    except ValueError:
+        raise SetupError(_NO_PLACE) from None
+    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and _is_local(parts.hostname))):
+        raise SetupError(_NO_PLACE)
+    if "@" in parts.netloc:
+        raise SetupError("ROTA_JWT_KEYS must not hold a user or password: the keys are public")
+    return parts
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -10,9 +10,8 @@ from typing import Any
 import jwt
 from jwt.algorithms import HMACAlgorithm
 
-from rota.access.jwt_claims import read_subject
+from rota.access.jwt_claims import RolesClaim, read_subject
 from rota.access.jwt_parsing import LONGEST_TOKEN, OWN_ALGORITHM
-from rota.access.jwt_roles import RolesClaim
 from rota.domain.rights import Grant
 from rota.errors import BadInputError, InvalidTokenError, SetupError
 from rota.settings import Settings

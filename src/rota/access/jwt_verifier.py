@@ -18,8 +18,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Self
 
-from rota.access.jwt_claims import Expectations
-from rota.access.jwt_keys import KeyRing
+from rota.access.jwt_claims import Expectations, RolesClaim
+from rota.access.jwt_keys import SigningKeys, source_of
 from rota.access.jwt_parsing import (
     NOT_VALID,
     OWN_ALGORITHM,
@@ -29,9 +29,7 @@ from rota.access.jwt_parsing import (
     read_claims,
     read_header,
 )
-from rota.access.jwt_roles import RolesClaim
 from rota.access.jwt_signing import secret_bytes
-from rota.access.jwt_sources import source_of
 from rota.domain.rights import Identity, Role
 from rota.errors import InvalidTokenError, SetupError
 from rota.settings import Settings
@@ -53,7 +51,7 @@ class TokenVerifier:
         self,
         *,
         secret: bytes | None,
-        ring: KeyRing | None,
+        ring: SigningKeys | None,
         expectations: Expectations,
         roles: RolesClaim,
         clock: Callable[[], float] = time.time,
@@ -78,7 +76,7 @@ class TokenVerifier:
             )
         return cls(
             secret=None if settings.jwt_secret is None else secret_bytes(settings.jwt_secret),
-            ring=None if settings.jwt_keys is None else KeyRing(source_of(settings.jwt_keys)),
+            ring=None if settings.jwt_keys is None else SigningKeys(source_of(settings.jwt_keys)),
             expectations=Expectations(
                 issuer=settings.jwt_issuer,
                 audience=settings.jwt_audience,

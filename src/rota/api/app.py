@@ -12,15 +12,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.access.authenticator import Authenticator
-from rota.api.backend import Services
+from rota.api.backend import Backend
 from rota.api.http.security_headers import GuardedApplication
 from rota.api.openapi import document
 from rota.api.operations import routes_of
-from rota.api.problems import HttpError, response_of
+from rota.api.problems import HttpProblemError, response_of
 from rota.api.routes import OPERATIONS
 
 
-def build_app(services: Services, authenticator: Authenticator, version: str) -> Starlette:
+def build_app(services: Backend, authenticator: Authenticator, version: str) -> Starlette:
     """The application; `services.run()` must be running beside it."""
     description = _description(version)
 
@@ -48,4 +48,4 @@ async def _as_problem(request: Request, error: Exception) -> Response:
         405: f"{request.method} is not possible here",
     }
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return response_of(HttpError(status, words.get(status, "Error"), details.get(status, str(error)), headers))
+    return response_of(HttpProblemError(status, words.get(status, "Error"), details.get(status, str(error)), headers))

@@ -13,20 +13,20 @@ from uuid import UUID
 import msgspec
 
 from rota.access.audit import Auditor
-from rota.access.credential_cache import KeyRing
-from rota.access.limits.rate_limiter import Limiter
+from rota.access.credential_cache import CredentialCache
+from rota.access.limits.rate_limiter import RateLimiter
 from rota.api.http.body_budget import BodyBudget
 from rota.api.statistics import Statistics
-from rota.api.streams.event_followers import EventTail
-from rota.api.streams.log_followers import LogTail
-from rota.api.streams.run_waiters import RunEnds
-from rota.api.waiting_reasons import Explainer
+from rota.api.streams.event_followers import EventFollowers
+from rota.api.streams.log_followers import LogFollowers
+from rota.api.streams.run_waiters import RunWaiters
+from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.errors import DatabaseUnavailableError
 from rota.gateway.intake import Intake
-from rota.store.access.api_keys import Keys
+from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
 from rota.store.events import Events
@@ -45,7 +45,7 @@ from rota.store.workers import Workers
 CLOCK_SECONDS = 5.0
 
 
-class Services:
+class Backend:
     """Made once per process; every route gets it."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Services:
         self.database = database
         self.blobs = blobs
         self.logs = Logs(database)
-        self.tail = LogTail(self.logs)
+        self.tail = LogFollowers(self.logs)
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
         self.intake = Intake(
@@ -73,21 +73,21 @@ class Services:
             now=lambda: self.now,
             defaults=defaults,
         )
-        self.limiter = Limiter(book=self.intake.limits, buckets=Buckets(database))
+        self.limiter = RateLimiter(book=self.intake.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
-        self.run_ends = RunEnds(self.runs)
+        self.run_ends = RunWaiters(self.runs)
         self.events = Events(database)
-        self.event_tail = EventTail(self.events)
+        self.event_tail = EventFollowers(self.events)
         self.workers = Workers(database)
         self.pools = Pools(database)
         self.statistics = Statistics(Tallies(database), self.pools, self.workers)
         self.waiting = Waiting(database)
-        self.explainer = Explainer(waiting=self.waiting, workers=self.workers)
+        self.explainer = WaitingReasons(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)
-        self.keys = Keys(database)
-        self.key_ring = KeyRing(self.keys)
+        self.keys = ApiKeys(database)
+        self.key_ring = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what else runs as long as we do
         self._notifier = notifier

@@ -18,14 +18,12 @@ from rota.access.audit import KEPT_BACK
 from rota.access.authenticator import Authenticator
 from rota.access.authorization import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
 from rota.access.credential_cache import FRESH_SECONDS
-from rota.access.limits.rate_limiter import UNLIMITED, Allowance
+from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
 from rota.api.http.body_budget import Hold
-from rota.api.problems import HttpError, response_of
-from rota.contract.json_rules import check_names
-from rota.contract.reading import bad_json
-from rota.domain.rights import Right
+from rota.api.problems import HttpProblemError, response_of
+from rota.contract.json_rules import bad_json, check_names
+from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
-from rota.gateway.job_builder import Caller
 from rota.telemetry import get_logger
 
 BODY_LIMIT_BYTES = 1024 * 1024
@@ -37,7 +35,7 @@ _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
 
 
-class Call:
+class ApiRequest:
     """One request, read and checked."""
 
     def __init__(
@@ -46,7 +44,7 @@ class Call:
         admission: Admission,
         body: bytes,
         authenticator: Authenticator,
-        allowance: Allowance = UNLIMITED,
+        allowance: RateStatus = UNLIMITED,
     ) -> None:
         self.request = request
         self._authenticator = authenticator
@@ -94,7 +92,7 @@ class Call:
             pass
 
 
-Handler = Callable[[Any, Call], Awaitable[Any]]
+Handler = Callable[[Any, ApiRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +122,12 @@ class Operation:
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                call = Call(request, admission, body, authenticator, allowance)
+                call = ApiRequest(request, admission, body, authenticator, allowance)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
                     await call.check_still_known()  # the body took its time, and the key may have ended meanwhile
                 return await self._answer(services, call)
         except (RefusedError, HiddenError) as error:
-            return await self._refuse(services, Call(request, error.admission, b"", authenticator), error)
+            return await self._refuse(services, ApiRequest(request, error.admission, b"", authenticator), error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
             return self._response_of(error)
 
@@ -144,7 +142,7 @@ class Operation:
         """What the audit trail shows of a body."""
         return fields_of(self.body) - KEPT_BACK if self.body else frozenset()
 
-    async def _refuse(self, services: Any, call: Call, error: RefusedError | HiddenError) -> Response:
+    async def _refuse(self, services: Any, call: ApiRequest, error: RefusedError | HiddenError) -> Response:
         """Who tried to change what they may not is noted as well; their body is not even read."""
         response = response_of(error)
         try:
@@ -155,7 +153,7 @@ class Operation:
             return self._response_of(failure)
         return response
 
-    async def _answer(self, services: Any, call: Call) -> Response:
+    async def _answer(self, services: Any, call: ApiRequest) -> Response:
         try:
             if self.recorded:
                 await services.auditor.begin(self.handler.__name__, call, self._shown_fields)
@@ -238,14 +236,14 @@ async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:
     announced = request.headers.get("content-length", "0")
     if announced.isdigit():
         if int(announced) > limit:
-            raise HttpError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
+            raise HttpProblemError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
         hold.grow_to(int(announced))
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            raise HttpError(413, "Too large", f"the body has more than {limit} bytes")
+            raise HttpProblemError(413, "Too large", f"the body has more than {limit} bytes")
         hold.grow_to(size)
         chunks.append(chunk)
     return b"".join(chunks)

@@ -50,7 +50,7 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
 )
 
 
-class HttpError(RotaError):
+class HttpProblemError(RotaError):
     """An error that only HTTP knows: wrong method, no token, too large a body."""
 
     def __init__(self, status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -62,7 +62,7 @@ class HttpError(RotaError):
 
 def problem_of(error: RotaError) -> Problem:
     """The problem document of an error."""
-    if isinstance(error, HttpError):
+    if isinstance(error, HttpProblemError):
         return _problem(error.status, error.title, str(error))
     for kind, status, title in _KINDS:
         if isinstance(error, kind):
@@ -76,7 +76,7 @@ def problem_of(error: RotaError) -> Problem:
 def response_of(error: RotaError) -> Response:
     """The HTTP response of an error."""
     problem = problem_of(error)
-    headers = dict(error.headers) if isinstance(error, (HttpError, RateLimitedError)) else {}
+    headers = dict(error.headers) if isinstance(error, (HttpProblemError, RateLimitedError)) else {}
     if isinstance(error, OverloadedError):
         headers["Retry-After"] = str(error.retry_after_seconds)
     elif isinstance(error, (DatabaseUnavailableError, BlobError)):

@@ -12,7 +12,7 @@ from rota.contract.fleet import ShardOut, WorkerOut
 from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry
 from rota.contract.runs import AttemptOut, DeadLetterOut, RunOut, TimelineEntry
 from rota.domain.ids import show_job, show_run
-from rota.domain.job import Options, Priority, Timetable, decode_options
+from rota.domain.job import Priority, RunOptions, Timetable, decode_options
 from rota.domain.schedule import fire_times
 from rota.domain.schedule_description import describe
 from rota.gateway.policy_fields import show_policies
@@ -257,7 +257,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
     return out
 
 
-def _show_retry(options: Options) -> Retry:
+def _show_retry(options: RunOptions) -> Retry:
     policy = options.retry
     return Retry(
         strategy=policy.strategy,

@@ -15,13 +15,13 @@ from starlette.applications import Starlette
 import rota
 from rota.access.authenticator import Authenticator, admin_token
 from rota.access.jwt_verifier import TokenVerifier
+from rota.access.limits.tenant_limits import default_limits
 from rota.api.app import build_app
-from rota.api.backend import Services
-from rota.api.http.connection import Doorkeeper, GuardedProtocol, Limits, most_connections, raise_file_limit
+from rota.api.backend import Backend
+from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
-from rota.domain.limits import default_limits
 from rota.settings import Settings
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
@@ -64,7 +64,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     """Serves until told to stop: first no new requests, then the scheduler, then the connections."""
     files = raise_file_limit()
     certificate = Certificate.of(settings)
-    limits = Limits(connections=settings.connections or most_connections(files))
+    limits = ConnectionLimits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
         await check_server_role(database)
         server = await build_server(settings, database, limits, certificate)
@@ -98,11 +98,14 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
 
 
 async def build_server(
-    settings: Settings, database: Database, limits: Limits | None = None, certificate: Certificate | None = None
+    settings: Settings,
+    database: Database,
+    limits: ConnectionLimits | None = None,
+    certificate: Certificate | None = None,
 ) -> _Server:
     """A uvicorn server for this database; it is not serving yet."""
     shards: int = await database.fetch_value("read_constants")
-    services = Services(
+    services = Backend(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
@@ -127,7 +130,7 @@ def http_config(
     host: str,
     port: int,
     *,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[str] = (),
 ) -> uvicorn.Config:
@@ -136,7 +139,7 @@ def http_config(
         app,
         host=host,
         port=port,
-        http=partial(GuardedProtocol, doorkeeper=Doorkeeper(limits or Limits())),  # type: ignore[arg-type]
+        http=partial(GuardedProtocol, doorkeeper=Doorkeeper(limits or ConnectionLimits())),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         access_log=False,

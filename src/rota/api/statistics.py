@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from rota.contract.stats import Counts, Moment, PoolStats, Rates, StartLag, Stats
+from rota.contract.fleet import Counts, Moment, PoolStats, Rates, StartLag, Stats
 from rota.domain.lag_histogram import STEPS, quantile
 from rota.store.pools import Pools
 from rota.store.read.activity import PORTION, Activity, Tallies

@@ -17,7 +17,7 @@ NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
-class Explainer:
+class WaitingReasons:
     """Looks at what a run waits for."""
 
     def __init__(self, *, waiting: Waiting, workers: Workers) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 from rota.domain.lag_histogram import step_of
 from rota.domain.run import Claim, Disposition
-from rota.store.workers import Done, PoolKey
+from rota.store.workers import PoolActivity, PoolKey
 
 
-class Tally:
+class PoolTally:
     """Counts starts and ends of attempts."""
 
     def __init__(self) -> None:
-        self._done: dict[PoolKey, Done] = {}
+        self._done: dict[PoolKey, PoolActivity] = {}
         self._known: set[int] = set()  # claims that go on, and whose start has been counted
 
     def goes_on(self, claim: Claim, started: float) -> None:
@@ -43,15 +43,15 @@ class Tally:
         """Claims that are not ours any more."""
         self._known.difference_update(claims)
 
-    def take(self) -> list[Done]:
+    def take(self) -> list[PoolActivity]:
         """Everything since the last time."""
         done, self._done = list(self._done.values()), {}
         return done
 
-    def give_back(self, done: Iterable[Done]) -> None:
+    def give_back(self, done: Iterable[PoolActivity]) -> None:
         """What could not be written goes into the next beat."""
         for one in done:
-            place = self._done.setdefault((one.namespace, one.pool), Done(one.namespace, one.pool))
+            place = self._done.setdefault((one.namespace, one.pool), PoolActivity(one.namespace, one.pool))
             place.started += one.started
             place.succeeded += one.succeeded
             place.failed += one.failed
@@ -63,9 +63,9 @@ class Tally:
         done.started += 1
         done.lags[step_of(started - claim.ready)] += 1
 
-    def _of(self, claim: Claim) -> Done:
+    def _of(self, claim: Claim) -> PoolActivity:
         key = (claim.namespace, claim.pool)
         found = self._done.get(key)
         if found is None:
-            found = self._done[key] = Done(*key)
+            found = self._done[key] = PoolActivity(*key)
         return found

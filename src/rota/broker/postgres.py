@@ -16,14 +16,14 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from rota.broker.pool_shares import Shares
-from rota.broker.pool_tally import Tally
-from rota.broker.protocol import Answer, LogChunk, Note, Profile, Report, Signal, SignalKind
+from rota.broker.pool_tally import PoolTally
+from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportReceipt, Signal, SignalKind
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.store.logs import Logs, StoredChunk
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
-from rota.store.postgres.scan_positions import WholeLooks
+from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import Notifier
 from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Success, Workers
@@ -64,7 +64,7 @@ class PostgresBroker:
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
         self._shares: Shares | None = None
-        self._whole_looks = WholeLooks()
+        self._whole_looks = FullScanBudget()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._last_beat: Beat | None = None
@@ -73,13 +73,13 @@ class PostgresBroker:
         self._lost: frozenset[int] = frozenset()
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
-        self._tally = Tally()
+        self._tally = PoolTally()
 
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
         self._last_beat = None
-        self._whole_looks = WholeLooks()
+        self._whole_looks = FullScanBudget()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
@@ -139,7 +139,7 @@ class PostgresBroker:
             claims += some
         return claims
 
-    async def report(self, reports: Sequence[Report]) -> Answer:
+    async def report(self, reports: Sequence[Report]) -> ReportReceipt:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
         successes = [_success(report) for report in reports if report.outcome is SUCCESS]
         others = [_ended(report) for report in reports if report.outcome is not SUCCESS]
@@ -158,7 +158,7 @@ class PostgresBroker:
             self._shares.gave(report.claim.number for report in reports if report.claim.number not in rejected)
         self._count(reports, others, fenced | rejected.keys())
         self._tally.forget(fenced)
-        return Answer(frozenset(fenced), rejected)
+        return ReportReceipt(frozenset(fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """One row, one update; and what was done since the last."""
@@ -183,7 +183,7 @@ class PostgresBroker:
         self._doubted += 1
         self._heard(WORKER, "")
 
-    async def update(self, notes: Sequence[Note]) -> None:
+    async def update(self, notes: Sequence[Progress]) -> None:
         """Starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)

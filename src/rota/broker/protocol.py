@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReportReceipt(msgspec.Struct, frozen=True):
     """What became of reports, by claim number: written or recorded before need nothing more; fenced ones changed
     nothing; rejected ones could not be stored as they are, and say why."""
 
@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True):
     rejected: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-class Note(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True):
     """The start or progress of a run that goes on, and what it leaves for the next attempt."""
 
     claim: Claim
@@ -104,7 +104,7 @@ class Broker(Protocol):
         """Up to `room` runs: due ones first, then those due within the lookahead."""
         ...
 
-    async def report(self, reports: Sequence[Report]) -> Answer:
+    async def report(self, reports: Sequence[Report]) -> ReportReceipt:
         """Records how attempts ended; safe to repeat until it answers."""
         ...
 
@@ -115,7 +115,7 @@ class Broker(Protocol):
         """
         ...
 
-    async def update(self, notes: Sequence[Note]) -> None:
+    async def update(self, notes: Sequence[Progress]) -> None:
         """Start, progress and checkpoints of runs that go on."""
         ...
 

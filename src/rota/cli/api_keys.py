@@ -7,8 +7,16 @@ from typing import Any
 
 import typer
 
-from rota.cli.inputs import refuse_empty
-from rota.cli.terminal.output import JsonFlag, LimitOption, errors_in_words, print_json, say, server, tell_next_page
+from rota.cli.terminal.output import (
+    JsonFlag,
+    LimitOption,
+    errors_in_words,
+    print_json,
+    refuse_empty,
+    say,
+    server,
+    tell_next_page,
+)
 from rota.cli.terminal.tables import Column, console, print_table, status, text, time
 from rota.cli.terminal.times import check_time, parse_interval
 from rota.client import Client

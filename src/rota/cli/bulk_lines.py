@@ -24,7 +24,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEY_LENGTH = 40
 
 
-class Line(NamedTuple):
+class JobLine(NamedTuple):
     """A line that holds something: its number, what is in it, and how far into the file it reaches."""
 
     number: int
@@ -60,7 +60,7 @@ def read_pieces(descriptor: int) -> Iterator[bytes | None]:
             return
 
 
-def split_lines(pieces: Iterable[bytes | None]) -> Iterator[Line | BadLine | None]:
+def split_lines(pieces: Iterable[bytes | None]) -> Iterator[JobLine | BadLine | None]:
     """The lines that hold something. However long one is, no more than the longest that can be sent is kept of it."""
     number, position, begun = 0, 0, bytearray()
     for piece in pieces:
@@ -79,7 +79,7 @@ def split_lines(pieces: Iterable[bytes | None]) -> Iterator[Line | BadLine | Non
     yield from _line(number + 1, begun, position)
 
 
-def with_key(line: Line, salt: str) -> Line | BadLine:
+def with_key(line: JobLine, salt: str) -> JobLine | BadLine:
     """The line with a key; `salt` makes other keys of the same lines."""
     try:
         known = _decoder.decode(line.content).idempotency_key
@@ -96,12 +96,12 @@ def with_key(line: Line, salt: str) -> Line | BadLine:
     return line
 
 
-def derive_key(line: Line, salt: str) -> str:
+def derive_key(line: JobLine, salt: str) -> str:
     """Always the same for this content in this place."""
     return "line-" + sha256(b"%s\0%d\0%s" % (salt.encode(), line.number, line.content)).hexdigest()[:_KEY_LENGTH]
 
 
-def _line(number: int, begun: bytearray, end: int) -> Iterator[Line | BadLine]:
+def _line(number: int, begun: bytearray, end: int) -> Iterator[JobLine | BadLine]:
     if number == 1 and begun.startswith(_BYTE_ORDER_MARK):
         del begun[: len(_BYTE_ORDER_MARK)]
     if len(begun) > LONGEST_BYTES:
@@ -110,4 +110,4 @@ def _line(number: int, begun: bytearray, end: int) -> Iterator[Line | BadLine]:
     # No JSON string holds a carriage return as it is; anywhere else it is as good as a blank.
     content = bytes(begun.replace(b"\r", b" ").strip())
     if content:
-        yield Line(number, content, end)
+        yield JobLine(number, content, end)

@@ -8,24 +8,30 @@ an idempotency key. A line that is refused is reported, and the others go on.
 from __future__ import annotations
 
 import json
+import os
+import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+import typer
+from typer.core import TyperOption
 
-from rota.cli.bulk_lines import BadLine, Line, with_key
-from rota.cli.terminal.output import say
-from rota.cli.terminal.progress import Meter
+from rota.cli.bulk_lines import BadLine, JobLine, read_pieces, split_lines, with_key
+from rota.cli.terminal.output import BAD_INPUT, FAILED, errors_in_words, print_json, say, server
+from rota.cli.terminal.progress import Meter, open_meter
+from rota.cli.terminal.tables import console
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.retries import NOT_NOW, Patience
 from rota.contract.jobs import BatchResult
 from rota.contract.problems import Problem
-from rota.errors import BadInputError
+from rota.errors import BadInputError, RotaError
 
 MOST_PER_BATCH = 5000
 BATCH_BYTES = 900_000  # many a proxy takes no more than a megabyte
@@ -33,10 +39,13 @@ PATIENCE_SECONDS = 300.0  # a server that is gone for longer is not waited for
 MOST_SHOWN = 10
 _TOO_LARGE = 413
 _RATE_LIMITED = 429
+STANDARD_INPUT = "-"
+_GO_TOGETHER = {"file", "errors", "quiet", "key", "as_json"}
+_AGAIN = "What was accepted stays. The same command again goes on: within 24 hours it makes nothing twice."
 
 
 @dataclass
-class Tally:
+class BulkCounts:
     """What became of the lines so far."""
 
     accepted: int = 0
@@ -80,7 +89,7 @@ class Refusals:
             say(f"… and {self._count - MOST_SHOWN:,} more lines were refused; {where}")
 
 
-class Sender:
+class LineSender:
     """Sends lines, in batches that the server takes."""
 
     def __init__(self, client: Client, *, salt: str, meter: Meter, refusals: Refusals) -> None:
@@ -92,9 +101,9 @@ class Sender:
         self._reached = False
         self._refused: list[tuple[int, str, int | None]] = []  # and not reported yet
         self._told = ""  # why nothing moves, as it was said last
-        self.tally = Tally()
+        self.tally = BulkCounts()
 
-    def send(self, lines: Iterable[Line | BadLine | None]) -> None:
+    def send(self, lines: Iterable[JobLine | BadLine | None]) -> None:
         """Sends everything; raises when the server can't be had, or refuses whoever asks."""
         for batch, last in self._batches(lines):
             self._send_batch(batch)
@@ -103,12 +112,12 @@ class Sender:
             self.tally.seconds = time.monotonic() - self.tally.began
             self._meter.show(last.end, self.tally.lines)
 
-    def _batches(self, lines: Iterable[Line | BadLine | None]) -> Iterator[tuple[list[Line], Line | BadLine]]:
+    def _batches(self, lines: Iterable[JobLine | BadLine | None]) -> Iterator[tuple[list[JobLine], JobLine | BadLine]]:
         """Lines that go together, with the last that is done once they are; a pause in what comes ends a batch."""
-        batch: list[Line] = []
+        batch: list[JobLine] = []
         size, last = 0, None
         for found in lines:
-            line = with_key(found, self._salt) if isinstance(found, Line) else found
+            line = with_key(found, self._salt) if isinstance(found, JobLine) else found
             if isinstance(line, BadLine):
                 self._refuse(line.number, line.reason)
             elif line is not None:
@@ -122,7 +131,7 @@ class Sender:
         if last is not None:
             yield batch, last
 
-    def _send_batch(self, batch: list[Line]) -> None:
+    def _send_batch(self, batch: list[JobLine]) -> None:
         """Until there is an answer for each."""
         patience = Patience(PATIENCE_SECONDS)
         while batch:
@@ -138,7 +147,7 @@ class Sender:
             if later:
                 self._wait(_error_of(later[0][1]), patience)
 
-    def _count(self, line: Line, result: BatchResult) -> None:
+    def _count(self, line: JobLine, result: BatchResult) -> None:
         if result.error is not None:
             self._refuse(line.number, result.error.detail, result.error.status)
         elif result.replayed or result.duplicate:
@@ -156,7 +165,7 @@ class Sender:
             self._refusals.add(*refusal)
         self._refused.clear()
 
-    def _ask(self, batch: list[Line], patience: Patience) -> list[BatchResult]:
+    def _ask(self, batch: list[JobLine], patience: Patience) -> list[BatchResult]:
         """The results of these, or of the first of them where the server takes fewer at a time."""
         while True:
             try:
@@ -216,7 +225,7 @@ def open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str] 
         raise BadInputError(f"{path} can't be written ({error.strerror})", field="--errors") from None
 
 
-def summary_of(tally: Tally, *, complete: bool) -> dict[str, Any]:
+def summary_of(tally: BulkCounts, *, complete: bool) -> dict[str, Any]:
     """For programs."""
     return {
         "lines": tally.lines,
@@ -230,7 +239,85 @@ def summary_of(tally: Tally, *, complete: bool) -> dict[str, Any]:
     }
 
 
-def summary_words(tally: Tally) -> str:
+def summary_words(tally: BulkCounts) -> str:
     """For people."""
     fates = f"{tally.accepted:,} accepted, {tally.there_already:,} there already, {tally.refused:,} refused"
     return f"{fates} ({tally.seconds:.1f} s, {tally.rate:,.0f} jobs/s)"
+
+
+def submit_file(
+    context: typer.Context, file: str, *, errors: Path | None, salt: str, quiet: bool, as_json: bool
+) -> None:
+    """Sends every line of the file, and says what became of them."""
+    with errors_in_words():
+        _refuse_others(context)
+    with server() as client, _open(file) as descriptor, open_errors(errors, file) as kept:
+        meter = open_meter(_size(descriptor), quiet=quiet)
+        refusals = Refusals(meter, kept)
+        sender = LineSender(client, salt=salt, meter=meter, refusals=refusals)
+        try:
+            with meter:
+                sender.send(split_lines(read_pieces(descriptor)))
+        except (KeyboardInterrupt, RotaError, OSError) as error:
+            _stop(error, sender.tally, refusals, as_json=as_json)
+        refusals.end()
+        _report(sender.tally, complete=True, as_json=as_json)
+        if sender.tally.refused:
+            raise typer.Exit(BAD_INPUT)
+
+
+def _stop(error: BaseException, tally: BulkCounts, refusals: Refusals, *, as_json: bool) -> None:
+    """It could not be finished: says how far it came, and why."""
+    if tally.lines:
+        refusals.end()
+        _report(tally, complete=False, as_json=as_json)
+    if isinstance(error, RotaError):
+        if tally.lines:
+            say(_AGAIN)
+        raise error
+    say(f"Interrupted. {_AGAIN}" if isinstance(error, KeyboardInterrupt) else f"The file can't be read: {error}")
+    raise typer.Exit(FAILED) from None
+
+
+def _report(tally: BulkCounts, *, complete: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(summary_of(tally, complete=complete))
+    else:
+        words = summary_words(tally) if complete else f"{summary_words(tally)}, up to line {tally.last_line:,}"
+        console().print(words, soft_wrap=True, markup=False)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """Whatever says what one job is can't be meant for all of them."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and name not in _GO_TOGETHER:
+            option = parameter.opts[0] if isinstance(parameter, TyperOption) else "NAME"
+            raise BadInputError("does not go with --file: each line says everything about its job", field=option)
+
+
+@contextmanager
+def _open(file: str) -> Iterator[int]:
+    """Where to read from; raises BadInputError when there is nothing to read."""
+    if file == STANDARD_INPUT:
+        if sys.stdin.isatty():
+            say("Reading jobs from the terminal, one JSON object per line; Ctrl-D ends.", "dim")
+        yield sys.stdin.fileno()
+        return
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except (OSError, ValueError) as error:
+        raise BadInputError(f"{file} can't be read ({getattr(error, 'strerror', error)})", field="--file") from None
+    try:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise BadInputError(f"{file} is a directory", field="--file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _size(descriptor: int) -> int | None:
+    """How large it is, where that is known beforehand."""
+    found = os.fstat(descriptor)
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

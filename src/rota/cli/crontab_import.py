@@ -16,7 +16,7 @@ import typer
 
 from rota.cli.crontab_plan import (
     GONE_TAG,
-    Planned,
+    PlannedEntry,
     Wanted,
     can_run,
     carry_out,
@@ -26,9 +26,8 @@ from rota.cli.crontab_plan import (
     pause_gone,
     plan,
 )
-from rota.cli.inputs import refuse_empty
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import OPTIONS, JsonFlag, errors_in_words, print_json, say, server
+from rota.cli.terminal.output import OPTIONS, JsonFlag, errors_in_words, print_json, refuse_empty, say, server
 from rota.cli.terminal.tables import Column, clean, print_table, text, time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.contract.jobs import JobOut
@@ -166,7 +165,7 @@ def _jobs(client: Client, wanted: Wanted, *, dry_run: bool) -> Mapping[str, JobO
         return {}
 
 
-def _show(planned: Sequence[Planned], words: Sequence[str], gone: Sequence[JobOut], *, as_json: bool) -> None:
+def _show(planned: Sequence[PlannedEntry], words: Sequence[str], gone: Sequence[JobOut], *, as_json: bool) -> None:
     rows = [_row(one, word) for one, word in zip(planned, words, strict=True)]
     if as_json:
         print_json({"items": rows, "gone": [{"jobId": job.job_id, "name": job.name} for job in gone]})
@@ -174,7 +173,7 @@ def _show(planned: Sequence[Planned], words: Sequence[str], gone: Sequence[JobOu
         print_table(rows, _COLUMNS, none="No entries.")
 
 
-def _row(one: Planned, word: str) -> dict[str, Any]:
+def _row(one: PlannedEntry, word: str) -> dict[str, Any]:
     times = [moment.isoformat() for moment in one.next_times(datetime.now(UTC), TIMES)]
     paused = one.job is not None and one.job.status == "paused" and GONE_TAG not in one.job.tags
     return {
@@ -199,7 +198,7 @@ def _tell_gone(gone: Sequence[JobOut], *, prune: bool, dry_run: bool) -> None:
         say("Pause them with --prune, or cancel one with `rota cancel`.", "dim")
 
 
-def _tell_workers(client: Client, wanted: Wanted, planned: Sequence[Planned]) -> None:
+def _tell_workers(client: Client, wanted: Wanted, planned: Sequence[PlannedEntry]) -> None:
     """Jobs that nobody may run wait for ever: better said now."""
     pool = wanted.pool or "default"
     try:

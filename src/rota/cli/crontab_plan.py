@@ -38,7 +38,7 @@ Fate = Literal["new", "changed", "unchanged"]
 
 
 @dataclass
-class Planned:
+class PlannedEntry:
     """A line, the job that it has or will have, and what is to be done."""
 
     entry: Entry
@@ -85,9 +85,9 @@ class Wanted:
         return f"{TAG}:{self.label}"
 
 
-def plan(entries: Sequence[Entry], wanted: Wanted, jobs: Mapping[str, JobOut]) -> list[Planned]:
+def plan(entries: Sequence[Entry], wanted: Wanted, jobs: Mapping[str, JobOut]) -> list[PlannedEntry]:
     """What is to be done, with the jobs there are by name."""
-    planned = [Planned(entry, body) for entry, body in zip(entries, _bodies(entries, wanted), strict=True)]
+    planned = [PlannedEntry(entry, body) for entry, body in zip(entries, _bodies(entries, wanted), strict=True)]
     for one in planned:
         one.job = jobs.get(one.body["name"])
         if one.job is not None:
@@ -101,7 +101,7 @@ def jobs_of(client: Client, wanted: Wanted) -> dict[str, JobOut]:
     return {job.name: client.job(job.job_id) for job in found if job.task == TASK}
 
 
-def gone_from(planned: Sequence[Planned], jobs: Mapping[str, JobOut]) -> list[JobOut]:
+def gone_from(planned: Sequence[PlannedEntry], jobs: Mapping[str, JobOut]) -> list[JobOut]:
     """Jobs whose line is not in the file any more, and that were not paused for it yet."""
     names = {one.body["name"] for one in planned}
     return [
@@ -109,7 +109,7 @@ def gone_from(planned: Sequence[Planned], jobs: Mapping[str, JobOut]) -> list[Jo
     ]
 
 
-def carry_out(client: Client, one: Planned) -> None:
+def carry_out(client: Client, one: PlannedEntry) -> None:
     """Makes or changes the job; `job` is how it stands then."""
     if one.job is None:
         made = client.call("POST", "/v1/jobs", body=one.body)

@@ -8,12 +8,12 @@ from typing import Any
 
 import typer
 
-from rota.cli.inputs import check_id
 from rota.cli.terminal.output import (
     FAILED,
     FILTERS,
     JsonFlag,
     LimitOption,
+    check_id,
     errors_in_words,
     print_json,
     say,

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import typer
 
-from rota.cli.files import submit_file
-from rota.cli.inputs import check_id, read_object, refuse_empty
+from rota.cli.bulk_submit import submit_file
 from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
@@ -24,8 +23,11 @@ from rota.cli.terminal.output import (
     OPTIONS,
     JsonFlag,
     LimitOption,
+    check_id,
     errors_in_words,
     print_json,
+    read_object,
+    refuse_empty,
     server,
     tell_next_page,
 )

@@ -8,9 +8,8 @@ from typing import Any
 
 import typer
 
-from rota.cli.inputs import check_id
 from rota.cli.terminal.completion import complete_job_or_run
-from rota.cli.terminal.output import FAILED, JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.terminal.output import FAILED, JsonFlag, LimitOption, check_id, print_json, say, server, tell_next_page
 from rota.cli.terminal.tables import clean, console
 from rota.cli.terminal.times import check_time
 from rota.client import Client, ServerUnreachableError

@@ -33,7 +33,7 @@ from rota.sdk.app import App
 from rota.sdk.app_loader import check_form, load_app
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
-from rota.store.roles import DatabaseRole, Roles
+from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.migrate import migrate as apply_migrations
 from rota.telemetry import configure_logging
 
@@ -123,7 +123,7 @@ def change_database_roles(
 
     async def change() -> list[dict[str, Any]]:
         async with open_database(settings, size=1, name="rota-database-roles") as database:
-            roles = Roles(database)
+            roles = DatabaseRoles(database)
             if wanted:
                 await roles.set([DatabaseRole(*one) for one in wanted])
             if forgotten:

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from rota.cli.inputs import check_id
 from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
@@ -16,7 +15,7 @@ from rota.cli.terminal.completion import (
     complete_run_status,
     complete_task,
 )
-from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, print_json, server, tell_next_page
+from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, check_id, print_json, server, tell_next_page
 from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
 from rota.cli.terminal.times import check_time, show_age, show_length, show_time
 from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run

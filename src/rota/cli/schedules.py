@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import typer
 
-from rota.cli.inputs import check_id
 from rota.cli.terminal.completion import complete_job
-from rota.cli.terminal.output import JsonFlag, print_json, server
+from rota.cli.terminal.output import JsonFlag, check_id, print_json, server
 from rota.cli.terminal.tables import Column, console, print_table
 from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_local_time_briefly, show_time
 from rota.domain.schedule import ClockChange, load_zone

@@ -11,9 +11,8 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from rota.cli.inputs import check_id
-from rota.cli.terminal.live_view import Ended, Lines, is_live, show_live, try_again
-from rota.cli.terminal.output import FAILED, say, server
+from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, try_again
+from rota.cli.terminal.output import FAILED, check_id, say, server
 from rota.cli.terminal.tables import Column, clean, console, status, table_lines, text, time
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
 from rota.cli.waiting import ENDED
@@ -75,7 +74,7 @@ class View(ABC):
         runs = self.look()
         lines = [*self.header(), *(self._table(runs, width) if runs else [Text("No run yet.", "dim")])]
         if self.over:
-            raise Ended(lines[: height - 1])
+            raise ViewEnded(lines[: height - 1])
         return lines
 
     def _table(self, runs: list[dict[str, Any]], width: int) -> Lines:

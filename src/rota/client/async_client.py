@@ -32,8 +32,18 @@ from rota.client.bodies import (
 )
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retries import Deadline, Patience
-from rota.contract.access import KeyCreated, KeyList, KeyOut, RoleName, Sees, SessionOut
-from rota.contract.audit import AuditList, AuditOut
+from rota.contract.access import (
+    AuditList,
+    AuditOut,
+    KeyCreated,
+    KeyList,
+    KeyOut,
+    LimitsList,
+    LimitsOut,
+    RoleName,
+    Sees,
+    SessionOut,
+)
 from rota.contract.fields import Dst
 from rota.contract.fleet import (
     EventList,
@@ -43,6 +53,7 @@ from rota.contract.fleet import (
     PoolOut,
     ShardList,
     ShardOut,
+    Stats,
     WorkerList,
     WorkerOut,
 )
@@ -55,22 +66,22 @@ from rota.contract.jobs import (
     JobOut,
     JobStatusOut,
     RunStarted,
+    SchedulePreview,
     Submitted,
 )
-from rota.contract.limits import LimitsList, LimitsOut
-from rota.contract.logs import LogLine, LogList, LogUrl
 from rota.contract.runs import (
     CountOut,
     DeadLetterGroup,
     DeadLetterGroups,
     DeadLetterList,
     DeadLetterOut,
+    LogLine,
+    LogList,
+    LogUrl,
     RunCancelled,
     RunList,
     RunOut,
 )
-from rota.contract.schedules import SchedulePreview
-from rota.contract.stats import Stats
 
 PAGE_SIZE = 100
 LOOK_SECONDS = 20.0

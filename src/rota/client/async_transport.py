@@ -18,7 +18,7 @@ from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, S
 from rota.client.retries import RETRIES, Patience, Tries
 from rota.client.server_address import find_server, needs_proxy, request_headers, time_limits, trust
 from rota.contract.fleet import EventOut
-from rota.contract.logs import LogLine
+from rota.contract.runs import LogLine
 
 T = TypeVar("T")
 Item = TypeVar("Item")

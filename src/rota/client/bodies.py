@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from rota.contract.access import LimitsIn
 from rota.contract.fields import (
     Dst,
     JobStatusName,
@@ -21,7 +22,6 @@ from rota.contract.fields import (
     RunStatusName,
 )
 from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
-from rota.contract.limits import LimitsIn
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.errors import RotaError
+import msgspec
+
+from rota.contract.problems import Problem
+from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
+
+_KINDS: dict[str, type[RotaError]] = {
+    "urn:rota:duplicate": DuplicateError,
+    "urn:rota:conflict": ConflictError,
+    "urn:rota:idempotency-key-reused": KeyReusedError,
+}
 
 
 class ServerUnreachableError(RotaError):
@@ -23,3 +32,20 @@ class AnswerError(RotaError):
         self.status = status
         self.problem = problem
         self.retry_after_seconds = retry_after_seconds
+
+
+def refusal(problem: Problem) -> RotaError:
+    """The error behind a problem document."""
+    if problem.type == "urn:rota:bad-input":
+        return BadInputError(problem.detail, field=problem.errors[0].field if problem.errors else None)
+    if kind := _KINDS.get(problem.type):
+        return kind(problem.detail)
+    return AnswerError(problem.status, msgspec.to_builtins(problem))
+
+
+def refusal_of(error: AnswerError) -> RotaError:
+    """The error behind an answer."""
+    try:
+        return refusal(msgspec.convert(error.problem, Problem))
+    except msgspec.ValidationError:
+        return error

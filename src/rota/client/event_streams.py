@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rota.contract.logs import LogLine
+from rota.contract.runs import LogLine
 
 # Longer than a few of the server's signs of life.
 SILENCE_SECONDS = 35.0

@@ -18,6 +18,7 @@ RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0
+AWAY_SECONDS = 60.0
 REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
 NOT_NOW = frozenset({429, 502, 503, 504})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -108,3 +109,21 @@ def retry_after(response: httpx.Response) -> float | None:
     """The seconds that the server asks for; a date is not understood, and no server of ours gives one."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None
+
+
+class Away:
+    """For how long no server has answered."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def bears(self, error: ServerUnreachableError | AnswerError) -> bool:
+        """Whether it may come back, and has not been away for too long."""
+        if isinstance(error, AnswerError) and error.status not in NOT_NOW:
+            return False
+        self._since = self._since or time.monotonic()
+        return time.monotonic() - self._since < AWAY_SECONDS
+
+    def ended(self) -> None:
+        """It is there."""
+        self._since = None

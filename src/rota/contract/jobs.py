@@ -13,6 +13,7 @@ from rota.contract.fields import (
     Headers,
     In,
     Jitter,
+    JobId,
     JobStatusName,
     Key,
     Limit,
@@ -34,6 +35,9 @@ from rota.contract.fields import (
 from rota.contract.problems import Problem
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
+from rota.domain.schedule import ClockChange
+
+MOST_FIRE_TIMES = 100
 
 
 class Retry(In, kw_only=True):
@@ -295,3 +299,24 @@ class RunStarted(Out, kw_only=True):
     job_id: str
     run_id: str
     status: str
+
+
+class SchedulePreviewIn(In, kw_only=True):
+    """A schedule to look at: a cron expression or an interval. `jobId` decides what `H` stands for."""
+
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str = "UTC"
+    dst: ClockChange = "shift"
+    start_time: Moment | None = None
+    end_time: Moment | None = None
+    job_id: JobId | None = None
+    after: Moment | None = None
+    count: Annotated[int, Meta(ge=1, le=MOST_FIRE_TIMES)] = 10
+
+
+class SchedulePreview(Out, kw_only=True):
+    """When the schedule fires next, and what it means in words."""
+
+    fire_times: list[datetime]
+    description: str

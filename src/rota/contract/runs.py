@@ -158,3 +158,27 @@ class DeadLetterSelection(In, kw_only=True):
     error: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
     all: bool = False
     most: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class LogLine(Out, kw_only=True):
+    """A line that a run wrote: to `stdout` or `stderr`, or with a logger (`log`)."""
+
+    run_id: str
+    attempt: int
+    time: str
+    stream: str
+    text: str
+
+
+class LogList(Out, kw_only=True):
+    """Lines that were found."""
+
+    items: list[LogLine]
+    next_cursor: str | None
+
+
+class LogUrl(Out, kw_only=True):
+    """Where a log can be read for a while without a token."""
+
+    url: str
+    expires_time: datetime

@@ -13,7 +13,7 @@ from rota.domain.job import Definition, Timetable
 ANCHOR = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredSchedule(msgspec.Struct, frozen=True):
     """A schedule: what to run and when."""
 
     definition: Definition
@@ -32,7 +32,7 @@ class Application(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     version: str
-    schedules: tuple[Declared, ...] = ()
+    schedules: tuple[DeclaredSchedule, ...] = ()
 
 
 _RELEASE = re.compile(r"v?(\d{1,15}(?:\.\d{1,15}){0,9})", re.ASCII)
@@ -44,14 +44,14 @@ def release_of(version: str) -> list[int] | None:
     return [int(part) for part in match[1].split(".")] if match else None
 
 
-_decoder = msgspec.json.Decoder(tuple[Declared, ...])
+_decoder = msgspec.json.Decoder(tuple[DeclaredSchedule, ...])
 
 
-def encode_schedules(schedules: tuple[Declared, ...]) -> str:
+def encode_schedules(schedules: tuple[DeclaredSchedule, ...]) -> str:
     """Schedules for their column; the same ones give the same text."""
     return msgspec.json.encode(sorted(schedules, key=lambda one: one.name)).decode()
 
 
-def decode_schedules(text: str) -> tuple[Declared, ...]:
+def decode_schedules(text: str) -> tuple[DeclaredSchedule, ...]:
     """Schedules from their column."""
     return _decoder.decode(text)

@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, frozen=True):
     starts_a_time: bool  # the first attempt at a time of a schedule: overlap concerns no other
 
 
-class Line(msgspec.Struct):
+class OrderQueue(msgspec.Struct):
     """An ordering key: who is first in line, and who has it."""
 
     head: UUID | None = None
@@ -78,7 +78,7 @@ class Bucket(msgspec.Struct):
         return now + timedelta(seconds=missing * policies.per / policies.count)
 
 
-class Breaker(msgspec.Struct):
+class CircuitBreaker(msgspec.Struct):
     """What a circuit breaker remembers."""
 
     state: Literal["closed", "open", "half-open"] = "closed"
@@ -140,18 +140,18 @@ class OpenRun(msgspec.Struct, frozen=True):
     gate: str | None
 
 
-class Surroundings(msgspec.Struct):
+class GateStates(msgspec.Struct):
     """How the gates stand. Deciding changes them along, so that the next candidate sees the one before it."""
 
     now: datetime
-    lines: dict[Gate, Line]
+    lines: dict[Gate, OrderQueue]
     used: dict[Gate, int]
     buckets: dict[Gate, Bucket]
-    breakers: dict[Gate, Breaker]
+    breakers: dict[Gate, CircuitBreaker]
     open_runs: dict[Gate, list[OpenRun]]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class GateDecision(msgspec.Struct, frozen=True):
     """What becomes of a candidate: it goes on, waits at a gate, or is skipped for a reason. `cancel` names runs that it
     replaces."""
 
@@ -161,7 +161,7 @@ class Verdict(msgspec.Struct, frozen=True):
     cancel: tuple[UUID, ...] = ()
 
 
-_GO = Verdict("go")
+_GO = GateDecision("go")
 
 
 def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
@@ -180,7 +180,7 @@ def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
     return gates
 
 
-def decide(candidate: Candidate, around: Surroundings) -> Verdict:
+def decide(candidate: Candidate, around: GateStates) -> GateDecision:
     """What becomes of a candidate."""
     gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
     for gate in gates:
@@ -189,13 +189,13 @@ def decide(candidate: Candidate, around: Surroundings) -> Verdict:
             if verdict.fate != "go":
                 return verdict
         elif not _PASSES[gate.kind](candidate, gate, around):
-            return Verdict("wait", gate)
+            return GateDecision("wait", gate)
     for gate in gates:
         _take(candidate, gate, around)
     return _GO
 
 
-def _overlap(candidate: Candidate, gate: Gate, around: Surroundings) -> Verdict:
+def _overlap(candidate: Candidate, gate: Gate, around: GateStates) -> GateDecision:
     if not candidate.starts_a_time:
         return _GO
     mine = (candidate.nominal_at, candidate.id)
@@ -206,26 +206,26 @@ def _overlap(candidate: Candidate, gate: Gate, around: Surroundings) -> Verdict:
         return _GO
     first = show_run(earlier[0].id)
     if candidate.policies.overlap == "skip":
-        return Verdict("skip", reason=f"overlap: {first}, an earlier run of the job, had not ended")
+        return GateDecision("skip", reason=f"overlap: {first}, an earlier run of the job, had not ended")
     if candidate.policies.overlap == "queue":
         waiting = [run for run in earlier if run.gate == "overlap"]
         if waiting:
-            return Verdict("skip", reason=f"overlap: {show_run(waiting[0].id)} of the job was waiting already")
+            return GateDecision("skip", reason=f"overlap: {show_run(waiting[0].id)} of the job was waiting already")
     around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
     replaced = candidate.policies.overlap == "replace"
-    return Verdict("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
+    return GateDecision("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
 
 
-def _is_first(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+def _is_first(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
     line = around.lines[gate]
     return line.head == candidate.id and line.holder is None
 
 
-def _has_room(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+def _has_room(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
     return around.used[gate] < candidate.policies.most
 
 
-def _has_token(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+def _has_token(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
     bucket = around.buckets[gate]
     bucket.refill(candidate.policies, around.now)
     if bucket.tokens >= 1.0 - _ALMOST:
@@ -236,14 +236,14 @@ def _has_token(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
     return False
 
 
-def _is_let_through(candidate: Candidate, gate: Gate, around: Surroundings) -> bool:
+def _is_let_through(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
     return around.breakers[gate].lets_through(candidate, around.now)
 
 
 _PASSES = {"order": _is_first, "limit": _has_room, "rate": _has_token, "breaker": _is_let_through}
 
 
-def _take(candidate: Candidate, gate: Gate, around: Surroundings) -> None:
+def _take(candidate: Candidate, gate: Gate, around: GateStates) -> None:
     if gate.kind == "order":
         around.lines[gate].holder = candidate.id
     elif gate.kind == "limit":

@@ -58,7 +58,7 @@ def check_command(command: object, field: str = "payload.command") -> str:
 _DEFAULT_RETRY = RetryPolicy()
 
 
-class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What of a definition only workers and the reaper read; kept as JSON in one column."""
 
     max_retries: int = 3
@@ -68,13 +68,13 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     headers: dict[str, str] | None = None  # what middleware hands on from whoever submits to whoever runs
 
 
-_options_decoder = msgspec.json.Decoder(Options)
+_options_decoder = msgspec.json.Decoder(RunOptions)
 _options_encoder = msgspec.json.Encoder()
-_DEFAULT_OPTIONS = Options()
-_UNREADABLE_OPTIONS = Options(max_retries=0)
+_DEFAULT_OPTIONS = RunOptions()
+_UNREADABLE_OPTIONS = RunOptions(max_retries=0)
 
 
-def decode_options(text: str) -> Options:
+def decode_options(text: str) -> RunOptions:
     """Options from their column. What can't be read must not stop whoever comes by: it is not tried again."""
     if text == "{}":
         return _DEFAULT_OPTIONS
@@ -84,7 +84,7 @@ def decode_options(text: str) -> Options:
         return _UNREADABLE_OPTIONS
 
 
-def encode_options(options: Options) -> str:
+def encode_options(options: RunOptions) -> str:
     """Options for their column; defaults leave no trace."""
     if options.retry == _DEFAULT_OPTIONS.retry:
         # msgspec leaves out a nested default only when it is the very object.

@@ -7,13 +7,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from rota.settings import Settings
-
 Kind = Literal["requests", "jobs"]
 WHOLE = ""  # the subject of the namespace as a whole
 BURST_SECONDS = 5.0  # a bucket holds so much where nobody says otherwise
 # And never less than this: servers come for tokens now and then, and what a bucket can't hold meanwhile would be lost.
 LEAST_BURST_SECONDS = 0.1
+SLOWEST_PER_SECOND = 0.001
+FASTEST_PER_SECOND = 1_000_000.0
 
 
 class Rate(NamedTuple):
@@ -48,13 +48,3 @@ def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
         return None
     wanted = BURST_SECONDS * per_second if burst is None else burst
     return Rate(per_second, max(1, math.ceil(wanted), math.ceil(LEAST_BURST_SECONDS * per_second)))
-
-
-def default_limits(settings: Settings) -> Limits:
-    """What somebody may of whom nothing is said."""
-    return Limits(
-        requests_per_second=settings.requests_per_second or None,
-        jobs_per_second=settings.jobs_per_second or None,
-        most_waiting=settings.most_waiting_per_owner or None,
-        most_fan_out=settings.most_fan_out,
-    )

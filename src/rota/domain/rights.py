@@ -92,3 +92,14 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         """Whether they have this right there, over something at least."""
         grant = self.grant_in(namespace)
         return grant is not None and right in grant.role.rights and (self.scopes is None or right in self.scopes)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """On whose behalf a request is made."""
+
+    namespace: str
+    owner: str
+
+    def own(self, key: str) -> str:
+        """A key as it is stored: each owner has keys of their own, so nobody meets another's job by one."""
+        return f"{self.owner}\n{key}"  # no owner has a line break

@@ -16,8 +16,24 @@ import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError, RotaError
-from rota.gateway.protocol import Door, Outcome
-from rota.worker.runners.child_messages import Answered, Asked
+from rota.gateway.protocol import JobGateway, RunSnapshot
+
+
+class ChildAnswer(msgspec.Struct, tag=True):
+    """The answer to a question of the function: JSON, or why there is none, and the name of the error."""
+
+    number: int
+    answer: bytes | None = None
+    error: str | None = None
+    kind: str = ""
+
+
+class ChildQuestion(msgspec.Struct, tag=True):
+    """The function submits, looks at a run or cancels one: `what` names it, `question` is JSON."""
+
+    number: int
+    what: str
+    question: bytes
 
 
 class Refused(msgspec.Struct):
@@ -27,7 +43,7 @@ class Refused(msgspec.Struct):
     kind: str = ""
 
 
-class Look(msgspec.Struct):
+class OutcomeQuestion(msgspec.Struct):
     """A run to look at, and how long to wait for its end."""
 
     run_id: str
@@ -40,15 +56,15 @@ _KINDS: dict[Any, type[RotaError]] = {
 }
 _jobs = msgspec.json.Decoder(list[BatchJobIn])
 _answers = msgspec.json.Decoder(list[Any])
-_look = msgspec.json.Decoder(Look)
-_outcome = msgspec.json.Decoder(Outcome)
+_look = msgspec.json.Decoder(OutcomeQuestion)
+_outcome = msgspec.json.Decoder(RunSnapshot)
 _caller: msgspec.json.Decoder[tuple[str, str] | None] = msgspec.json.Decoder(tuple[str, str] | None)
 
 
 class Questions:
     """Those a process has asked and that are not answered yet."""
 
-    def __init__(self, send: Callable[[Asked], None]) -> None:
+    def __init__(self, send: Callable[[ChildQuestion], None]) -> None:
         self._send = send
         self._numbers = itertools.count(1)
         self._open: dict[int, Future[bytes]] = {}
@@ -60,10 +76,10 @@ class Questions:
         with self._lock:
             number = next(self._numbers)
             self._open[number] = future
-        self._send(Asked(number, what, msgspec.json.encode(question)))
+        self._send(ChildQuestion(number, what, msgspec.json.encode(question)))
         return future
 
-    def answered(self, said: Answered) -> None:
+    def answered(self, said: ChildAnswer) -> None:
         """From the thread that listens."""
         with self._lock:
             future = self._open.pop(said.number, None)
@@ -75,7 +91,7 @@ class Questions:
             future.set_result(said.answer or b"")
 
 
-class AskingDoor:
+class ChildGateway:
     """The worker's door, from the process of an isolated function."""
 
     def __init__(self, questions: Questions) -> None:
@@ -89,14 +105,14 @@ class AskingDoor:
             answers += _read_answers(answered)
         return answers
 
-    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The worker looks."""
-        outcome = await asyncio.wrap_future(self._questions.ask("look", Look(run_id, wait_seconds)))
+        outcome = await asyncio.wrap_future(self._questions.ask("look", OutcomeQuestion(run_id, wait_seconds)))
         return _outcome.decode(outcome)
 
     async def cancel(self, run_id: str) -> None:
         """The worker cancels."""
-        await asyncio.wrap_future(self._questions.ask("cancel", Look(run_id)))
+        await asyncio.wrap_future(self._questions.ask("cancel", OutcomeQuestion(run_id)))
 
     async def caller(self) -> tuple[str, str] | None:
         """The worker knows."""
@@ -104,7 +120,7 @@ class AskingDoor:
         return _caller.decode(answered)
 
 
-class SyncAskingDoor:
+class SyncChildGateway:
     """The same for a function that can't await."""
 
     def __init__(self, questions: Questions) -> None:
@@ -116,30 +132,30 @@ class SyncAskingDoor:
             answer for some in _portions(jobs) for answer in _read_answers(self._questions.ask("submit", some).result())
         ]
 
-    def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The worker looks."""
-        return _outcome.decode(self._questions.ask("look", Look(run_id, wait_seconds)).result())
+        return _outcome.decode(self._questions.ask("look", OutcomeQuestion(run_id, wait_seconds)).result())
 
     def cancel(self, run_id: str) -> None:
         """The worker cancels."""
-        self._questions.ask("cancel", Look(run_id)).result()
+        self._questions.ask("cancel", OutcomeQuestion(run_id)).result()
 
     def caller(self) -> tuple[str, str] | None:
         """The worker knows."""
         return _caller.decode(self._questions.ask("caller", None).result())
 
 
-async def answer(asked: Asked, door: Door | None) -> Answered:
+async def answer(asked: ChildQuestion, door: JobGateway | None) -> ChildAnswer:
     """In the worker: what comes of a question."""
     try:
         if door is None:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
-        return Answered(asked.number, await _ask(asked, door))
+        return ChildAnswer(asked.number, await _ask(asked, door))
     except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
-        return Answered(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
+        return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 
-async def _ask(asked: Asked, door: Door) -> bytes:
+async def _ask(asked: ChildQuestion, door: JobGateway) -> bytes:
     if asked.what == "submit":
         answers = await door.submit(_jobs.decode(asked.question))
         return msgspec.json.encode([_refused(one) if isinstance(one, RotaError) else one for one in answers])

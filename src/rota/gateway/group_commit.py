@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.access.limits.backlog import Pressure
+from rota.access.limits.backlog import Backlog
 from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
 from rota.domain.policies import decode_policies
@@ -45,7 +45,7 @@ class _Chunk:
         self.future: asyncio.Future[dict[UUID, Fate]] = asyncio.get_running_loop().create_future()
 
 
-class _Lane:
+class _WriteQueue:
     """What waits for the same writers."""
 
     def __init__(self) -> None:
@@ -62,14 +62,14 @@ class GroupCommitter:
     """Gathers submissions and commits them in batches."""
 
     def __init__(
-        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], pressure: Pressure
+        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], pressure: Backlog
     ) -> None:
         self._pressure = pressure
         self._submissions = submissions
         self._notifier = notifier
         self._now = now
         # Those with keys may have to wait for whoever holds one: the others must not wait for them.
-        self._lanes = (_Lane(), _Lane())
+        self._lanes = (_WriteQueue(), _WriteQueue())
         self._count = 0
         self._keys: set[tuple[str, ...]] = set()
 
@@ -103,14 +103,14 @@ class GroupCommitter:
                 for lane in self._lanes:
                     group.create_task(self._write_loop(lane), name=f"submitting-{number}")
 
-    async def _write_loop(self, lane: _Lane) -> None:
+    async def _write_loop(self, lane: _WriteQueue) -> None:
         while True:
             await lane.some.wait()
             batch = self._next_batch(lane)
             if batch:
                 await self._write(batch)
 
-    def _next_batch(self, lane: _Lane) -> list[_Chunk]:
+    def _next_batch(self, lane: _WriteQueue) -> list[_Chunk]:
         """About MOST_PER_BATCH items; what has a key, idempotency or ordering, that is being written waits for that, so
         that who came first is first."""
         batch: list[_Chunk] = []

@@ -1,6 +1,6 @@
 """The API as a door.
 
-The sync face (remote_sync.py) is made of this file.
+The sync face (http_sync.py) is made of this file.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ import asyncio
 from collections.abc import Sequence
 
 from rota.client import AnswerError, AsyncClient, ServerUnreachableError
+from rota.client.errors import refusal, refusal_of
+from rota.client.retries import Away
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.errors import RotaError
-from rota.gateway.protocol import Outcome
-from rota.sdk.refusals import ANSWER_SECONDS, PAUSE_SECONDS, Away, refusal, refusal_of
+from rota.gateway.protocol import RunSnapshot
+
+ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
+PAUSE_SECONDS = 0.5
 
 
-class ApiDoor:
+class HttpGateway:
     """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
 
     def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
@@ -26,7 +30,7 @@ class ApiDoor:
         """One request, or as many as so many jobs need."""
         return [_answer(result) for result in await self._client.submit_many(jobs)]
 
-    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
         try:
             run = await self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
@@ -34,9 +38,9 @@ class ApiDoor:
             if wait_seconds <= 0 or not self._away.bears(error):
                 raise
             await asyncio.sleep(min(wait_seconds, PAUSE_SECONDS))
-            return Outcome("unknown", error=str(error))
+            return RunSnapshot("unknown", error=str(error))
         self._away.ended()
-        return Outcome(run.status, run.result, run.error, run.reason, run.traceback)
+        return RunSnapshot(run.status, run.result, run.error, run.reason, run.traceback)
 
     async def cancel(self, run_id: str) -> None:
         """As the API does."""

@@ -13,16 +13,17 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from rota.access.limits.backlog import Pressure
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.backlog import Backlog
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.ids import day_of, show_job, show_run
 from rota.domain.job import STORED_BYTES, Submission, SubmissionKey
 from rota.domain.limits import Limits
+from rota.domain.rights import Caller
 from rota.errors import KeyReusedError, RotaError
 from rota.gateway.group_commit import GroupCommitter
-from rota.gateway.job_builder import Caller, Preparer
+from rota.gateway.job_builder import JobBuilder
 from rota.store.access.limits import LimitTable
 from rota.store.pools import Pools
 from rota.store.postgres.database import Database
@@ -32,7 +33,7 @@ from rota.store.submit import Duplicate, KnownKey, Submissions
 _encoder = msgspec.json.Encoder()
 
 
-class Asked(NamedTuple):
+class JobRequest(NamedTuple):
     """A job somebody asks for; with an idempotency key, the hash of the request tells a repeat from another request."""
 
     job: JobIn
@@ -64,9 +65,9 @@ class Intake:
         self._submissions = Submissions(database)
         self._blobs = blobs
         self._now = now
-        self.limits = LimitBook(LimitTable(database), defaults or Limits())
-        self.pressure = Pressure(Pools(database), self.limits, now=now)
-        self.preparer = Preparer(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
+        self.limits = TenantLimits(LimitTable(database), defaults or Limits())
+        self.pressure = Backlog(Pools(database), self.limits, now=now)
+        self.preparer = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
         self._committer = GroupCommitter(
             submissions=self._submissions, notifier=notifier, now=now, pressure=self.pressure
         )
@@ -78,7 +79,7 @@ class Intake:
             group.create_task(self.pressure.run(), name="pressure")
             group.create_task(self.limits.run(), name="limits")
 
-    async def submit(self, asked: Sequence[Asked], caller: Caller) -> list[Answer]:
+    async def submit(self, asked: Sequence[JobRequest], caller: Caller) -> list[Answer]:
         """Each one's answer or refusal, in order, once all are committed; raises TooLargeError for too many at once."""
         await self.limits.open()
         self.limits.check_batch(caller, len(asked))
@@ -127,7 +128,7 @@ class Intake:
         definition = msgspec.structs.replace(item.definition, payload=None, blob=key)
         return msgspec.structs.replace(item, definition=definition)
 
-    async def _known(self, asked: Sequence[Asked], caller: Caller) -> Mapping[int, Answer]:
+    async def _known(self, asked: Sequence[JobRequest], caller: Caller) -> Mapping[int, Answer]:
         """Answers to those whose key is known, before anything that depends on time is looked at."""
         namespace = caller.namespace
         pairs = {place: (namespace, caller.own(one.key)) for place, one in enumerate(asked) if one.key is not None}

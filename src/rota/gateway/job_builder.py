@@ -14,8 +14,7 @@ from msgspec import UNSET
 from rota.contract.fields import MisfirePolicy
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
 from rota.contract.json_rules import MOST_LEVELS, has_repeated_name, is_too_deep
-from rota.domain.application import ANCHOR, Declared
-from rota.domain.http import parse_http_call
+from rota.domain.application import ANCHOR, DeclaredSchedule
 from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     LATE_SUBMISSION_SECONDS,
@@ -23,9 +22,9 @@ from rota.domain.job import (
     Definition,
     MisfireRule,
     OneShot,
-    Options,
     Priority,
     Recurring,
+    RunOptions,
     Submission,
     Timetable,
     Unique,
@@ -34,7 +33,8 @@ from rota.domain.job import (
     encode_options,
 )
 from rota.domain.retry import RetryPolicy
-from rota.domain.runner_payloads import parse_shell_call
+from rota.domain.rights import Caller
+from rota.domain.runner_payloads import parse_http_call, parse_shell_call
 from rota.domain.schedule import load_zone, parse_cron, parse_every
 from rota.errors import BadInputError
 from rota.gateway.policy_fields import patched_policies, policies_of
@@ -63,7 +63,7 @@ _CALENDAR = {
     "jitter_seconds": "jitter_seconds",
     "dst": "dst",
 }
-_DEFAULT = Options()
+_DEFAULT = RunOptions()
 _DEFAULT_TEXT = encode_options(_DEFAULT)
 _PRIORITIES = {level.name: int(level) for level in Priority}
 _CAMEL = {
@@ -77,18 +77,7 @@ _CAMEL = {
 }
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """On whose behalf a request is made."""
-
-    namespace: str
-    owner: str
-
-    def own(self, key: str) -> str:
-        """A key as it is stored: each owner has keys of their own, so nobody meets another's job by one."""
-        return f"{self.owner}\n{key}"  # no owner has a line break
-
-
-class Preparer:
+class JobBuilder:
     """Makes submissions out of requests."""
 
     def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
@@ -228,13 +217,15 @@ class Preparer:
         shown_job, shown_run = show_one_shot(run_id)
         return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
 
-    def declared(self, wanted: JobIn, caller: Caller, app: str) -> Declared:
+    def declared(self, wanted: JobIn, caller: Caller, app: str) -> DeclaredSchedule:
         """A schedule that an application declares; raises BadInputError naming the field."""
         if wanted.unique_key is not None:
             raise BadInputError("a declared schedule is known by its name; it can't have one", field="uniqueKey")
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
-        return Declared(self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now()))
+        return DeclaredSchedule(
+            self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now())
+        )
 
     def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
         job_id = new_id(now.timestamp())
@@ -295,7 +286,7 @@ def _options(wanted: JobIn) -> str:
     if given == _NO_OPTIONS and wanted.max_retries == _DEFAULT.max_retries:
         return _DEFAULT_TEXT
     return encode_options(
-        Options(
+        RunOptions(
             wanted.max_retries,
             _policy(wanted.retry),
             wanted.timeout_seconds,

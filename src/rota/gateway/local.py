@@ -11,12 +11,12 @@ import msgspec
 
 from rota.blobs import Blobs
 from rota.contract.jobs import BatchJobIn, Submitted
-from rota.contract.reading import hash_request
+from rota.contract.json_rules import hash_request
 from rota.domain.ids import parse_run
+from rota.domain.rights import Caller
 from rota.errors import FanOutError, NotFoundError, RotaError
-from rota.gateway.intake import Asked, Intake, Repeated
-from rota.gateway.job_builder import Caller
-from rota.gateway.protocol import Outcome
+from rota.gateway.intake import Intake, JobRequest, Repeated
+from rota.gateway.protocol import RunSnapshot
 from rota.store.postgres.listener import GATE, WORKER
 from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
@@ -26,7 +26,7 @@ LONGEST_LOOK_SECONDS = 0.2
 Whose = Callable[[], Awaitable[Caller]]
 
 
-class IntakeDoor:
+class LocalGateway:
     """Submits on behalf of somebody."""
 
     def __init__(
@@ -43,13 +43,13 @@ class IntakeDoor:
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
         """Committed together with what others submit; raises FanOutError when a run has submitted too many."""
-        asked = [Asked(job, job.idempotency_key, _hash(job)) for job in jobs]
+        asked = [JobRequest(job, job.idempotency_key, _hash(job)) for job in jobs]
         caller = await self._whose()
         if self._of_run:
             return await self._fan_out(asked, caller)
         return await self._intake.submit(asked, caller)
 
-    async def _fan_out(self, asked: list[Asked], caller: Caller) -> list[Submitted | RotaError]:
+    async def _fan_out(self, asked: list[JobRequest], caller: Caller) -> list[Submitted | RotaError]:
         """Counts before it submits, so that two at once don't both fit where one does; only new jobs stay counted."""
         await self._intake.limits.open()
         most = self._intake.limits.most_fan_out(caller)
@@ -67,7 +67,7 @@ class IntakeDoor:
             self._submitted -= len(asked) - made
         return answers
 
-    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """Looks again and again, less and less often."""
         whose, run = await self._whose(), parse_run(run_id)
         deadline = asyncio.get_running_loop().time() + wait_seconds
@@ -76,7 +76,9 @@ class IntakeDoor:
             row = await self._own(whose, run)
             left = deadline - asyncio.get_running_loop().time()
             if row["place"] == "finished" or left <= 0:
-                return Outcome(row["status"], await self._result(row), row["error"], row["reason"], row["traceback"])
+                return RunSnapshot(
+                    row["status"], await self._result(row), row["error"], row["reason"], row["traceback"]
+                )
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
 

@@ -13,7 +13,7 @@ from rota.errors import RotaError
 ENDED = ("success", "failed", "cancelled", "skipped")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RunSnapshot(msgspec.Struct, frozen=True):
     """How a run stands: its status, and what came of it when it has ended."""
 
     status: str
@@ -28,14 +28,14 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.status in ENDED
 
 
-class Door(Protocol):
+class JobGateway(Protocol):
     """Every call may raise RotaError."""
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
         """Each one's answer or refusal, in order, once all are committed."""
         ...
 
-    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """How a run stands: when it has ended, or after so many seconds at most."""
         ...
 
@@ -48,14 +48,14 @@ class Door(Protocol):
         ...
 
 
-class SyncDoor(Protocol):
+class SyncJobGateway(Protocol):
     """The same for code that can't await."""
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
         """Each one's answer or refusal, in order, once all are committed."""
         ...
 
-    def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """How a run stands: when it has ended, or after so many seconds at most."""
         ...
 

@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import RotaError, SetupError
-from rota.gateway.protocol import Door, Outcome
+from rota.gateway.protocol import JobGateway, RunSnapshot
 
 T = TypeVar("T")
 
 
-class ThreadDoor:
+class ThreadGateway:
     """Another door, asked from a thread."""
 
-    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, door: JobGateway, loop: asyncio.AbstractEventLoop) -> None:
         self._door = door
         self._loop = loop
 
@@ -24,7 +24,7 @@ class ThreadDoor:
         """As the door does."""
         return self._wait(self._door.submit(jobs))
 
-    def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """As the door does."""
         return self._wait(self._door.look(run_id, wait_seconds))
 

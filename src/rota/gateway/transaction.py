@@ -17,11 +17,12 @@ from uuid import UUID
 import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
-from rota.contract.reading import hash_request
+from rota.contract.json_rules import hash_request
 from rota.domain.ids import show_job, show_run
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, Submission
+from rota.domain.rights import Caller
 from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
-from rota.gateway.job_builder import Caller, Preparer
+from rota.gateway.job_builder import JobBuilder
 
 # What is larger belongs into object storage, which a transaction of the database can't reach.
 LARGEST_PAYLOAD_BYTES = 1024 * 1024
@@ -30,7 +31,7 @@ _ALL_SHARDS = 1 << 62
 _FUNCTION = "rota.submit_v1"
 
 
-class Prepared(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A job as the function takes it."""
 
     namespace: str
@@ -56,7 +57,7 @@ class Prepared(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     unique: Any = None
 
 
-class Answered(msgspec.Struct, rename="camel"):
+class WrittenJob(msgspec.Struct, rename="camel"):
     """What the function says of a job."""
 
     status: str | None = None
@@ -195,11 +196,11 @@ class _Batch:
     """Jobs on their way into a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        preparer = Preparer(shards=_ALL_SHARDS, payload_limit_bytes=LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=LARGEST_PAYLOAD_BYTES, now=lambda: now)
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
         self._places: list[int] = []
-        prepared: list[Prepared] = []
+        prepared: list[JobRow] = []
         for place, job in enumerate(jobs):
             try:
                 item, answer = preparer.prepare(job, caller, now)
@@ -213,7 +214,7 @@ class _Batch:
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
         """What became of each, in order."""
-        for place, said in zip(self._places, msgspec.json.decode(text, type=list[Answered]), strict=True):
+        for place, said in zip(self._places, msgspec.json.decode(text, type=list[WrittenJob]), strict=True):
             answer = self._answers[place]
             assert isinstance(answer, Submitted)  # noqa: S101 - the others were not asked about
             self._answers[place] = _answer(said, answer, self._jobs[place].on_duplicate)
@@ -225,9 +226,9 @@ def _ascii(text: str) -> str:
     return text if text.isascii() else json.dumps(json.loads(text))
 
 
-def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> Prepared:
+def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> JobRow:
     it = item.definition
-    made = Prepared(
+    made = JobRow(
         namespace=item.namespace,
         id=item.id.hex,
         spread=item.shard,
@@ -257,7 +258,7 @@ def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Call
     return made
 
 
-def _answer(said: Answered, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
+def _answer(said: WrittenJob, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
     if said.repeated is not None:
         if not said.same:
             return KeyReusedError("this idempotency key was used with another request within the last 24 hours")

@@ -29,7 +29,7 @@ class UnexpectedAnswerError(RotaError):
     """The server refused what should have been fine."""
 
 
-class Answer(NamedTuple):
+class BenchReply(NamedTuple):
     """What came back."""
 
     status: int
@@ -42,7 +42,7 @@ class _Protocol(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._waiting: asyncio.Future[Answer] | None = None
+        self._waiting: asyncio.Future[BenchReply] | None = None
         self._transport: asyncio.Transport | None = None
         self._retry_after: float | None = None
         self._chunks: list[bytes] = []
@@ -71,11 +71,11 @@ class _Protocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._waiting and not self._waiting.done():
-            answer = Answer(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
+            answer = BenchReply(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
             self._waiting.set_result(answer)
         self._forget()
 
-    def send(self, request: bytes) -> asyncio.Future[Answer]:
+    def send(self, request: bytes) -> asyncio.Future[BenchReply]:
         if self._transport is None:
             raise ConnectionResetError("the server closed the connection")
         self._waiting = asyncio.get_running_loop().create_future()
@@ -115,7 +115,7 @@ class Connections:
         """The bytes of a request: made once where the same is sent often."""
         return f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    async def send(self, request: bytes) -> Answer:
+    async def send(self, request: bytes) -> BenchReply:
         """Sends and waits for the answer."""
         protocol = await self._free.get()
         try:
@@ -138,7 +138,7 @@ class Connections:
         return msgspec.json.decode(answer.body)
 
 
-class Submitted(msgspec.Struct):
+class BenchReceipt(msgspec.Struct):
     """What a stream of submissions came to."""
 
     accepted: int = 0
@@ -162,14 +162,14 @@ class Submitter:
         self._at_once = at_once
         self._before_each = before_each
 
-    async def submit(self, batches: Iterator[Sequence[dict[str, Any]]]) -> Submitted:
+    async def submit(self, batches: Iterator[Sequence[dict[str, Any]]]) -> BenchReceipt:
         """Submits every batch; what is refused for overload is sent again when the server said it may."""
         made = (self._connections.request("POST", "/v1/jobs/batch", msgspec.json.encode(batch)) for batch in batches)
         return await self.send(made)
 
-    async def send(self, requests: Iterator[bytes]) -> Submitted:
+    async def send(self, requests: Iterator[bytes]) -> BenchReceipt:
         """The same for requests that are made already."""
-        done = Submitted()
+        done = BenchReceipt()
         began = time.perf_counter()
 
         async def one_after_the_other() -> None:
@@ -182,7 +182,7 @@ class Submitter:
         done.seconds = time.perf_counter() - began
         return done
 
-    async def _send(self, request: bytes, done: Submitted) -> None:
+    async def _send(self, request: bytes, done: BenchReceipt) -> None:
         while True:
             sent = time.perf_counter()
             answer = await self._connections.send(request)
@@ -210,7 +210,7 @@ class _Results(msgspec.Struct):
 _results = msgspec.json.Decoder(_Results)
 
 
-def _read(answer: Answer) -> tuple[int, str | None]:
+def _read(answer: BenchReply) -> tuple[int, str | None]:
     """How many jobs an answer accepts, and the first problem in it."""
     if answer.status == CREATED:
         return 1, None

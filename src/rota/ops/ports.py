@@ -19,7 +19,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared wit
 
 
 @dataclass(frozen=True)
-class Listener:
+class PortOwner:
     """What was found out about whoever has a port."""
 
     rota: bool
@@ -47,11 +47,11 @@ def is_taken(error: OSError | OverflowError) -> bool:
     return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
-def who_listens(host: str, port: int) -> Listener:
+def who_listens(host: str, port: int) -> PortOwner:
     """Asks whoever listens whether they are a Rota server, and the system which process they are."""
     host = _EVERYWHERE.get(host, host)
     rota = any(_is_rota(host, port, secure=secure) for secure in (False, True))
-    return Listener(rota, _process(port))
+    return PortOwner(rota, _process(port))
 
 
 def _is_rota(host: str, port: int, *, secure: bool) -> bool:

@@ -42,7 +42,7 @@ DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
 
 
-class Child:
+class SupervisedProcess:
     """A process that is started again when it ends unasked."""
 
     def __init__(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
@@ -113,7 +113,7 @@ class Supervisor:
         self._server = self._child("server", ["api", "--with-scheduler"])
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(["--app", app] if app else [])]
-        self._workers: list[Child] = []
+        self._workers: list[SupervisedProcess] = []
         self._stopping = False
 
     async def run(self) -> None:
@@ -206,7 +206,7 @@ class Supervisor:
     def _patience(self) -> float:
         return self._settings.drain_seconds + KILL_AFTER_SECONDS
 
-    def _child(self, name: str, arguments: list[str]) -> Child:
+    def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
         settings = self._settings
         environment = {
             **(DEVELOPING if self._reloader else {}),
@@ -222,7 +222,7 @@ class Supervisor:
         }
         if settings.database_url:
             environment["ROTA_DATABASE_URL"] = settings.database_url
-        return Child(name, arguments, environment)
+        return SupervisedProcess(name, arguments, environment)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from rota.domain.schedule import Schedule, fire_times, jitter_of
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Firing, Planned, ScheduledJob, Schedules
+from rota.store.schedules import Firing, PlannedRun, ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
@@ -128,11 +128,11 @@ def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
     return f"missed: more than {rule.cap} times were missed"
 
 
-def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) -> Planned:
-    return Planned(fire_id(job.id, moment), moment, start_of(job.id, moment, job.timetable.jitter_seconds), skipped)
+def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) -> PlannedRun:
+    return PlannedRun(fire_id(job.id, moment), moment, start_of(job.id, moment, job.timetable.jitter_seconds), skipped)
 
 
-def _recorded(runs: list[Planned]) -> list[Planned]:
+def _recorded(runs: list[PlannedRun]) -> list[PlannedRun]:
     """All that are run, and of what is skipped the latest: a frequent schedule misses thousands of times in a night."""
     skips = [run for run in runs if run.skipped]
     forgotten = {run.id for run in skips[:-MOST_RECORDED]}

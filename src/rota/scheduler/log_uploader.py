@@ -31,7 +31,7 @@ TIDY_SECONDS = 600.0
 _log = get_logger("keeping")
 
 
-class LogKeeper(ShardService):
+class LogUploader(ShardService):
     """Copies ended logs to object storage; lets the days that are kept go."""
 
     interval_seconds = 5.0

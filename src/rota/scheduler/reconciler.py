@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
-from rota.store.declare import Declaring, Reconciled
+from rota.store.declare import DeclaredJobs, Reconciled
 from rota.store.postgres.listener import READY, SCHEDULE, WORKER
 from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
@@ -17,7 +17,7 @@ class Reconciler(Service):
 
     interval_seconds = 2.0
 
-    def __init__(self, *, declaring: Declaring, notifier: Notifier) -> None:
+    def __init__(self, *, declaring: DeclaredJobs, notifier: Notifier) -> None:
         super().__init__()
         self._declaring = declaring
         self._notifier = notifier

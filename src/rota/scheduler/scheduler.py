@@ -15,7 +15,7 @@ from rota.scheduler.admitter import Admitter
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
 from rota.scheduler.lease_keeper import LeaseKeeper
-from rota.scheduler.log_uploader import LogKeeper
+from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
@@ -25,7 +25,7 @@ from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
 from rota.service import Service
 from rota.store.admit import Gates
-from rota.store.declare import Declaring
+from rota.store.declare import DeclaredJobs
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
@@ -72,8 +72,8 @@ class Scheduler:
         self.expirer = Expirer(**shared)
         self.sweeper = Sweeper(**shared)
         self.rezoner = Rezoner(schedules=schedules)
-        self.reconciler = Reconciler(declaring=Declaring(database, patience=app_patience), notifier=notifier)
-        self.log_keeper = LogKeeper(logs=Logs(database), blobs=blobs, **shared) if blobs else None
+        self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience), notifier=notifier)
+        self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, **shared) if blobs else None
         self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
         self._listen_url = listen_url
 

@@ -14,12 +14,12 @@ import msgspec
 from rota.contract.fields import TaskName
 from rota.domain.durations import Duration
 from rota.domain.job import RESERVED_TASKS
+from rota.domain.rights import Caller
 from rota.errors import BadInputError, SetupError
-from rota.gateway.job_builder import Caller
-from rota.gateway.protocol import Door, SyncDoor
+from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.sdk.call import Call, check_options, recurring
 from rota.sdk.declared_schedules import Declaration, Declarations, check_schedule
-from rota.sdk.gateways import Doors
+from rota.sdk.gateways import Gateways
 from rota.sdk.middleware import Middleware
 from rota.sdk.options import Calendar, Defaults
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
@@ -84,7 +84,7 @@ class App:
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._doors = Doors(url, token, namespace)
+        self._doors = Gateways(url, token, namespace)
         self._declarations = Declarations(self.name, version)
         self._lifespan: Callable[[], Any] | None = None
 
@@ -235,24 +235,26 @@ class App:
                     stack.enter_context(middleware.submitting(call))
             yield
 
-    def async_door(self) -> Door:
+    def async_door(self) -> JobGateway:
         """For senders: where submissions go."""
         return self._doors.open()
 
-    def sync_door(self) -> SyncDoor:
+    def sync_door(self) -> SyncJobGateway:
         """For senders: where submissions go, without awaiting."""
         return self._doors.open_sync()
 
-    def running_door(self) -> Door | None:
+    def running_door(self) -> JobGateway | None:
         """For senders: the door of the run this is called in, if it is."""
         return self._doors.inside()
 
-    def running_sync_door(self) -> SyncDoor | None:
+    def running_sync_door(self) -> SyncJobGateway | None:
         """The same, without awaiting."""
         return self._doors.inside_sync()
 
     @contextmanager
-    def using(self, door: Door, sync_door: SyncDoor, now: Callable[[], datetime] | None = None) -> Iterator[None]:
+    def using(
+        self, door: JobGateway, sync_door: SyncJobGateway, now: Callable[[], datetime] | None = None
+    ) -> Iterator[None]:
         """For tests: submissions go through these doors meanwhile, and now is what this says."""
         before = self.now
         with self._doors.replaced(door, sync_door):

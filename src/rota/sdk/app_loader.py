@@ -21,7 +21,7 @@ import msgspec
 
 from rota.errors import SetupError
 from rota.sdk.app import App
-from rota.sdk.describing import check_app
+from rota.sdk.declared_schedules import check_app
 
 _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 

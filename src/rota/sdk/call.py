@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from rota.contract.fields import Headers
 from rota.contract.jobs import BatchJobIn
-from rota.contract.reading import bad_json
+from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
 from rota.errors import BadInputError
 from rota.sdk.options import Calendar, fields_of, known_options, read_duration

@@ -6,7 +6,7 @@ says which application and version it runs, and what that declares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,13 @@ from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.call import Call, When
 
 if TYPE_CHECKING:
+    from rota.sdk.app import App
     from rota.sdk.task import Task
+
+from rota.domain.application import Application, DeclaredSchedule
+from rota.domain.job import STORED_BYTES
+from rota.gateway.job_builder import JobBuilder
+from rota.task.arguments import check_importable
 
 VERSION_DIGITS = 12
 
@@ -76,3 +82,31 @@ class Declarations:
         if self._version is not None:
             return self._version
         return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:VERSION_DIGITS]
+
+
+def check_app(app: App) -> None:
+    """Raises SetupError for what would keep a worker from starting."""
+    describe_app(app, (app.caller.namespace,))
+    for name, task in app.tasks.items():
+        if task.isolation:
+            check_importable(name, task.function)
+
+
+def describe_app(app: App, namespaces: Sequence[str]) -> Application:
+    """What a worker says of its application; raises SetupError for a schedule that can't be."""
+    caller, declared = app.caller, app.declarations.jobs()
+    if declared and not app.has_name:
+        raise SetupError('An application that declares schedules needs a name of its own: rota.App("shop").')
+    if declared and caller.namespace not in namespaces:
+        raise SetupError(
+            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve: "
+            "ROTA_NAMESPACES, or rota.App(namespace=…)."
+        )
+    preparer = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
+    schedules: list[DeclaredSchedule] = []
+    for job in declared:
+        try:
+            schedules.append(preparer.declared(job, caller, app.name))
+        except BadInputError as error:
+            raise SetupError(f"The schedule {job.name!r}: {error}") from error
+    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules))

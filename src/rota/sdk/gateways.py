@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
 from rota.errors import SetupError
-from rota.gateway.protocol import Door, SyncDoor
+from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.task.context import Context
-from rota.worker.logs import current
+from rota.task.output import current
 
 if TYPE_CHECKING:
-    from rota.gateway.http import ApiDoor
-    from rota.gateway.http_sync import SyncApiDoor
+    from rota.gateway.http import HttpGateway
+    from rota.gateway.http_sync import SyncHttpGateway
 
 
-class Doors:
+class Gateways:
     """The doors of one application. Connections belong to an event loop, or to a process; each gets its own.
 
     `barred` says why nothing may go out meanwhile: a test must not submit to a server by mistake.
@@ -33,12 +33,12 @@ class Doors:
         self._url = url
         self._token = token
         self._namespace = namespace
-        self._instead: tuple[Door, SyncDoor] | None = None
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ApiDoor] = WeakKeyDictionary()
-        self._by_process: dict[int, SyncApiDoor] = {}
+        self._instead: tuple[JobGateway, SyncJobGateway] | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpGateway] = WeakKeyDictionary()
+        self._by_process: dict[int, SyncHttpGateway] = {}
         self._opening = threading.Lock()
 
-    def open(self) -> Door:
+    def open(self) -> JobGateway:
         """The door for the running event loop."""
         if self._instead:
             return self._instead[0]
@@ -47,12 +47,12 @@ class Doors:
         self._check_bar()
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
-            from rota.gateway.http import ApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+            from rota.gateway.http import HttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
-            self._by_loop[loop] = ApiDoor(self._url, self._token, self._namespace)
+            self._by_loop[loop] = HttpGateway(self._url, self._token, self._namespace)
         return self._by_loop[loop]
 
-    def open_sync(self) -> SyncDoor:
+    def open_sync(self) -> SyncJobGateway:
         """The door for code that can't await."""
         if self._instead:
             return self._instead[1]
@@ -62,20 +62,20 @@ class Doors:
         with self._opening:
             process = os.getpid()
             if process not in self._by_process:
-                from rota.gateway.http_sync import SyncApiDoor  # noqa: PLC0415 - a worker needs no HTTP client
+                from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
                 # A process that was forked must not speak on its parent's connections.
-                door = SyncApiDoor(self._url, self._token, self._namespace)
+                door = SyncHttpGateway(self._url, self._token, self._namespace)
                 self._by_process = {process: door}
                 atexit.register(door.close)
             return self._by_process[process]
 
-    def inside(self) -> Door | None:
+    def inside(self) -> JobGateway | None:
         """The door of the run that the code at hand belongs to."""
         context = current.get()
         return context.door if isinstance(context, Context) else None
 
-    def inside_sync(self) -> SyncDoor | None:
+    def inside_sync(self) -> SyncJobGateway | None:
         """The same, for code that can't await."""
         context = current.get()
         return context.sync_door if isinstance(context, Context) else None
@@ -85,7 +85,7 @@ class Doors:
             raise SetupError(self.barred)
 
     @contextmanager
-    def replaced(self, door: Door, sync_door: SyncDoor) -> Iterator[None]:
+    def replaced(self, door: JobGateway, sync_door: SyncJobGateway) -> Iterator[None]:
         """All submissions go through these meanwhile."""
         before, self._instead = self._instead, (door, sync_door)
         try:

@@ -40,7 +40,7 @@ class Defaults(TypedDict, total=False):
     headers: Mapping[str, str]
 
 
-class Options(Defaults, total=False):
+class SubmitOptions(Defaults, total=False):
     """What may be said of one submission."""
 
     name: str
@@ -78,8 +78,8 @@ _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
 def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options; raises BadInputError for one that does not exist."""
     for name in options:
-        if name not in Options.__annotations__:
-            near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), Options.__annotations__, 1)
+        if name not in SubmitOptions.__annotations__:
+            near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), SubmitOptions.__annotations__, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise BadInputError(f"there is no option {name!r}{hint}", field=name)
     return options

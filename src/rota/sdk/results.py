@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from rota.domain.durations import Duration, seconds_of
-from rota.gateway.protocol import Outcome
-from rota.sdk.errors import RunFailedError
+from rota.errors import RotaError
+from rota.gateway.protocol import RunSnapshot
 from rota.task.arguments import ArgumentsError, convert
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Deadline:
             raise TimeoutError(f"{run_id} has not ended within {self._seconds:g} s; it is {status}")
 
 
-def value_of(task: Task[..., R], run_id: str, outcome: Outcome) -> R:
+def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:
     """What the task returned; raises RunFailedError."""
     if outcome.status != "success":
         raise RunFailedError(run_id, outcome.status, outcome.error or outcome.reason, outcome.traceback)
@@ -46,3 +47,23 @@ def value_of(task: Task[..., R], run_id: str, outcome: Outcome) -> R:
     except msgspec.ValidationError as error:
         raise ArgumentsError(f"the result of {run_id} is not what {task.name} returns now: {error}") from None
     return value
+
+
+class RunFailedError(RotaError):
+    """A run that was waited for failed for good, was cancelled or skipped."""
+
+    def __init__(self, run_id: str, status: str, why: str | None, traceback: str | None = None) -> None:
+        super().__init__(f"{run_id} is {status}" + (f": {why}" if why else ""))
+        self.run_id = run_id
+        self.status = status
+        self.error = why
+        self.traceback = traceback
+
+
+class NotAcceptedError(RotaError):
+    """Some of many submissions were not accepted: `results` has, in their order, a run or an error for each."""
+
+    def __init__(self, results: Sequence[Any]) -> None:
+        errors = [result for result in results if isinstance(result, RotaError)]
+        super().__init__(f"{len(errors)} of {len(results)} were not accepted; the first: {errors[0]}")
+        self.results = list(results)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from rota.contract.jobs import Submitted
 from rota.domain.durations import Duration
+from rota.domain.rights import Caller
 from rota.errors import RotaError
-from rota.gateway.job_builder import Caller
-from rota.gateway.protocol import Outcome
+from rota.gateway.protocol import RunSnapshot
 from rota.gateway.transaction import given_connection, submit_within
 from rota.sdk.call import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
-from rota.sdk.errors import NotAcceptedError
-from rota.sdk.options import Calendar, Options, known_options
-from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
+from rota.sdk.options import Calendar, SubmitOptions, known_options
+from rota.sdk.results import WAIT_SECONDS, Deadline, NotAcceptedError, value_of
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -58,7 +57,7 @@ class Run(Generic[R]):
         """Ends it, or asks it to stop where it runs."""
         await self._task.app.async_door().cancel(self.id)
 
-    async def _look(self, seconds: float) -> Outcome:
+    async def _look(self, seconds: float) -> RunSnapshot:
         return await self._task.app.async_door().look(self.id, seconds)
 
 
@@ -85,7 +84,7 @@ class Sender(Generic[P, R]):
         self._options = options
         self._connection = connection
 
-    def with_options(self, **options: Unpack[Options]) -> Sender[P, R]:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> Sender[P, R]:
         """The same with other options: retries, timeout, priority, keys, …"""
         return self._changed(options={**self._options, **known_options(options)})
 
@@ -157,7 +156,7 @@ class Recurrence(Generic[P]):
         self._options = options
         self._connection = connection
 
-    def with_options(self, **options: Unpack[Options]) -> Recurrence[P]:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> Recurrence[P]:
         """The same with other options."""
         return Recurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from rota.contract.jobs import Submitted
 from rota.domain.durations import Duration
+from rota.domain.rights import Caller
 from rota.errors import RotaError
-from rota.gateway.job_builder import Caller
-from rota.gateway.protocol import Outcome
+from rota.gateway.protocol import RunSnapshot
 from rota.gateway.transaction import given_connection, submit_within_sync
 from rota.sdk.call import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
-from rota.sdk.errors import NotAcceptedError
-from rota.sdk.options import Calendar, Options, known_options
-from rota.sdk.results import WAIT_SECONDS, Deadline, value_of
+from rota.sdk.options import Calendar, SubmitOptions, known_options
+from rota.sdk.results import WAIT_SECONDS, Deadline, NotAcceptedError, value_of
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -59,7 +58,7 @@ class SyncRun(Generic[R]):
         """Ends it, or asks it to stop where it runs."""
         self._task.app.sync_door().cancel(self.id)
 
-    def _look(self, seconds: float) -> Outcome:
+    def _look(self, seconds: float) -> RunSnapshot:
         return self._task.app.sync_door().look(self.id, seconds)
 
 
@@ -86,7 +85,7 @@ class SyncSender(Generic[P, R]):
         self._options = options
         self._connection = connection
 
-    def with_options(self, **options: Unpack[Options]) -> SyncSender[P, R]:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> SyncSender[P, R]:
         """The same with other options: retries, timeout, priority, keys, …"""
         return self._changed(options={**self._options, **known_options(options)})
 
@@ -158,7 +157,7 @@ class SyncRecurrence(Generic[P]):
         self._options = options
         self._connection = connection
 
-    def with_options(self, **options: Unpack[Options]) -> SyncRecurrence[P]:
+    def with_options(self, **options: Unpack[SubmitOptions]) -> SyncRecurrence[P]:
         """The same with other options."""
         return SyncRecurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
 

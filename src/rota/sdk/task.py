@@ -10,7 +10,7 @@ from rota.sdk.sender import Sender
 from rota.sdk.sender_sync import SyncSender
 from rota.task.arguments import Arguments
 from rota.task.context import Context
-from rota.worker.logs import current
+from rota.task.output import current
 
 if TYPE_CHECKING:
     from rota.sdk.app import App

@@ -15,7 +15,7 @@ from rota.errors import DataRejectedError
 from rota.store.lease import columns
 from rota.store.postgres.batches import with_days, write_each
 from rota.store.postgres.database import Database, MissingDayError
-from rota.store.postgres.scan_positions import Positions
+from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.submit import LOOKAHEAD
 from rota.telemetry import get_logger
 
@@ -34,7 +34,7 @@ class ScheduledJob(msgspec.Struct, frozen=True):
     database_time: datetime
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedRun(msgspec.Struct, frozen=True):
     """A run to make: for this time, to start at that one; or to record as skipped, for a reason."""
 
     id: UUID
@@ -47,7 +47,7 @@ class Firing(msgspec.Struct, frozen=True):
     """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
 
     job: ScheduledJob
-    runs: list[Planned]
+    runs: list[PlannedRun]
     mark: datetime
     next_fire_at: datetime | None
 
@@ -93,8 +93,8 @@ class Schedules:
     def __init__(self, database: Database, scheduler_id: UUID) -> None:
         self._database = database
         self._scheduler_id = scheduler_id
-        self._fired = Positions()
-        self._promoted = Positions()
+        self._fired = ScanPositions()
+        self._promoted = ScanPositions()
 
     async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[ScheduledJob]:
         """Jobs to fire."""

@@ -15,7 +15,7 @@ from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError, SetupError
 from rota.store.postgres.batches import or_nothing, with_days, write_each
 from rota.store.postgres.database import Database
-from rota.store.postgres.scan_positions import Positions
+from rota.store.postgres.scan_positions import ScanPositions
 from rota.telemetry import get_logger
 
 _log = get_logger("workers")
@@ -103,7 +103,7 @@ class Note(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
 
 
-class Done(msgspec.Struct):
+class PoolActivity(msgspec.Struct):
     """What was done in one pool: attempts that started and how late, and how many ended in which way."""
 
     namespace: str
@@ -130,7 +130,7 @@ class LostClaim(msgspec.Struct, frozen=True):
     may_have_started: bool
 
 
-class Portion:
+class ClaimSize:
     """How many runs of each lane a claim looks at: enough to fill the room, not many more than it takes.
 
     With one busy lane that is the whole room; with many, a share of it, else each claim would lock the room once for
@@ -161,8 +161,8 @@ class Workers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._positions = Positions()
-        self._portion = Portion()
+        self._positions = ScanPositions()
+        self._portion = ClaimSize()
 
     async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
@@ -205,7 +205,7 @@ class Workers:
         fenced: int,
         draining: bool,
         ailing: str | None = None,
-        done: Sequence[Done] = (),
+        done: Sequence[PoolActivity] = (),
         timeout: float | None = None,
     ) -> Beat | None:
         """One heartbeat, with what was done since the last; None when the worker was given up."""

@@ -178,3 +178,12 @@ def _in_words(message: str) -> str:
     return message.replace("Object missing required field", "there is no value for the parameter").replace(
         " - at `$.", " - for `"
     )
+
+
+def check_importable(name: str, function: Callable[..., Any]) -> None:
+    """Raises SetupError for a function that another process can't find."""
+    if function.__module__ == "__main__" or "<" in function.__qualname__:
+        raise SetupError(
+            f"The task {name!r} can't run in a process of its own: another process can't import it. "
+            "Define it at the top level of a module."
+        )

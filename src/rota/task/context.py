@@ -19,7 +19,7 @@ from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
-from rota.gateway.protocol import Door, SyncDoor
+from rota.gateway.protocol import JobGateway, SyncJobGateway
 
 MESSAGE_LIMIT = 500
 CHECKPOINT_LIMIT_BYTES = 64 * 1024
@@ -102,10 +102,10 @@ class Host(Protocol):
     async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """A result as it is stored: in the run's row, or where in object storage it was put."""
 
-    def door(self, claim: Claim) -> Door | None:
+    def door(self, claim: Claim) -> JobGateway | None:
         """Through which the task submits others; None: it has to find its own."""
 
-    def sync_door(self, claim: Claim) -> SyncDoor | None:
+    def sync_door(self, claim: Claim) -> SyncJobGateway | None:
         """The same for a task that can't await."""
 
 
@@ -320,12 +320,12 @@ class Context:
         return self._claim.options != "{}"
 
     @property
-    def door(self) -> Door | None:
+    def door(self) -> JobGateway | None:
         """For the SDK: through which it submits."""
         return self.host.door(self._claim) if self.host else None
 
     @property
-    def sync_door(self) -> SyncDoor | None:
+    def sync_door(self) -> SyncJobGateway | None:
         """For the SDK: through which it submits without awaiting."""
         return self.host.sync_door(self._claim) if self.host else None
 

@@ -4,7 +4,7 @@ The pytest plugin (`pytest_rota`) has it as fixtures.
 """
 
 from rota.testing.databases import Databases, databases
-from rota.testing.errors import EndlessError, StuckError
+from rota.testing.engine import EndlessError, StuckError
 from rota.testing.kit import Kit, running
 from rota.testing.kit_sync import SyncKit, running_sync
 from rota.testing.records import RunRecord, Submission

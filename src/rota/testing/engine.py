@@ -8,33 +8,33 @@ everything happens at its time, in its order, however fast it is gone through: a
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.protocol import Report
-from rota.domain.limits import default_limits
+from rota.clock import DatabaseClock
+from rota.domain.rights import Caller
 from rota.domain.run import Claim
-from rota.errors import SetupError
+from rota.errors import RotaError, SetupError
 from rota.gateway.intake import Intake
-from rota.gateway.job_builder import Caller
-from rota.gateway.local import IntakeDoor
+from rota.gateway.local import LocalGateway
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.service import Service
 from rota.settings import Settings
 from rota.store.postgres.database import Database
 from rota.store.runs import Runs
-from rota.testing.capturing import captured_output
-from rota.testing.clock import StandingClock
-from rota.testing.errors import EndlessError, StuckError
-from rota.testing.hints import Hints
-from rota.testing.kit_worker import AppWorker
+from rota.task.output import RunHandler, RunStream, current
+from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 from rota.testing.queries import load
 
 CONNECTIONS = 8
@@ -65,7 +65,7 @@ class Engine:
         self._database = database
         self._database_url = database_url
         self._settings = settings
-        self._hints = Hints(database)
+        self._hints = RecordedWakeUps(database)
         self._runs = Runs(database)
         self._intake = Intake(
             database=database,
@@ -112,7 +112,7 @@ class Engine:
         """Of every attempt that has ended."""
         return [report for worker in self.workers for report in worker.reports]
 
-    def door(self, caller: Caller) -> IntakeDoor:
+    def door(self, caller: Caller) -> LocalGateway:
         """Straight into the database, on behalf of somebody."""
 
         async def whose() -> Caller:
@@ -247,14 +247,14 @@ class Engine:
         (row,) = await self.fetch("next_moments", tasks)
         return Moments(row["is_due"], row["next_at"], row["retry_at"])
 
-    def _door_of(self, claim: Claim) -> IntakeDoor:
+    def _door_of(self, claim: Claim) -> LocalGateway:
         async def whose() -> Caller:
             return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
         return self._door(whose, of_run=True)
 
-    def _door(self, whose: Any, *, of_run: bool = False) -> IntakeDoor:
-        return IntakeDoor(
+    def _door(self, whose: Any, *, of_run: bool = False) -> LocalGateway:
+        return LocalGateway(
             intake=self._intake,
             runs=self._runs,
             blobs=self.blobs,
@@ -262,3 +262,61 @@ class Engine:
             whose=whose,
             of_run=of_run,
         )
+
+
+class _Both(RunStream):
+    def write(self, text: str) -> int:
+        if current.get() is not None:
+            self.original.write(text)
+        return super().write(text)
+
+
+@contextmanager
+def captured_output() -> Iterator[None]:
+    """Meanwhile, what is said inside a run goes to its log."""
+    root, handler = logging.getLogger(), RunHandler()
+    handler.addFilter(lambda _record: current.get() is not None)
+    level, streams = root.level, (sys.stdout, sys.stderr)
+    both: tuple[Any, Any] = _Both(sys.stdout, "stdout"), _Both(sys.stderr, "stderr")
+    root.addHandler(handler)
+    root.setLevel(min(level or logging.INFO, logging.INFO))
+    sys.stdout, sys.stderr = both
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+        root.setLevel(level)
+        root.removeHandler(handler)
+
+
+class StandingClock(DatabaseClock):
+    """What the database's clock was set to, for everything in this process that asks a clock of that kind."""
+
+    def __init__(self, moment: datetime) -> None:
+        super().__init__()
+        self.moment = moment
+
+    @property
+    def is_set(self) -> bool:
+        """Always: nobody has to ask the database."""
+        return True
+
+    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows nobody
+        """Changes nothing."""
+        return 0.0
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.moment.timestamp()
+
+    def now_datetime(self) -> datetime:
+        """The same as an aware datetime."""
+        return self.moment.astimezone(UTC)
+
+
+class StuckError(RotaError):
+    """A run does not end, and nothing else happens."""
+
+
+class EndlessError(RotaError):
+    """More runs than any test can want: something submits itself again and again."""

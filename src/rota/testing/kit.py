@@ -13,11 +13,11 @@ from rota.domain.ids import parse_job
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
-from rota.sdk.gateways import Doors
+from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
-from rota.testing.kit_gateway import KitDoor, SyncKitDoor
+from rota.testing.kit_gateway import KitGateway, SyncKitDoor
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str
@@ -145,7 +145,7 @@ class Kit:
     async def use(self, app: App) -> None:
         """Serves an application: its submissions come here until the end, its tasks run here, and the schedules it
         declares in code are made at the next run or move of time."""
-        door = KitDoor(self._engine.door(app.caller), settle=self._engine.settle, note=self._note)
+        door = KitGateway(self._engine.door(app.caller), settle=self._engine.settle, note=self._note)
         self._bindings.enter_context(app.using(door, SyncKitDoor(door), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
@@ -216,12 +216,12 @@ def _check_zone(moment: datetime) -> None:
 @contextmanager
 def _barred() -> Iterator[None]:
     """While there is a kit nothing goes to a server: what the kit does not serve is told to be served."""
-    before = Doors.barred
-    Doors.barred = (
+    before = Gateways.barred
+    Gateways.barred = (
         "This application is not served by the test's kit, and a test must not submit to a server: name it "
         "(rota_app = module:app in pytest's configuration, or a fixture rota_app), or kit.use(app)."
     )
     try:
         yield
     finally:
-        Doors.barred = before
+        Gateways.barred = before

@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import RotaError, SetupError
-from rota.gateway.protocol import Door, Outcome
-from rota.gateway.thread import ThreadDoor
+from rota.gateway.protocol import JobGateway, RunSnapshot
+from rota.gateway.thread import ThreadGateway
 from rota.task.context import Context
-from rota.worker.logs import current
+from rota.task.output import current
 
 T = TypeVar("T")
 
 
-class KitDoor:
+class KitGateway:
     """The database's door. Whoever waits here for a run makes it run: nobody else would."""
 
     def __init__(
         self,
-        door: Door,
+        door: JobGateway,
         *,
         settle: Callable[[], Awaitable[Any]],
         note: Callable[[Sequence[Submitted | RotaError]], None],
@@ -38,7 +38,7 @@ class KitDoor:
         self._note(answers)
         return answers
 
-    async def look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """How a run stands; if it is to be waited for, after everything that is due has been run."""
         inside = self._inside()
         return await self._hop(inside.look(run_id, wait_seconds) if inside else self._look(run_id, wait_seconds))
@@ -51,7 +51,7 @@ class KitDoor:
         """As the door does."""
         return await self._hop((self._inside() or self._outside).caller())
 
-    async def _look(self, run_id: str, wait_seconds: float) -> Outcome:
+    async def _look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         outcome = await self._outside.look(run_id, 0)
         if outcome.ended or not wait_seconds:
             return outcome
@@ -64,7 +64,7 @@ class KitDoor:
             )
         return outcome
 
-    def _inside(self) -> Door | None:
+    def _inside(self) -> JobGateway | None:
         """Inside a run, the door of its worker: what it submits belongs to its owner."""
         context = current.get()
         return context.door if isinstance(context, Context) else None
@@ -76,10 +76,10 @@ class KitDoor:
         return await asyncio.wrap_future(hop(work, self._loop))
 
 
-class SyncKitDoor(ThreadDoor):
+class SyncKitDoor(ThreadGateway):
     """The same for code that can't await."""
 
-    def __init__(self, door: KitDoor) -> None:
+    def __init__(self, door: KitGateway) -> None:
         super().__init__(door, asyncio.get_running_loop())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

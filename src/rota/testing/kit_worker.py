@@ -19,21 +19,33 @@ from rota.broker.protocol import Profile, Report
 from rota.clock import DatabaseClock
 from rota.compose import Runners
 from rota.domain.run import Claim, Outcome
-from rota.gateway.protocol import Door
+from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
-from rota.sdk.describing import describe_app
+from rota.sdk.declared_schedules import describe_app
 from rota.settings import Settings
 from rota.store.postgres.database import Database
+from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions
 from rota.store.workers import Workers
-from rota.testing.hints import Hints
 from rota.worker.executor import Attempt, Executor
-from rota.worker.logs import LogWriter
 from rota.worker.reporter import Reporter
+from rota.worker.run_log import LogWriter
 
 SLOTS = 100
 LEASE_SECONDS = 3600.0  # nobody watches it
 STOP_SECONDS = 1.0
+
+
+class RecordedWakeUps(Notifier):
+    """Remembers that there was one."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, enabled=False)
+        self.some = asyncio.Event()
+
+    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whoever hears of one looks at everything
+        """Something may be to be done."""
+        self.some.set()
 
 
 class AppWorker:
@@ -45,11 +57,11 @@ class AppWorker:
         *,
         database: Database,
         database_url: str,
-        hints: Hints,
+        hints: RecordedWakeUps,
         clock: DatabaseClock,
         blobs: Blobs,
         settings: Settings,
-        doors: Callable[[Claim], Door],
+        doors: Callable[[Claim], JobGateway],
     ) -> None:
         self.app = app
         self.reports: list[Report] = []  # of everything it ran

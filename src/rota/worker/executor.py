@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -27,12 +28,13 @@ from rota.domain.ids import day_of, show_run
 from rota.domain.job import STORED_BYTES, decode_options
 from rota.domain.run import SUCCESS, Claim, Outcome
 from rota.domain.text import clean_text
-from rota.gateway.protocol import Door, SyncDoor
-from rota.gateway.thread import ThreadDoor
+from rota.gateway.protocol import JobGateway, SyncJobGateway
+from rota.gateway.thread import ThreadGateway
 from rota.task.arguments import encode
 from rota.task.context import FINAL, Context, Final, PlainError, Said, Snooze
+from rota.task.output import current
 from rota.telemetry import get_logger
-from rota.worker.logs import LogWriter, RunLog, current
+from rota.worker.run_log import LogWriter, RunLog
 from rota.worker.runners import Runner
 from rota.worker.secret_mask import Mask
 
@@ -42,7 +44,10 @@ KILLING_SECONDS = 2.0
 RESULT_LIMIT_BYTES = 10 * 1024 * 1024
 LOG_LIMIT_BYTES = 2 * 1024 * 1024
 ERROR_LIMIT = 10_000
-_log = get_logger("executing")
+LONGEST = 500
+_PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
+_OURS = Path(__file__).parents[1]
+_log = get_logger("worker")
 
 
 class Attempt:
@@ -80,7 +85,7 @@ class Executor:
         grace_seconds: float = GRACE_SECONDS,
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
-        doors: Callable[[Claim], Door] | None = None,
+        doors: Callable[[Claim], JobGateway] | None = None,
     ) -> None:
         self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
@@ -98,7 +103,7 @@ class Executor:
         self._log_limit = log_limit_bytes
         self._on_change = on_change
         self._doors = doors
-        self._open_doors: dict[int, Door] = {}
+        self._open_doors: dict[int, JobGateway] = {}
 
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
@@ -176,7 +181,7 @@ class Executor:
         if self._on_change:
             self._on_change(context)
 
-    def door(self, claim: Claim) -> Door | None:
+    def door(self, claim: Claim) -> JobGateway | None:
         """Through which the task of this claim submits others: always the same, since it counts. May be called from a
         thread."""
         if self._doors is None:
@@ -186,10 +191,10 @@ class Executor:
             return found or self._doors(claim)
         return self._open_doors.setdefault(claim.number, self._doors(claim))
 
-    def sync_door(self, claim: Claim) -> SyncDoor | None:
+    def sync_door(self, claim: Claim) -> SyncJobGateway | None:
         """The same, for a task in a thread."""
         door = self.door(claim)
-        return ThreadDoor(door, self._loop) if door else None
+        return ThreadGateway(door, self._loop) if door else None
 
     def open_log(self, claim: Claim) -> RunLog:
         """May be called from a thread."""
@@ -335,3 +340,24 @@ def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[
 
 def _is_ours(file: str) -> bool:
     return Path(file).is_relative_to(Path(__file__).parents[1])
+
+
+def tell_failure(report: Report) -> None:
+    """Says what failed with which error, and where in the code if that is known."""
+    claim = report.claim
+    _log.warning(
+        f"{claim.task} failed: {_first_line(report.error)}{_place(report.traceback)}",
+        attempt=claim.attempt + 1,
+        run_id=show_run(claim.run_id),
+    )
+
+
+def _first_line(error: str | None) -> str:
+    lines = (error or "").strip().splitlines()
+    return lines[0][:LONGEST] if lines else "no message"
+
+
+def _place(trace: str | None) -> str:
+    """The last line of code that the traceback names, unless it is ours."""
+    found = [place for place in _PLACE.findall(trace or "") if not Path(place[0]).is_relative_to(_OURS)]
+    return f" ({Path(found[-1][0]).name}, line {found[-1][1]})" if found else ""

@@ -31,7 +31,7 @@ _HEADERS = {
 }
 
 
-class Health(msgspec.Struct, frozen=True):
+class WorkerHealth(msgspec.Struct, frozen=True):
     """How a worker is doing; one that is not `well` had better be restarted."""
 
     well: bool
@@ -42,7 +42,7 @@ class Health(msgspec.Struct, frozen=True):
 class HealthServer:
     """Serves a worker's health."""
 
-    def __init__(self, host: str, port: int, health: Callable[[], Health], *, seconds: float = SECONDS) -> None:
+    def __init__(self, host: str, port: int, health: Callable[[], WorkerHealth], *, seconds: float = SECONDS) -> None:
         handler = _handler_of(health, seconds)
         try:
             self._server = _Server((host, port), handler, seconds)
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
             self._open.pop(line, None)
 
 
-def _handler_of(health: Callable[[], Health], seconds: float) -> type[BaseHTTPRequestHandler]:
+def _handler_of(health: Callable[[], WorkerHealth], seconds: float) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = seconds
 

@@ -16,7 +16,7 @@ from rota.domain.run import Outcome
 from rota.domain.text import clean_text
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
-from rota.worker.logs import LogWriter
+from rota.worker.run_log import LogWriter
 
 GATHER_SECONDS = 0.002
 # Where reports come thick they are gathered for longer: fewer and larger batches cost everybody less.

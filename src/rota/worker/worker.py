@@ -31,19 +31,19 @@ from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
-from rota.broker.protocol import Broker, Note, Profile, Report, Signal, SignalKind
+from rota.broker.protocol import Broker, Profile, Progress, Report, Signal, SignalKind
 from rota.clock import DatabaseClock
 from rota.domain.run import EXPIRED, Claim, Outcome
 from rota.errors import DatabaseUnavailableError
-from rota.gateway.protocol import Door
+from rota.gateway.protocol import JobGateway
 from rota.task.context import Context
 from rota.telemetry import get_logger
-from rota.worker.claim_queue import Line
+from rota.worker.claim_queue import ClaimQueue
 from rota.worker.executor import GRACE_SECONDS, LOG_LIMIT_BYTES, Attempt, Executor
-from rota.worker.health import Health
-from rota.worker.logs import LogWriter
+from rota.worker.health import WorkerHealth
 from rota.worker.loops import AGAIN_SECONDS, keep_going
 from rota.worker.reporter import Reporter
+from rota.worker.run_log import LogWriter
 from rota.worker.runners import Runner
 from rota.worker.watchdog import Watchdog
 
@@ -84,7 +84,7 @@ class Worker:
         hidden: Iterable[str] = (),
         on_lease: Callable[[float], None] = lambda _until: None,
         on_failure: Callable[[Report], None] | None = None,
-        doors: Callable[[Claim], Door] | None = None,
+        doors: Callable[[Claim], JobGateway] | None = None,
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         leave_process: Callable[[int], Any] = os._exit,
@@ -97,7 +97,7 @@ class Worker:
         self._leave_process = leave_process
         self._on_lease = on_lease
         self._on_failure = on_failure
-        self._line = Line(self._clock, self._start_ready, monotonic)
+        self._line = ClaimQueue(self._clock, self._start_ready, monotonic)
         self._logs = LogWriter(broker)
         self._reporter = Reporter(broker, self._logs, self._answered)
         self._executor = Executor(
@@ -165,21 +165,23 @@ class Worker:
         """Whether something of a run goes on that nobody waits for any more; nor must the process."""
         return self._executor.given_up > 0
 
-    def health(self) -> Health:
+    def health(self) -> WorkerHealth:
         """How it is doing. May be called from another thread."""
         blocked = self._watchdog.blocked_for
         if blocked:
-            return Health(well=False, status="blocked", detail=f"the event loop has been blocked for {blocked:.1f} s")
+            return WorkerHealth(
+                well=False, status="blocked", detail=f"the event loop has been blocked for {blocked:.1f} s"
+            )
         if stalled := self._stalled_for():
-            return Health(
+            return WorkerHealth(
                 well=False, status="stalled", detail=f"the claim loop has made no progress for {stalled:.0f} s"
             )
         if self._cut_off:
-            return Health(well=True, status="cut off", detail="the database is out of reach")
+            return WorkerHealth(well=True, status="cut off", detail="the database is out of reach")
         if given_up := self._executor.given_up:
             runs = "1 run" if given_up == 1 else f"{given_up} runs"
-            return Health(well=True, status="ailing", detail=f"{runs} did not stop and may still be running")
-        return Health(well=True, status="draining" if self._draining else "live", detail=None)
+            return WorkerHealth(well=True, status="ailing", detail=f"{runs} did not stop and may still be running")
+        return WorkerHealth(well=True, status="draining" if self._draining else "live", detail=None)
 
     async def drain(self) -> None:
         """Claims nothing more, hands back what has not started, waits for the rest, and leaves."""
@@ -457,7 +459,7 @@ class Worker:
             said = attempt.context.take_said()
             if said or not (attempt.noted or attempt.context.quiet):
                 told.append(attempt)
-                notes.append(Note(attempt.claim, attempt.started, *(said or (None, None, None))))
+                notes.append(Progress(attempt.claim, attempt.started, *(said or (None, None, None))))
         if not notes:
             return
         try:

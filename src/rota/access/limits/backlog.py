@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.job import OneShot, Submission
 from rota.domain.limits import WHOLE
 from rota.errors import DatabaseUnavailableError, RotaError, TooMuchWaitingError
@@ -43,13 +43,13 @@ class _Place(NamedTuple):
 _POOL, _OWNER, _NAMESPACE = range(3)
 
 
-class Pressure:
+class Backlog:
     """Says whether more may come in."""
 
     def __init__(
         self,
         pools: Pools,
-        limits: LimitBook,
+        limits: TenantLimits,
         *,
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from functools import reduce
 
-from rota.access.limits.tenant_limits import LimitBook
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.limits import WHOLE, Kind, Rate
 from rota.errors import RateLimitedError, TooLargeError
 from rota.store.access.limits import Buckets
@@ -38,7 +38,7 @@ MOST_BUCKETS = 10_000  # in memory; those that nobody has used for a while make 
 Key = tuple[str, str, Kind]
 
 
-class Allowance:
+class RateStatus:
     """That a request was let through, and how the tighter of its buckets stands."""
 
     __slots__ = ("limit", "remaining", "reset_seconds")
@@ -58,7 +58,7 @@ class Allowance:
         }
 
 
-class _Unlimited(Allowance):
+class _Unlimited(RateStatus):
     __slots__ = ()
 
     def __init__(self) -> None:
@@ -72,25 +72,27 @@ class _Unlimited(Allowance):
 UNLIMITED = _Unlimited()
 
 
-def tighter(one: Allowance, other: Allowance) -> Allowance:
+def tighter(one: RateStatus, other: RateStatus) -> RateStatus:
     """The one that lets fewer through."""
     if other is UNLIMITED or one is UNLIMITED:
         return one if other is UNLIMITED else other
     return one if one.remaining <= other.remaining else other
 
 
-class Limiter:
+class RateLimiter:
     """Lets requests and jobs through, as fast as they may come."""
 
-    def __init__(self, *, book: LimitBook, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, book: TenantLimits, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._book = book
         self._store = buckets
         self._monotonic = monotonic
-        self._hands: dict[Key, _Hand] = {}
+        self._hands: dict[Key, _HeldTokens] = {}
 
     async def take(
         self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
-    ) -> Allowance:
+    ) -> RateStatus:
         """Takes so many from the buckets of the subject, of the key and of the namespace, or from none of them.
 
         Raises RateLimitedError when there are not enough now, TooLargeError when there never will be.
@@ -112,11 +114,11 @@ class Limiter:
             hands.append(self._hand((namespace, WHOLE, kind), whole))
         return await self._take(hands, amount)
 
-    async def _take(self, hands: list[_Hand], amount: int) -> Allowance:
+    async def _take(self, hands: list[_HeldTokens], amount: int) -> RateStatus:
         now = self._monotonic()
         for hand in hands:
             hand.check(amount, now)
-        served: list[_Hand] = []
+        served: list[_HeldTokens] = []
         try:
             for hand in hands:
                 if not hand.serve(amount, now):
@@ -128,11 +130,11 @@ class Limiter:
             raise
         return reduce(tighter, (hand.allowance(now) for hand in hands))
 
-    def _hand(self, key: Key, rate: Rate) -> _Hand:
+    def _hand(self, key: Key, rate: Rate) -> _HeldTokens:
         hand = self._hands.get(key)
         if hand is None:
             self._make_room()
-            hand = self._hands[key] = _Hand(key, rate, self._store, self._monotonic)
+            hand = self._hands[key] = _HeldTokens(key, rate, self._store, self._monotonic)
         elif hand.rate != rate:
             hand.change(rate)
         return hand
@@ -143,7 +145,7 @@ class Limiter:
             self._hands = {key: hand for key, hand in self._hands.items() if not hand.is_idle(now)}
 
 
-class _Hand:
+class _HeldTokens:
     """What this server holds of one bucket, and what it knows of the rest."""
 
     __slots__ = (
@@ -224,10 +226,10 @@ class _Hand:
         finally:
             self._demand -= counted
 
-    def allowance(self, now: float) -> Allowance:
+    def allowance(self, now: float) -> RateStatus:
         """How the bucket stands, as far as this server knows."""
         remaining = min(self.rate.burst, self._count + int(self._ceiling(now)))
-        return Allowance(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
+        return RateStatus(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
 
     @property
     def _whose(self) -> str:

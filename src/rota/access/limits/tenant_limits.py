@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from rota.domain.limits import WHOLE, Kind, Limits, Rate
+from rota.domain.rights import Caller
 from rota.errors import BadInputError, DatabaseUnavailableError, TooLargeError
-from rota.gateway.job_builder import Caller
+from rota.settings import Settings
 from rota.store.access.limits import LimitTable
 
 LOOK_SECONDS = 1.0
@@ -24,7 +25,7 @@ _FIELDS = Limits.__struct_fields__
 Whom = tuple[str, str]  # namespace and subject
 
 
-class LimitBook:
+class TenantLimits:
     """Limits by namespace and subject."""
 
     def __init__(self, table: LimitTable, defaults: Limits = _NONE) -> None:
@@ -145,3 +146,13 @@ class LimitBook:
 def _fields_of(limits: Limits, *, without: tuple[str, ...]) -> dict[str, Any]:
     fields = msgspec.structs.asdict(limits)
     return {name: value for name, value in fields.items() if name not in without and value is not None}
+
+
+def default_limits(settings: Settings) -> Limits:
+    """What somebody may of whom nothing is said."""
+    return Limits(
+        requests_per_second=settings.requests_per_second or None,
+        jobs_per_second=settings.jobs_per_second or None,
+        most_waiting=settings.most_waiting_per_owner or None,
+        most_fan_out=settings.most_fan_out,
+    )

@@ -44,7 +44,7 @@ _log = get_logger("connections")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ConnectionLimits:
     """What a client may ask of us."""
 
     connections: int = MOST_CONNECTIONS
@@ -79,7 +79,7 @@ class Phase(Enum):
 class Doorkeeper:
     """Knows all connections of a server, and which of them could give way."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._all: set[GuardedProtocol] = set()
         # In the order in which they began to wait: those that have never sent a request, and the others.

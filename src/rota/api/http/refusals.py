@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from rota.api.http.security_headers import GUARDING, GUARDING_TLS
-from rota.api.problems import HttpError, problem_of
+from rota.api.problems import HttpProblemError, problem_of
 
 
 class UnreadableError(Exception):
@@ -25,7 +25,7 @@ class Refusal:
         self.status = status
         self.detail = detail
         self._line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-        self._body = msgspec.json.encode(problem_of(HttpError(status, title, detail)))
+        self._body = msgspec.json.encode(problem_of(HttpProblemError(status, title, detail)))
         own = {
             "content-type": "application/problem+json",
             "content-length": str(len(self._body)),

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rota.access.credential_cache import FRESH_SECONDS, make_secret
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit
 from rota.contract.access import KeyCreated, KeyIn, KeyList, KeyOut
 from rota.domain.ids import is_key_id, new_id, parse_key, show_key_id
@@ -19,7 +19,7 @@ from rota.store.access.api_keys import NewKey, grants_of
 RESERVED_OWNER = "admin"
 
 
-async def create_key(services: Services, call: Call) -> KeyCreated:
+async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
     """A new key for the namespace; its secret is in the answer, and nowhere else."""
     wanted: KeyIn = decode(call.body, KeyIn)
     owner = wanted.owner or wanted.name
@@ -59,7 +59,7 @@ async def create_key(services: Services, call: Call) -> KeyCreated:
     )
 
 
-async def list_keys(services: Services, call: Call) -> KeyList:
+async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
     """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
     limit = read_limit(call.query)
     rows = list(await services.keys.list(call.caller.namespace, read_cursor(call.query), limit))
@@ -69,7 +69,7 @@ async def list_keys(services: Services, call: Call) -> KeyList:
     return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
 
 
-async def revoke_key(services: Services, call: Call) -> KeyOut:
+async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
     """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
     namespaces = [call.caller.namespace]
     if call.admission.identity.rules_everywhere:
@@ -81,7 +81,7 @@ async def revoke_key(services: Services, call: Call) -> KeyOut:
     return _show(row)
 
 
-def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
+def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
     """Nobody gives what they don't have."""
     identity = call.admission.identity
     if wanted.everywhere and not identity.rules_everywhere:
@@ -99,7 +99,7 @@ def _check_rights(call: Call, wanted: KeyIn, owner: str) -> None:
         raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
 
 
-def _check_expiry(call: Call, expires_at: datetime | None) -> None:
+def _check_expiry(call: ApiRequest, expires_at: datetime | None) -> None:
     """A key that ends makes none that outlives it. (A JWT is for the moment, and says nothing about tomorrow.)"""
     identity = call.admission.identity
     if identity.kind != "key" or identity.expires_at is None:

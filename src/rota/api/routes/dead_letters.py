@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.representations import show_dead_letter
 from rota.contract.runs import (
@@ -26,7 +26,7 @@ from rota.store.runs import DeadLetterFilter
 PAGE = 500
 
 
-async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
+async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
     """Failed runs that wait for a decision, latest first."""
     query, limit = call.query, read_limit(call.query)
     wanted = DeadLetterFilter(
@@ -44,7 +44,7 @@ async def list_dead_letters(services: Services, call: Call) -> DeadLetterList:
     )
 
 
-async def group_dead_letters(services: Services, call: Call) -> DeadLetterGroups:
+async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterGroups:
     """What most of them have in common."""
     rows = await services.runs.dead_letter_groups(call.caller.namespace, call.only)
     return DeadLetterGroups(
@@ -62,7 +62,7 @@ async def group_dead_letters(services: Services, call: Call) -> DeadLetterGroups
     )
 
 
-async def redrive(services: Services, call: Call) -> CountOut:
+async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     """Runs dead letters again, with the same idempotency keys."""
     pools: set[str] = set()
 
@@ -76,7 +76,7 @@ async def redrive(services: Services, call: Call) -> CountOut:
     return CountOut(count=count)
 
 
-async def discard(services: Services, call: Call) -> CountOut:
+async def discard(services: Backend, call: ApiRequest) -> CountOut:
     """Forgets dead letters; the failed runs stay in history."""
 
     async def discard_page(run_ids: Sequence[UUID]) -> int:
@@ -85,7 +85,7 @@ async def discard(services: Services, call: Call) -> CountOut:
     return CountOut(count=await _each_page(services, call, discard_page))
 
 
-async def _each_page(services: Services, call: Call, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
+async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
     """Acts on the selected dead letters, page by page."""
     chosen: DeadLetterSelection = decode(call.body, DeadLetterSelection)
     filtered = chosen.task or chosen.job_id or chosen.name or chosen.error

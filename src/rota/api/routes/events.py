@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation
 from rota.api.paging import PAGE_PARAMETERS, read_limit
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.fleet import EventList, EventOut
@@ -18,7 +18,7 @@ LATEST = (1 << 63) - 1
 PAGE = 500
 
 
-async def list_events(services: Services, call: Call) -> Any:
+async def list_events(services: Backend, call: ApiRequest) -> Any:
     """What happened to breakers, pools and declared schedules: latest first, or followed in order."""
     if read_switch(call, "follow"):
         return _follow(services, call)
@@ -28,7 +28,7 @@ async def list_events(services: Services, call: Call) -> Any:
     return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
 
 
-def _follow(services: Services, call: Call) -> Any:
+def _follow(services: Backend, call: ApiRequest) -> Any:
     for name in PAGE_PARAMETERS:
         if name in call.query:
             raise BadInputError("goes with follow=false only", field=name)
@@ -36,7 +36,7 @@ def _follow(services: Services, call: Call) -> Any:
     return event_stream(call, _events(services, call, read_position(call)))
 
 
-async def _events(services: Services, call: Call, after: int | None) -> AsyncGenerator[bytes, None]:
+async def _events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
     """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
     namespace, only = call.caller.namespace, call.only
     async with services.event_tail.follow(namespace, only, call.caller.owner) as follower:
@@ -71,7 +71,7 @@ def _show(row: Any) -> EventOut:
     return EventOut(event_id=row["id"], time=row["at"], event=row["kind"], subject=row["subject"], detail=row["detail"])
 
 
-def _read_cursor(call: Call) -> int:
+def _read_cursor(call: ApiRequest) -> int:
     text = call.query.get("cursor")
     if text is None:
         return LATEST

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from rota.access.authorization import PUBLIC
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation
 from rota.api.representations import show_shard, show_worker
 from rota.contract.fleet import Health, ShardList, WorkerList
 from rota.domain.rights import EVERYWHERE, Right
 
 
-async def list_workers(services: Services, call: Call) -> WorkerList:
+async def list_workers(services: Backend, call: ApiRequest) -> WorkerList:
     """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
     namespace = None if EVERYWHERE in call.admission.identity.grants else call.caller.namespace
     rows = await services.workers.fleet(namespace)
     return WorkerList(items=[show_worker(row, namespace, whole=call.only is None) for row in rows])
 
 
-async def list_shards(services: Services, call: Call) -> ShardList:  # noqa: ARG001 - the shape of a handler
+async def list_shards(services: Backend, call: ApiRequest) -> ShardList:  # noqa: ARG001 - the shape of a handler
     """Which scheduler looks after which shard."""
     return ShardList(items=[show_shard(row) for row in await services.shards.owners()])
 
 
-async def healthz(services: Services, call: Call) -> Health:  # noqa: ARG001 - the shape of a handler
+async def healthz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001 - the shape of a handler
     """The process is there."""
     return Health(status="ok")
 
 
-async def readyz(services: Services, call: Call) -> Health:  # noqa: ARG001 - the shape of a handler
+async def readyz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001 - the shape of a handler
     """The database answers."""
     await services.set_clock()
     return Health(status="ready")

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import UNSET
 
 from rota.access.audit import difference
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
     FILTER_PARAMETERS,
@@ -42,7 +42,7 @@ _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
 
-async def list_jobs(services: Services, call: Call) -> JobList:
+async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """Recurring jobs and one-shots together, latest first."""
     limit, now = read_limit(call.query), services.now
     namespace = call.caller.namespace
@@ -56,13 +56,13 @@ async def list_jobs(services: Services, call: Call) -> JobList:
     return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
 
 
-async def get_job(services: Services, call: Call) -> Any:
+async def get_job(services: Backend, call: ApiRequest) -> Any:
     """A job's definition with its next fire times."""
     job_id = parse_job(call.path["jobId"])
     return await _show(services, call.caller.namespace, job_id)
 
 
-async def get_status(services: Services, call: Call) -> JobStatusOut:
+async def get_status(services: Backend, call: ApiRequest) -> JobStatusOut:
     """A job's latest run in short."""
     job_id = parse_job(call.path["jobId"])
     run = await services.jobs.latest_run(call.caller.namespace, job_id, services.now)
@@ -74,7 +74,7 @@ async def get_status(services: Services, call: Call) -> JobStatusOut:
     return show_status(job_id, run, job["state"] if job else None)
 
 
-async def list_runs_of_job(services: Services, call: Call) -> RunList:
+async def list_runs_of_job(services: Backend, call: ApiRequest) -> RunList:
     """A job's runs, latest first."""
     job_id = parse_job(call.path["jobId"])
     limit = read_limit(call.query)
@@ -87,7 +87,7 @@ async def list_runs_of_job(services: Services, call: Call) -> RunList:
     )
 
 
-async def change_job(services: Services, call: Call) -> Any:
+async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Changes fields; binds every run that has not been started."""
     job_id = parse_job(call.path["jobId"])
     patch: JobPatch = decode(call.body, JobPatch)
@@ -104,7 +104,7 @@ async def change_job(services: Services, call: Call) -> Any:
     return _tagged(after)
 
 
-async def cancel_job(services: Services, call: Call) -> JobCancelled:
+async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     """Cancels a job with everything of it that waits or runs."""
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
@@ -119,7 +119,7 @@ async def cancel_job(services: Services, call: Call) -> JobCancelled:
     return JobCancelled(job_id=show_job(job_id), status="cancelled")
 
 
-async def run_job(services: Services, call: Call) -> RunStarted:
+async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     """Runs a job now, besides its schedule."""
     job_id = parse_job(call.path["jobId"])
     namespace, now = call.caller.namespace, services.now
@@ -139,7 +139,7 @@ async def run_job(services: Services, call: Call) -> RunStarted:
     return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
 
 
-async def pause_job(services: Services, call: Call) -> Any:
+async def pause_job(services: Backend, call: ApiRequest) -> Any:
     """Holds a job: a schedule makes no more runs, what waits is held."""
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
@@ -152,7 +152,7 @@ async def pause_job(services: Services, call: Call) -> Any:
     return await _show(services, namespace, job_id)
 
 
-async def resume_job(services: Services, call: Call) -> Any:
+async def resume_job(services: Backend, call: ApiRequest) -> Any:
     """Lets a held job go on; what was due meanwhile by its schedule is not made up for."""
     job_id = parse_job(call.path["jobId"])
     namespace = call.caller.namespace
@@ -167,7 +167,7 @@ async def resume_job(services: Services, call: Call) -> Any:
     return await _show(services, namespace, job_id)
 
 
-async def _show(services: Services, namespace: str, job_id: UUID) -> Any:
+async def _show(services: Backend, namespace: str, job_id: UUID) -> Any:
     return _tagged(await _shown(services, namespace, job_id))
 
 
@@ -175,7 +175,7 @@ def _tagged(job: JobOut) -> Any:
     return json_response(job, 200, {"ETag": f'"{job.version}"'})
 
 
-async def _shown(services: Services, namespace: str, job_id: UUID) -> JobOut:
+async def _shown(services: Backend, namespace: str, job_id: UUID) -> JobOut:
     row = await services.jobs.get(namespace, job_id)
     latest = None
     if row is not None:
@@ -201,7 +201,7 @@ def _as_it_is(row: Any, *, state: str) -> JobChange:
     return JobChange(definition_of(row), row["payload_id"], timetable_of(row), state, reschedule=False)
 
 
-async def _change_recurring(services: Services, job: Any, patch: JobPatch, expected: int | None) -> None:
+async def _change_recurring(services: Backend, job: Any, patch: JobPatch, expected: int | None) -> None:
     large_payload, blob = job["large_payload"], job["payload_blob"]
     new_blob = await _offload_patch(services, patch, job["id"])
 
@@ -220,7 +220,9 @@ async def _change_recurring(services: Services, job: Any, patch: JobPatch, expec
     services.tell_schedulers()
 
 
-async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: JobPatch, expected: int | None) -> None:
+async def _change_one_shot(
+    services: Backend, call: ApiRequest, job_id: UUID, patch: JobPatch, expected: int | None
+) -> None:
     if await services.jobs.first_run(call.caller.namespace, job_id) is None:
         raise NotFoundError("there is no such job")  # nothing is stored for what does not exist
     new_blob = await _offload_patch(services, patch, job_id)
@@ -245,7 +247,7 @@ async def _change_one_shot(services: Services, call: Call, job_id: UUID, patch: 
 
 
 def _patched(
-    services: Services,
+    services: Backend,
     before: Definition,
     payload_id: UUID | None,
     patch: JobPatch,
@@ -261,13 +263,13 @@ def _patched(
     return after, new_id(services.now.timestamp()) if after.payload or new_blob else None
 
 
-async def _offload_patch(services: Services, patch: JobPatch, job_id: UUID) -> str | None:
+async def _offload_patch(services: Backend, patch: JobPatch, job_id: UUID) -> str | None:
     """Puts a new payload that is too large for the database into object storage; where it is."""
     payload = services.intake.preparer.payload(patch.payload)
     return await services.intake.offload_payload(payload, job_id) if payload else None
 
 
-def _read_if_match(call: Call) -> int | None:
+def _read_if_match(call: ApiRequest) -> int | None:
     text = call.request.headers.get("if-match")
     if text is None or text == "*":
         return None

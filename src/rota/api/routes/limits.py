@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, read_limit
+from rota.contract.access import LimitsIn, LimitsList, LimitsOut
 from rota.contract.fields import Name
-from rota.contract.limits import LimitsIn, LimitsList, LimitsOut
 from rota.domain.limits import WHOLE, Limits, Rate, rate_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError
@@ -19,7 +19,7 @@ _FIELDS = Limits.__struct_fields__
 _CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
 
 
-async def list_limits(services: Services, call: Call) -> LimitsList:
+async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
     """The limits that somebody set, with what is left of them."""
     limit = read_limit(call.query)
     rows = await services.limit_table.find(
@@ -29,14 +29,14 @@ async def list_limits(services: Services, call: Call) -> LimitsList:
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
 
 
-async def change_limits(services: Services, call: Call) -> LimitsOut:
+async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     """Limits of the namespace as a whole: a tenant does not lift their own."""
     if not call.admission.identity.rules_everywhere:
         raise ForbiddenError("limits of a namespace as a whole are set by who is admin everywhere")
     return await _change(services, call, WHOLE)
 
 
-async def change_limits_of(services: Services, call: Call) -> LimitsOut:
+async def change_limits_of(services: Backend, call: ApiRequest) -> LimitsOut:
     """Limits of a key or an owner in the namespace."""
     try:
         subject = msgspec.convert(call.path["subject"], Name)
@@ -45,7 +45,7 @@ async def change_limits_of(services: Services, call: Call) -> LimitsOut:
     return await _change(services, call, subject)
 
 
-async def _change(services: Services, call: Call, subject: str) -> LimitsOut:
+async def _change(services: Backend, call: ApiRequest, subject: str) -> LimitsOut:
     wanted: LimitsIn = decode(call.body, LimitsIn)
     given = {name: getattr(wanted, name) for name in _FIELDS}
     changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
@@ -56,7 +56,7 @@ async def _change(services: Services, call: Call, subject: str) -> LimitsOut:
     return _show(services, row, with_use=False)
 
 
-def _show(services: Services, row: Any, *, with_use: bool) -> LimitsOut:
+def _show(services: Backend, row: Any, *, with_use: bool) -> LimitsOut:
     shown = LimitsOut(
         subject=row["subject"] or None, changed_time=row["changed_at"], **{name: row[name] for name in _FIELDS}
     )
@@ -80,7 +80,7 @@ def _left(rate: Rate | None, tokens: float | None, counted_ago: float | None) ->
     return int(min(rate.burst, tokens + rate.per_second * max(0.0, counted_ago)))
 
 
-def _read_cursor(call: Call) -> str | None:
+def _read_cursor(call: ApiRequest) -> str | None:
     text = call.query.get("cursor")
     if text is None:
         return None

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, json_response
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
 from rota.api.streams.log_followers import Chunk
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
-from rota.contract.logs import LogLine, LogList, LogUrl
+from rota.contract.runs import LogLine, LogList, LogUrl
 from rota.domain.ids import floor_id, parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
@@ -32,14 +32,14 @@ URL_VALID = timedelta(minutes=15)
 _PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
 
 
-async def get_logs_of_run(services: Services, call: Call) -> Response:
+async def get_logs_of_run(services: Backend, call: ApiRequest) -> Response:
     """What a run wrote, all its attempts in order."""
     run_id = parse_run(call.path["runId"])
     await services.runs.get(call.caller.namespace, run_id)
     return await _answer(services, call, run_id)
 
 
-async def get_logs_of_job(services: Services, call: Call) -> Response:
+async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
     """What the latest run of a job wrote."""
     job_id = parse_job(call.path["jobId"])
     run = await services.jobs.latest_run(call.caller.namespace, job_id, services.now)
@@ -50,7 +50,7 @@ async def get_logs_of_job(services: Services, call: Call) -> Response:
     return await _answer(services, call, run["id"])
 
 
-async def search_logs(services: Services, call: Call) -> LogList:
+async def search_logs(services: Backend, call: ApiRequest) -> LogList:
     """Lines of recent runs that contain a text, whatever its case; latest runs first."""
     text = call.query.get("search", "")
     if not text.strip() or len(text) > LONGEST_SEARCH or "\x00" in text:
@@ -85,7 +85,7 @@ def _read_place(cursor: str | None, before: UUID) -> Place:
     return min((UUID(hex=match[1]), int(match[2]), int(match[3])), latest)
 
 
-async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
+async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response:
     follow, url = (read_switch(call, name) for name in ("follow", "url"))
     if follow and url:
         raise BadInputError("goes with url=false only", field="follow")
@@ -98,7 +98,7 @@ async def _answer(services: Services, call: Call, run_id: UUID) -> Response:
     return Response(text, media_type="text/plain; charset=utf-8")
 
 
-async def _whole(services: Services, namespace: str, run_id: UUID) -> bytes:
+async def _whole(services: Backend, namespace: str, run_id: UUID) -> bytes:
     """The fresh chunks, and before them what is only in object storage any more."""
     fresh: list[Any] = []
     while page := await services.logs.of_run(
@@ -114,7 +114,7 @@ async def _whole(services: Services, namespace: str, run_id: UUID) -> bytes:
     return b"".join([*parts, *(row["body"].encode() for row in fresh)])
 
 
-async def _signed(services: Services, namespace: str, run_id: UUID) -> Response:
+async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
     kept = await services.logs.kept(namespace, run_id)
     for row in reversed(kept):
         if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], URL_VALID)):
@@ -122,7 +122,7 @@ async def _signed(services: Services, namespace: str, run_id: UUID) -> Response:
     raise NotFoundError("the run's log has no address of its own; read it here, without url")
 
 
-async def _events(services: Services, call: Call, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
+async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
     """Server-sent events: `line` for each line, `end` with the run's status; comments keep the connection open."""
     async with services.tail.follow(call.caller.namespace, run_id, after, call.caller.owner) as follower:
         yield b": following\n\n"

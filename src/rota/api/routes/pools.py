@@ -5,20 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from rota.access.audit import difference
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
 from rota.contract.fields import PoolName
 from rota.contract.fleet import PoolIn, PoolList, PoolOut
 from rota.domain.rights import Right
 from rota.errors import BadInputError, NotFoundError
 
 
-async def list_pools(services: Services, call: Call) -> PoolList:
+async def list_pools(services: Backend, call: ApiRequest) -> PoolList:
     """The pools of the namespace."""
     return PoolList(items=await _pools(services, call.caller.namespace))
 
 
-async def change_pool(services: Services, call: Call) -> PoolOut:
+async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Says how much may wait in a pool."""
     namespace, pool = call.caller.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
@@ -30,24 +30,24 @@ async def change_pool(services: Services, call: Call) -> PoolOut:
     return after
 
 
-async def pause_pool(services: Services, call: Call) -> PoolOut:
+async def pause_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Nothing more is started from a paused pool; what runs goes on."""
     return await _set_paused(services, call, paused=True)
 
 
-async def resume_pool(services: Services, call: Call) -> PoolOut:
+async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Lets a paused pool go on."""
     return await _set_paused(services, call, paused=False)
 
 
-async def _set_paused(services: Services, call: Call, *, paused: bool) -> PoolOut:
+async def _set_paused(services: Backend, call: ApiRequest, *, paused: bool) -> PoolOut:
     namespace, pool = call.caller.namespace, _pool(call)
     await services.pools.pause(namespace, pool, paused=paused)
     services.tell_all_workers()
     return await _pool_of(services, namespace, pool)
 
 
-async def _pools(services: Services, namespace: str) -> list[PoolOut]:
+async def _pools(services: Backend, namespace: str) -> list[PoolOut]:
     rows = await services.pools.find(namespace)
     return [
         PoolOut(
@@ -62,14 +62,14 @@ async def _pools(services: Services, namespace: str) -> list[PoolOut]:
     ]
 
 
-async def _pool_of(services: Services, namespace: str, pool: str) -> PoolOut:
+async def _pool_of(services: Backend, namespace: str, pool: str) -> PoolOut:
     for found in await _pools(services, namespace):
         if found.pool == pool:
             return found
     raise NotFoundError("there is no such pool")
 
 
-def _pool(call: Call) -> str:
+def _pool(call: ApiRequest) -> str:
     try:
         return msgspec.convert(call.path["pool"], PoolName)
     except msgspec.ValidationError:

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from starlette.requests import ClientDisconnect
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import (
     DEFAULT_RANGE,
     FILTER_PARAMETERS,
@@ -34,7 +34,7 @@ LONGEST_WAIT_SECONDS = 60
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 
 
-async def list_runs(services: Services, call: Call) -> RunList:
+async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     """Runs, latest planned first."""
     limit = read_limit(call.query)
     wanted = run_filter(call.query, services.now, call.only)
@@ -45,7 +45,7 @@ async def list_runs(services: Services, call: Call) -> RunList:
     )
 
 
-async def get_run(services: Services, call: Call) -> RunOut:
+async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     """A run with its attempts, and why it is not running if it waits."""
     run_id = parse_run(call.path["runId"])
     seconds = _read_wait(call)
@@ -67,7 +67,7 @@ async def get_run(services: Services, call: Call) -> RunOut:
     return out
 
 
-async def _until_ended(services: Services, call: Call, run_id: UUID, seconds: float) -> None:
+async def _until_ended(services: Backend, call: ApiRequest, run_id: UUID, seconds: float) -> None:
     """Waits for the end of a run; nobody waits for a client that hung up."""
     waiting = asyncio.create_task(services.run_ends.wait(call.caller.namespace, run_id, seconds))
     gone = asyncio.create_task(call.until_gone())
@@ -81,14 +81,14 @@ async def _until_ended(services: Services, call: Call, run_id: UUID, seconds: fl
         gone.cancel()
 
 
-def _read_wait(call: Call) -> float:
+def _read_wait(call: ApiRequest) -> float:
     text = call.query.get("waitSeconds", "0")
     if not _SECONDS.fullmatch(text) or float(text) > LONGEST_WAIT_SECONDS:
         raise BadInputError(f"must be a number from 0 to {LONGEST_WAIT_SECONDS}", field="waitSeconds")
     return float(text)
 
 
-async def cancel_run(services: Services, call: Call) -> RunCancelled:
+async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Ends a run that waits; asks the worker of one that runs to stop it."""
     run_id = parse_run(call.path["runId"])
     state, workers = await services.runs.cancel(call.caller.namespace, run_id)
@@ -97,7 +97,7 @@ async def cancel_run(services: Services, call: Call) -> RunCancelled:
     return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
 
 
-async def cancel_runs(services: Services, call: Call) -> CountOut:
+async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     """Cancels every run that matches and has not ended."""
     wanted = _selection(decode(call.body, RunSelection), services.now, call.only)
     count = 0
@@ -115,7 +115,7 @@ async def cancel_runs(services: Services, call: Call) -> CountOut:
     return CountOut(count=count)
 
 
-async def retry_run(services: Services, call: Call) -> RunStarted:
+async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     """A new run of one that has ended, with the same idempotency key."""
     run_id = parse_run(call.path["runId"])
     row = await services.runs.get(call.caller.namespace, run_id)

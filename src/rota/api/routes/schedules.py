@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode
-from rota.contract.schedules import SchedulePreview, SchedulePreviewIn
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode
+from rota.contract.jobs import SchedulePreview, SchedulePreviewIn
 from rota.domain.ids import parse_job
 from rota.domain.rights import Right
 from rota.domain.schedule import (
@@ -28,7 +28,7 @@ _YEARS = range(1900, 9000)
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-async def preview(services: Services, call: Call) -> SchedulePreview:
+async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
     """The next fire times; nominal ones, as jitter moves only the start of a run."""
     wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
     after = services.now if wanted.after is None else wanted.after

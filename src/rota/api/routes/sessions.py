@@ -15,10 +15,10 @@ from starlette.responses import Response
 from rota.access.authenticator import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
 from rota.access.authorization import ANYONE, PUBLIC, Admission, home_of, take
 from rota.access.credential_cache import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode, json_response
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode, json_response
 from rota.api.pages import page_response
-from rota.api.problems import HttpError
+from rota.api.problems import HttpProblemError
 from rota.contract.access import GrantOut, SessionIn, SessionOut, SignedOut
 from rota.domain.ids import new_id
 from rota.domain.rights import Identity
@@ -27,7 +27,7 @@ from rota.store.access.api_keys import NewKey
 LASTS = timedelta(hours=12)
 
 
-async def sign_in(services: Services, call: Call) -> Response:
+async def sign_in(services: Backend, call: ApiRequest) -> Response:
     """Makes a session of a token; the cookie is in the answer."""
     check_same_site(call.request)
     wanted: SessionIn = decode(call.body, SessionIn)
@@ -38,7 +38,7 @@ async def sign_in(services: Services, call: Call) -> Response:
     now = services.now
     expires_at = min(filter(None, (now + LASTS, identity.expires_at)))
     if expires_at <= now:
-        raise HttpError(401, "Not authenticated", "the token has expired", {"WWW-Authenticate": "Bearer"})
+        raise HttpProblemError(401, "Not authenticated", "the token has expired", {"WWW-Authenticate": "Bearer"})
     await services.auditor.begin("sign_in", call)
     secret = make_secret(SESSION_PREFIX)
     await services.keys.add(
@@ -61,12 +61,12 @@ async def sign_in(services: Services, call: Call) -> Response:
     return response
 
 
-async def who_am_i(services: Services, call: Call) -> SessionOut:  # noqa: ARG001 - the shape of a handler
+async def who_am_i(services: Backend, call: ApiRequest) -> SessionOut:  # noqa: ARG001 - the shape of a handler
     """Who is asking, what they may do, and the token that must go with changes."""
     return _show(call.admission.identity, call.admission.session)
 
 
-async def sign_out(services: Services, call: Call) -> Response:
+async def sign_out(services: Backend, call: ApiRequest) -> Response:
     """Ends the session."""
     if call.admission.session is not None:
         await services.auditor.begin("sign_out", call)
@@ -78,12 +78,12 @@ async def sign_out(services: Services, call: Call) -> Response:
     return response
 
 
-async def sign_in_page(services: Services, call: Call) -> Response:  # noqa: ARG001 - the shape of a handler
+async def sign_in_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
     """A page with one field."""
     return page_response("sign_in.html")
 
 
-async def front_page(services: Services, call: Call) -> Response:  # noqa: ARG001 - the shape of a handler
+async def front_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
     """What somebody sees who opens the server's address in a browser: what this is, and where to go."""
     return page_response("front.html")
 

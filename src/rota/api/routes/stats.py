@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation
-from rota.contract.stats import Stats
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation
+from rota.contract.fleet import Stats
 from rota.domain.rights import Right
 from rota.errors import BadInputError
 
@@ -18,12 +18,12 @@ MOST_SECONDS = 600
 _Window = Annotated[int, msgspec.Meta(ge=LEAST_SECONDS, le=MOST_SECONDS)]
 
 
-async def stats(services: Services, call: Call) -> Stats:
+async def stats(services: Backend, call: ApiRequest) -> Stats:
     """Counts, rates and lags of the whole namespace: numbers of all, nobody's jobs."""
     return await services.statistics.of(call.caller.namespace, _window(call))
 
 
-def _window(call: Call) -> int:
+def _window(call: ApiRequest) -> int:
     given = call.query.get("windowSeconds", str(WINDOW_SECONDS))
     try:
         return msgspec.convert(given, _Window, strict=False)

@@ -10,15 +10,15 @@ import msgspec
 from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
 from rota.access.limits.rate_limiter import tighter
-from rota.api.backend import Services
-from rota.api.operations import Call, Operation, decode, fields_of, json_response
+from rota.api.backend import Backend
+from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
-from rota.contract.reading import hash_request
+from rota.contract.json_rules import hash_request
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
-from rota.gateway.intake import Answer, Asked, Repeated
+from rota.gateway.intake import Answer, JobRequest, Repeated
 
 MOST_PER_BATCH = 10_000
 RECURRING = (
@@ -31,13 +31,13 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around i
 READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
-async def submit(services: Services, call: Call) -> Any:
+async def submit(services: Backend, call: ApiRequest) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
     wanted: JobIn = decode(call.body, JobIn)
     if wanted.schedule_type in RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
-    asked = Asked(wanted, key, hash_request(call.body) if key else b"")
+    asked = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     _check_replacing(call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.intake.submit([asked], call.caller)
@@ -49,10 +49,10 @@ async def submit(services: Services, call: Call) -> Any:
     return json_response(answer, 200 if answer.duplicate else 201, {"Location": f"/v1/jobs/{answer.job_id}"})
 
 
-async def submit_batch(services: Services, call: Call) -> BatchOut:
+async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
     """Up to 10,000 jobs, each with its own result, in order."""
     batch = _read_batch(call)
-    asked = [one for one in batch if isinstance(one, Asked)]
+    asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
     _check_replacing(call, [one.job for one in asked])
@@ -61,10 +61,10 @@ async def submit_batch(services: Services, call: Call) -> BatchOut:
     if len(asked) == len(batch):
         return BatchOut(results=[_result(answer) for answer in answers])
     coming = iter(answers)
-    return BatchOut(results=[_result(next(coming) if isinstance(one, Asked) else one) for one in batch])
+    return BatchOut(results=[_result(next(coming) if isinstance(one, JobRequest) else one) for one in batch])
 
 
-def _check_replacing(call: Call, jobs: Sequence[JobIn]) -> None:
+def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
     """Who replaces a job that waits changes it."""
     if any(job.on_duplicate == "replace" for job in jobs):
         identity, namespace = call.admission.identity, call.caller.namespace
@@ -72,12 +72,12 @@ def _check_replacing(call: Call, jobs: Sequence[JobIn]) -> None:
             raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 
-async def _take(services: Services, call: Call, count: int) -> None:
+async def _take(services: Backend, call: ApiRequest, count: int) -> None:
     """All jobs of a request are let through, or none; a repeat counts like the first."""
     call.allowance = tighter(call.allowance, await take(services.limiter, call.admission, "jobs", count))
 
 
-def _read_batch(call: Call) -> Sequence[Asked | RotaError]:
+def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
     """What a batch asks for; an error in the place of what can't be read."""
     lines = _is_lines(call)
     if not lines and len(call.body) <= READ_AT_ONCE_BYTES:
@@ -88,21 +88,21 @@ def _read_batch(call: Call) -> Sequence[Asked | RotaError]:
         else:
             if not any(job.idempotency_key for job in jobs):
                 _check_count(len(jobs))
-                return [Asked(job) for job in jobs]
+                return [JobRequest(job) for job in jobs]
     raws = _split_lines(call.body) if lines else decode(call.body, list[msgspec.Raw])
     _check_count(len(raws))
     return [_read_one(raw) for raw in raws]
 
 
-def _read_one(raw: msgspec.Raw) -> Asked | RotaError:
+def _read_one(raw: msgspec.Raw) -> JobRequest | RotaError:
     try:
         job: BatchJobIn = decode(raw, BatchJobIn)
-        return Asked(job, job.idempotency_key, hash_request(bytes(raw)) if job.idempotency_key else b"")
+        return JobRequest(job, job.idempotency_key, hash_request(bytes(raw)) if job.idempotency_key else b"")
     except RotaError as error:
         return error
 
 
-def _is_lines(call: Call) -> bool:
+def _is_lines(call: ApiRequest) -> bool:
     kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
     return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
 

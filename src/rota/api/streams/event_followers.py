@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from rota.api.streams.followers import check_places
+from rota.api.streams.followers import check_follower_slots
 from rota.errors import DatabaseUnavailableError
 from rota.store.events import EventPage, Events
 from rota.telemetry import get_logger
@@ -62,7 +62,7 @@ class EventFollower:
         return self.coming.qsize() < MOST_WAITING
 
 
-class EventTail:
+class EventFollowers:
     """Looks for what happens."""
 
     def __init__(self, events: Events) -> None:
@@ -75,7 +75,7 @@ class EventTail:
 
     def check_room(self, namespace: str, holder: str) -> None:
         """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
-        check_places(self._followers, namespace, holder, "events")
+        check_follower_slots(self._followers, namespace, holder, "events")
 
     @asynccontextmanager
     async def follow(self, namespace: str, only: str | None = None, holder: str = "") -> AsyncIterator[EventFollower]:

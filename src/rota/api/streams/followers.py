@@ -22,7 +22,7 @@ class Holder(Protocol):
     holder: str
 
 
-def check_places(followers: Collection[Holder], namespace: str, holder: str, what: str) -> None:
+def check_follower_slots(followers: Collection[Holder], namespace: str, holder: str, what: str) -> None:
     """Raises OverloadedError when there is no place for one more."""
     if len(followers) >= MOST_FOLLOWERS:
         raise OverloadedError(f"too many {what} are being followed on this server; try again later")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.streams.followers import check_places
+from rota.api.streams.followers import check_follower_slots
 from rota.errors import DatabaseUnavailableError
 from rota.store.logs import Logs
 from rota.telemetry import get_logger
@@ -45,7 +45,7 @@ class Follower:
         return not self.ended and self.coming.qsize() < MOST_WAITING
 
 
-class LogTail:
+class LogFollowers:
     """Looks for what followed runs write."""
 
     def __init__(self, logs: Logs) -> None:
@@ -55,7 +55,7 @@ class LogTail:
 
     def check_room(self, namespace: str, holder: str) -> None:
         """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
-        check_places(self._followers, namespace, holder, "logs")
+        check_follower_slots(self._followers, namespace, holder, "logs")
 
     @asynccontextmanager
     async def follow(self, namespace: str, run_id: UUID, after: int, holder: str = "") -> AsyncIterator[Follower]:

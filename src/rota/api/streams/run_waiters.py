@@ -23,7 +23,7 @@ _log = get_logger("ending")
 Key = tuple[str, UUID]
 
 
-class RunEnds:
+class RunWaiters:
     """Looks which of the runs that somebody waits for have ended."""
 
     def __init__(self, runs: Runs) -> None:

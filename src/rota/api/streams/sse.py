@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from rota.access.credential_cache import FRESH_SECONDS
-from rota.api.operations import Call
+from rota.api.operations import ApiRequest
 from rota.errors import BadInputError
 
 BEAT_SECONDS = 10.0
@@ -21,13 +21,13 @@ _SWITCHES = {"true": True, "false": False}
 _encoder = msgspec.json.Encoder()
 
 
-def event_stream(call: Call, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
+def event_stream(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
     """A response that nobody on the way keeps or gathers. It ends when its caller's key does."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_while_known(call, events), media_type="text/event-stream", headers=headers)
 
 
-async def _while_known(call: Call, events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _while_known(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
     async with aclosing(events):
         coming = asyncio.ensure_future(anext(events, None))
         try:
@@ -52,13 +52,13 @@ def event(kind: str, data: Any, position: int | None = None) -> bytes:
     return f"event: {kind}\n{number}data: ".encode() + _encoder.encode(data) + b"\n\n"
 
 
-def read_position(call: Call) -> int | None:
+def read_position(call: ApiRequest) -> int | None:
     """The last position the client has seen (Last-Event-ID), if it names one."""
     text = call.request.headers.get("last-event-id", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_POSITION else None
 
 
-def read_switch(call: Call, name: str) -> bool:
+def read_switch(call: ApiRequest, name: str) -> bool:
     """A parameter that is true or false."""
     text = call.query.get(name, "false")
     if text not in _SWITCHES:

@@ -24,7 +24,7 @@ _QUIT = ("q", "Q", "\x03", "\x04", "\x1b")
 _PASSING = (429, 502, 503, 504)
 
 
-class Ended(Exception):  # noqa: N818 - not an error: there is nothing more to look at
+class ViewEnded(Exception):  # noqa: N818 - not an error: there is nothing more to look at
     """A view is over; carries its last picture."""
 
     def __init__(self, lines: Lines) -> None:
@@ -50,7 +50,7 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
             note = None
             try:
                 lines = draw(screen.width, screen.height)
-            except Ended as ended:
+            except ViewEnded as ended:
                 live.update(Group(*ended.lines), refresh=True)
                 return
             except (ServerUnreachableError, AnswerError) as error:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rota.cli.terminal.times import show_time, show_time_briefly
-from rota.visible import visible
+from rota.domain.text import strip_control
 
 Item = Mapping[str, Any]
 Show = Callable[[Item], str]
@@ -141,7 +141,7 @@ def print_fields(value: Item) -> None:
 
 def clean(content: str) -> str:
     """Text that can't move the cursor or change colours: control characters become visible."""
-    return visible(content)
+    return strip_control(content)
 
 
 def _word(content: Any) -> str:

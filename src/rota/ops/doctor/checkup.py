@@ -11,7 +11,8 @@ import asyncpg
 from rota.client import Client
 from rota.errors import RotaError
 from rota.ops.doctor import database as databases
-from rota.ops.doctor import fleet, machine, server, storage
+from rota.ops.doctor import fleet, machine, server
+from rota.ops.doctor import machine as storage
 from rota.ops.doctor.findings import Finding, look, problem
 from rota.ops.doctor.settings import read_settings
 from rota.settings import Settings

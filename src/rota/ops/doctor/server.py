@@ -25,7 +25,7 @@ _NOT_AUTHENTICATED = 401
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """What a server told of itself."""
 
     version: str
@@ -33,7 +33,7 @@ class Answer:
     ready: bool
 
 
-def ask_server(settings: Settings) -> Answer | Finding:
+def ask_server(settings: Settings) -> ServerAnswer | Finding:
     """What the server tells without a token; a finding when it tells nothing."""
     try:
         url = check_url(settings.url)
@@ -50,7 +50,7 @@ def ask_server(settings: Settings) -> Answer | Finding:
         return _nobody(settings, unreachable(url, error))
     except (ValueError, KeyError, TypeError):
         return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to where yours is")
-    return Answer(version, _date(ready), ready.is_success)
+    return ServerAnswer(version, _date(ready), ready.is_success)
 
 
 def _nobody(settings: Settings, error: ServerUnreachableError) -> Finding:
@@ -61,7 +61,7 @@ def _nobody(settings: Settings, error: ServerUnreachableError) -> Finding:
     return warning("server", str(error), "start one: rota up")
 
 
-def check_server(settings: Settings, answer: Answer) -> Iterator[Finding]:
+def check_server(settings: Settings, answer: ServerAnswer) -> Iterator[Finding]:
     """Its version against ours, and whether it is ready."""
     words = f"Rota {answer.version} answers at {settings.url}"
     if not answer.ready:
@@ -78,7 +78,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def check_clock(answer: Answer, now: datetime) -> Iterator[Finding]:
+def check_clock(answer: ServerAnswer, now: datetime) -> Iterator[Finding]:
     """Ours against the server's. Runs start by the database's clock; ours counts for --in, and for what has an end."""
     if answer.time is None:
         return

@@ -44,7 +44,7 @@ class KnownCredential(msgspec.Struct, frozen=True):
     unused: bool  # for a minute or longer
 
 
-class Keys:
+class ApiKeys:
     """Writes and finds keys."""
 
     def __init__(self, database: Database) -> None:

@@ -23,21 +23,21 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.gates import (
-    Breaker,
     Bucket,
     Candidate,
+    CircuitBreaker,
     Gate,
-    Line,
+    GateDecision,
+    GateStates,
     OpenRun,
-    Surroundings,
-    Verdict,
+    OrderQueue,
     gates_of,
 )
 from rota.domain.policies import Policies, decode_policies
 from rota.store.lease import columns
 from rota.store.postgres.batches import with_days
 from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.scan_positions import Positions
+from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
@@ -51,7 +51,7 @@ _ONE_KEY = (0,)
 _CALLED_AGAIN = ("limit", "rate", "breaker")
 
 RunKey = tuple[str, UUID]
-Decide = Callable[[Candidate, Surroundings], Verdict]
+Decide = Callable[[Candidate, GateStates], GateDecision]
 
 
 class Departure(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Gates:
     def __init__(self, database: Database, scheduler_id: UUID) -> None:
         self._database = database
         self._scheduler_id = scheduler_id
-        self._taken = Positions()
+        self._taken = ScanPositions()
 
     async def admit(self, owned: Mapping[int, int], limit: int, decide: Decide) -> Admitted:
         """One round: looks at who may pass and lets `decide` say what becomes of each."""
@@ -263,13 +263,13 @@ async def _look_around(
     candidates: Sequence[Candidate],
     departures: Sequence[Departure],
     waking: Sequence[Any],
-) -> Surroundings:
+) -> GateStates:
     """How the gates of these stand, now that nobody else changes them."""
-    around = Surroundings(now, {}, {}, {}, {}, {})
+    around = GateStates(now, {}, {}, {}, {}, {})
     by_kind = _by_kind(candidates, departures)
     if orders := by_kind.get("order"):
         for row in await statements.fetch("orders_of", *_names_and_keys(orders)):
-            around.lines[Gate(row["namespace"], "order", row["key"])] = Line(row["head"], row["holder"])
+            around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
         for row in await statements.fetch("limits_of", *_names_and_keys(limits)):
             around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
@@ -297,12 +297,12 @@ def _by_kind(candidates: Sequence[Candidate], departures: Sequence[Departure]) -
 
 
 async def _remember(
-    statements: Statements, around: Surroundings, by_kind: Mapping[str, Mapping[Gate, Policies]], waking: Sequence[Any]
+    statements: Statements, around: GateStates, by_kind: Mapping[str, Mapping[Gate, Policies]], waking: Sequence[Any]
 ) -> None:
     """What buckets and breakers say; a new bucket is full, a new breaker closed."""
     rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
     around.buckets = {gate: Bucket(float(policies.burst), around.now) for gate, policies in rates.items()}
-    around.breakers = {gate: Breaker() for gate in breakers}
+    around.breakers = {gate: CircuitBreaker() for gate in breakers}
     woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
     if not (rates or breakers or woken):
         return
@@ -311,7 +311,7 @@ async def _remember(
         if gate.kind == "rate":
             around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
         else:
-            around.breakers[gate] = Breaker(
+            around.breakers[gate] = CircuitBreaker(
                 row["state"], row["failures"], row["probe"], row["probing"], row["until"], row["wakes_at"]
             )
     for gate in woken:
@@ -327,7 +327,7 @@ def _names_and_keys(gates: Iterable[Gate]) -> tuple[list[str], list[str]]:
     return [gate.namespace for gate in gates], [gate.key for gate in gates]
 
 
-def _hear(departures: Sequence[Departure], around: Surroundings) -> list[Event]:
+def _hear(departures: Sequence[Departure], around: GateStates) -> list[Event]:
     """Lets breakers hear how attempts ended, in the order in which they did."""
     events = []
     for departure in departures:
@@ -346,9 +346,9 @@ def _hear(departures: Sequence[Departure], around: Surroundings) -> list[Event]:
 
 async def _write(
     statements: Statements,
-    verdicts: Sequence[tuple[Candidate, Verdict]],
+    verdicts: Sequence[tuple[Candidate, GateDecision]],
     deferred: Sequence[RunKey],
-    around: Surroundings,
+    around: GateStates,
     found: _Found,
     done: Admitted,
 ) -> None:
@@ -394,7 +394,7 @@ async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], 
     return workers
 
 
-async def _write_gates(statements: Statements, around: Surroundings, found: _Found) -> bool:
+async def _write_gates(statements: Statements, around: GateStates, found: _Found) -> bool:
     """Writes what gates remember; whether one of them wants to be looked at again at once."""
     rows: list[tuple[Any, ...]] = []
     for gate, bucket in around.buckets.items():
@@ -406,7 +406,7 @@ async def _write_gates(statements: Statements, around: Surroundings, found: _Fou
         waits_for_nobody = breaker.state == "open" and breaker.until is not None and breaker.until <= around.now
         if gate in found.full and (breaker.state == "closed" or waits_for_nobody):
             breaker.wakes_at = around.now  # there are more, or the one that was called waits elsewhere now
-        forgettable = breaker == Breaker()
+        forgettable = breaker == CircuitBreaker()
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
         rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
     if rows:
@@ -416,7 +416,7 @@ async def _write_gates(statements: Statements, around: Surroundings, found: _Fou
     return any(moment is not None and moment <= around.now for moment in wakes)
 
 
-async def _call_again(statements: Statements, around: Surroundings, found: _Found) -> None:
+async def _call_again(statements: Statements, around: GateStates, found: _Found) -> None:
     """A limit that still has room, where more may wait than were looked at, is looked at again."""
     for gate, policies in found.full.items():
         if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:

@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.application import Declared, decode_schedules
+from rota.domain.application import DeclaredSchedule, decode_schedules
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
 from rota.store.jobs import Changed, JobChange, apply_change, definition_of, lock_job
 from rota.store.postgres.database import Database, Statements
@@ -41,7 +41,7 @@ class Reconciled(msgspec.Struct):
     told: Changed = msgspec.field(default_factory=Changed)
 
 
-class Declaring:
+class DeclaredJobs:
     """The jobs of applications."""
 
     def __init__(self, database: Database, *, patience: timedelta) -> None:
@@ -78,7 +78,7 @@ class _Work:
         self._namespace = namespace
         self._done = done
 
-    async def apply(self, schedules: Sequence[Declared]) -> None:
+    async def apply(self, schedules: Sequence[DeclaredSchedule]) -> None:
         rows = {
             row["id"]: row for row in await self._statements.fetch("declared_jobs", self._namespace, self._done.app)
         }
@@ -93,7 +93,7 @@ class _Work:
                 await self._pause(row["id"])
         await self._record()
 
-    async def _make(self, job_id: UUID, declared: Declared) -> None:
+    async def _make(self, job_id: UUID, declared: DeclaredSchedule) -> None:
         definition, timetable = declared.definition, declared.timetable
         moment = await self._statements.fetch_value("database_time")
         shards: int = await self._statements.fetch_value("read_constants")
@@ -127,11 +127,11 @@ class _Work:
         await self._note(job_id, declared, None)
         self._done.made[job_id] = declared.name
 
-    async def _change(self, job_id: UUID, declared: Declared) -> None:
+    async def _change(self, job_id: UUID, declared: DeclaredSchedule) -> None:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None:
             return
-        new = row["declared"] is None or msgspec.json.decode(row["declared"], type=Declared) != declared
+        new = row["declared"] is None or msgspec.json.decode(row["declared"], type=DeclaredSchedule) != declared
         if not new and not row["paused_by_app"]:
             return
         definition, timetable = declared.definition, declared.timetable
@@ -159,7 +159,7 @@ class _Work:
         self._done.paused[job_id] = row["name"]
 
     async def _note(
-        self, job_id: UUID, declared: Declared | None, note: str | None, version: str | None = None
+        self, job_id: UUID, declared: DeclaredSchedule | None, note: str | None, version: str | None = None
     ) -> None:
         text = None if declared is None else _encoder.encode(declared).decode()
         await self._statements.fetch(

@@ -29,7 +29,7 @@ MOST_ROW_SECONDS = 0.0002
 ROWS_TO_LEARN_FROM = 50
 
 
-class WholeLooks:
+class FullScanBudget:
     """Says when a look from the very beginning can be afforded, by what the last two cost."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +65,7 @@ class WholeLooks:
             self._row_cost += 0.2 * (row_cost - self._row_cost)
 
 
-class Look:
+class Scan:
     """One look: where it begins in each key, and what it took."""
 
     def __init__(self, begin_at: list[float], *, whole: bool) -> None:
@@ -83,7 +83,7 @@ class Look:
                 reached[key] = moment
 
 
-class Positions:
+class ScanPositions:
     """How far each key has been emptied: moments in seconds since the epoch, on the database's clock.
 
     What comes later must not be before that moment, but for what the slack and the whole looks are there for.
@@ -91,18 +91,18 @@ class Positions:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._reached: dict[int, float] = {}
-        self._looks = WholeLooks(monotonic)
+        self._looks = FullScanBudget(monotonic)
 
     @contextmanager
-    def look(self, keys: Collection[int]) -> Iterator[Look]:
+    def look(self, keys: Collection[int]) -> Iterator[Scan]:
         """Goes around one look."""
         if self._looks.affordable():
-            look = Look([-math.inf] * len(keys), whole=True)
+            look = Scan([-math.inf] * len(keys), whole=True)
             with self._looks.measured(lambda: look.rows):
                 yield look
             self._reached |= look.reached
         else:
-            look = Look([self.begin(key) for key in keys], whole=False)
+            look = Scan([self.begin(key) for key in keys], whole=False)
             with self._looks.compared(lambda: look.rows):
                 yield look
             for key, moment in look.reached.items():

@@ -13,11 +13,10 @@ import asyncpg
 
 from rota.errors import SetupError
 from rota.store.postgres.database import Database
+from rota.store.schema import LOCK_KEY
 from rota.store.schema.database_roles import grant_rights
 from rota.telemetry import get_logger
 
-# Taken for the transaction, not the session: a pooler in transaction mode may not keep a session for us.
-LOCK_KEY = 7682
 DAYS_AHEAD = 7
 STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
 # Whoever waits for a lock on a table stops everybody who comes after: better let them go first, and try again.
@@ -46,7 +45,7 @@ def migrations() -> tuple[Migration, ...]:
     """All steps this release knows, in order."""
     found = [
         Migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
-        for file in files("rota.store.migrations").iterdir()
+        for file in files("rota.store.schema.migrations").iterdir()
         if (match := _FILE.fullmatch(file.name))
     ]
     return tuple(sorted(found, key=lambda migration: migration.number))

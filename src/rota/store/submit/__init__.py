@@ -39,7 +39,7 @@ class Duplicate(msgspec.Struct, frozen=True):
     kept: bool
 
 
-class Submitted(msgspec.Struct):
+class SubmitResult(msgspec.Struct):
     """The fates of a batch: ids whose key was taken, ids whose unique key another job has, ids that were refused and
     why. All others went in."""
 
@@ -54,9 +54,9 @@ class Submissions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def submit(self, items: Sequence[Submission]) -> Submitted:
+    async def submit(self, items: Sequence[Submission]) -> SubmitResult:
         """Commits what can be; keys must be distinct within the batch."""
-        fates = Submitted()
+        fates = SubmitResult()
 
         async def reject(item: Submission, error: DataRejectedError) -> None:
             fates.rejected[item.id] = error
@@ -89,7 +89,7 @@ class Submissions:
 
         return write
 
-    async def _submit_unique(self, items: Sequence[Submission], fates: Submitted) -> list[UUID]:
+    async def _submit_unique(self, items: Sequence[Submission], fates: SubmitResult) -> list[UUID]:
         """One transaction: who has the keys, what becomes of each item, and the writing of those that go in."""
         found: dict[UUID, Duplicate] = {}
         replaced: list[UUID] = []

@@ -24,38 +24,37 @@ import msgspec
 
 from rota.domain.job import decode_options
 from rota.domain.run import Claim
-from rota.gateway.child import AskingDoor, Questions, SyncAskingDoor
+from rota.gateway.child import ChildAnswer, ChildGateway, Questions, SyncChildGateway
 from rota.task.arguments import encode
 from rota.task.context import FINAL, Context, Final, Snooze
 from rota.task.middleware import surrounded
+from rota.task.output import capture_output, current
 from rota.worker.executor import describe
-from rota.worker.logs import capture_output, current
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
-    Answered,
     Begun,
-    Done,
     FromChild,
     Output,
-    Run,
+    RunDone,
+    StartRun,
     Stop,
     Told,
     frame,
     to_child,
 )
-from rota.worker.runners.function import Call, TaskEscapedError
+from rota.worker.runners.function import TaskEscapedError, TaskFunction
 
 PIECE_CHARACTERS = 64 * 1024
 LISTENER = "rota-listener"
 
 
-class Child:
+class ChildProcess:
     """Runs what comes over the socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._wanted: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[StartRun] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._buffering = threading.Lock()
         self._unended: dict[str, bytes] = {}
@@ -103,19 +102,19 @@ class Child:
         """Done by the worker."""
         return text
 
-    def door(self, _claim: Claim) -> AskingDoor:
+    def door(self, _claim: Claim) -> ChildGateway:
         """The worker submits for it."""
-        return AskingDoor(self._questions)
+        return ChildGateway(self._questions)
 
-    def sync_door(self, _claim: Claim) -> SyncAskingDoor:
+    def sync_door(self, _claim: Claim) -> SyncChildGateway:
         """The same for a function that can't await."""
-        return SyncAskingDoor(self._questions)
+        return SyncChildGateway(self._questions)
 
     async def keep(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
         """The worker keeps results."""
         return None, None
 
-    def open_log(self, _claim: Claim) -> Child:
+    def open_log(self, _claim: Claim) -> ChildProcess:
         """Its lines go over the socket."""
         return self
 
@@ -154,9 +153,9 @@ class Child:
                 size = int.from_bytes(header, "big")
                 body = self._connection.recv(size, socket.MSG_WAITALL)
                 message = to_child.decode(body)
-                if isinstance(message, Run):
+                if isinstance(message, StartRun):
                     self._wanted.put(message)
-                elif isinstance(message, Answered):
+                elif isinstance(message, ChildAnswer):
                     self._questions.answered(message)
                 elif isinstance(message, Stop):
                     self._stop(message.claim)
@@ -171,13 +170,13 @@ class Child:
             if task:
                 self._runner.get_loop().call_soon_threadsafe(task.cancel)
 
-    def _run(self, wanted: Run) -> Done:
+    def _run(self, wanted: StartRun) -> RunDone:
         context = _ChildContext(wanted.claim)
         context.host = self
         context.secrets = wanted.secrets
         self._context = context
         if self._stopped == wanted.claim.number:
-            return Done(stopped=True, noticed=True)
+            return RunDone(stopped=True, noticed=True)
         self.send(Begun(wanted.claim.number))
         context.begin()
         token = current.set(context)
@@ -191,7 +190,7 @@ class Child:
                 value = self._called(call, arguments, context)
             return _done(value, noticed=context.noticed)
         except asyncio.CancelledError:
-            return Done(stopped=True, noticed=True)
+            return RunDone(stopped=True, noticed=True)
         except BaseException as problem:  # noqa: BLE001 - whatever it raises is its outcome
             return _failed(problem, noticed=context.noticed)
         finally:
@@ -230,14 +229,14 @@ class Child:
                 raise asyncio.CancelledError
             return await call.function(**arguments)
 
-    def _call(self, wanted: Run) -> ChildCall:
+    def _call(self, wanted: StartRun) -> ChildCall:
         key = (wanted.module, wanted.name)
         if key not in self._calls:
             self._calls[key] = ChildCall(find_function(*key))
         return self._calls[key]
 
 
-class ChildCall(Call):
+class ChildCall(TaskFunction):
     """A function, and the application around it if it is a task."""
 
     def __init__(self, found: Any) -> None:
@@ -272,28 +271,28 @@ def find_function(module: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _done(value: Any, *, noticed: bool) -> Done:
+def _done(value: Any, *, noticed: bool) -> RunDone:
     if isinstance(value, Snooze):
-        return Done(snooze=value.seconds, noticed=noticed)
+        return RunDone(snooze=value.seconds, noticed=noticed)
     result = None if value is None else encode(value)
     if result and len(result) > LARGEST_FRAME - 1024:
         raise Final(f"the result is too large: {len(result)} bytes")
-    return Done(result=result, noticed=noticed)
+    return RunDone(result=result, noticed=noticed)
 
 
-def _failed(problem: BaseException, *, noticed: bool) -> Done:
+def _failed(problem: BaseException, *, noticed: bool) -> RunDone:
     spent = isinstance(problem, MemoryError)
     if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
         problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
     error, trace = describe(problem)
-    return Done(error=error, trace=trace, final=isinstance(problem, FINAL), noticed=noticed, spent=spent)
+    return RunDone(error=error, trace=trace, final=isinstance(problem, FINAL), noticed=noticed, spent=spent)
 
 
 def main(arguments: list[str]) -> None:
     """Serves the worker on the socket it was given."""
     connection = socket.socket(fileno=int(arguments[0]))
     connection.set_inheritable(False)
-    child = Child(connection)
+    child = ChildProcess(connection)
     capture_output()
     for module in arguments[1:]:
         with suppress(Exception):  # told with the first function that needs it

@@ -8,13 +8,14 @@ from typing import Annotated
 import msgspec
 
 from rota.domain.run import Claim
+from rota.gateway.child import ChildAnswer, ChildQuestion
 
 HEADER_BYTES = 4
 # A result of 10 MiB and a little around it.
 LARGEST_FRAME = 16 * 1024 * 1024
 
 
-class Run(msgspec.Struct, tag=True):
+class StartRun(msgspec.Struct, tag=True):
     """Run this function now. `payload` is JSON."""
 
     module: str
@@ -28,23 +29,6 @@ class Stop(msgspec.Struct, tag=True):
     """Stop the run of this claim, or don't begin it."""
 
     claim: int
-
-
-class Answered(msgspec.Struct, tag=True):
-    """The answer to a question of the function: JSON, or why there is none, and the name of the error."""
-
-    number: int
-    answer: bytes | None = None
-    error: str | None = None
-    kind: str = ""
-
-
-class Asked(msgspec.Struct, tag=True):
-    """The function submits, looks at a run or cancels one: `what` names it, `question` is JSON."""
-
-    number: int
-    what: str
-    question: bytes
 
 
 class Begun(msgspec.Struct, tag=True):
@@ -69,7 +53,7 @@ class Told(msgspec.Struct, tag=True):
     checkpoint: str | None
 
 
-class Done(msgspec.Struct, tag=True):
+class RunDone(msgspec.Struct, tag=True):
     """The function has ended: `result` is JSON; or it failed, for good if `final`; or it wants to be run later.
 
     `spent`: this process had better be replaced.
@@ -86,8 +70,8 @@ class Done(msgspec.Struct, tag=True):
     spent: bool = False
 
 
-ToChild = Run | Stop | Answered
-FromChild = Begun | Output | Told | Asked | Done
+ToChild = StartRun | Stop | ChildAnswer
+FromChild = Begun | Output | Told | ChildQuestion | RunDone
 _encoder = msgspec.msgpack.Encoder()
 to_child = msgspec.msgpack.Decoder(ToChild)
 from_child = msgspec.msgpack.Decoder(FromChild)

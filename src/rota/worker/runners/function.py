@@ -43,7 +43,7 @@ class FunctionRunner:
         self._transactional = frozenset(transactional)
         self._transactions = transactions
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
-        self._calls = {name: Call(function) for name, function in functions.items()}
+        self._calls = {name: TaskFunction(function) for name, function in functions.items()}
         # Calls that have not returned: a process that must leave can't wait for them.
         self.stuck: set[Future[Any]] = set()
 
@@ -69,14 +69,14 @@ class FunctionRunner:
             raise PlainError("what the task wrote was rolled back, and middleware kept the reason to itself")
         return None
 
-    async def _call(self, call: Call, arguments: dict[str, Any], context: Context) -> Any:
+    async def _call(self, call: TaskFunction, arguments: dict[str, Any], context: Context) -> Any:
         if call.is_async:
             context.begin()
             return await call.function(**arguments)
         return await self._in_thread(call.function, arguments, context)
 
     async def _in_transaction(
-        self, transactions: Transactions, call: Call, arguments: dict[str, Any], context: Context
+        self, transactions: Transactions, call: TaskFunction, arguments: dict[str, Any], context: Context
     ) -> Any:
         """What the task writes and the run's success are committed together, or neither is."""
         value: Any = None
@@ -99,7 +99,9 @@ class FunctionRunner:
         context.recorded = True
         return value
 
-    async def _attempt(self, call: Call, arguments: dict[str, Any], context: Context, transaction: Transaction) -> Any:
+    async def _attempt(
+        self, call: TaskFunction, arguments: dict[str, Any], context: Context, transaction: Transaction
+    ) -> Any:
         try:
             return await self._call(call, arguments, context)
         except Exception as problem:
@@ -144,7 +146,7 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, con
         box.append((None, problem))
 
 
-class Call:
+class TaskFunction:
     """A function and how it wants to be called."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 from yarl import URL
 
-from rota.domain.http import HttpCall, check_url, parse_http_call
+from rota.domain.runner_payloads import HttpCall, check_url, parse_http_call
 from rota.domain.text import clean_text
 from rota.errors import BadInputError
 from rota.task.context import Context, Final, PlainError
@@ -35,7 +35,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD = frozenset({307, 308})
 
 
-class HttpError(PlainError):
+class HttpCallError(PlainError):
     """The request could not be made, or was not answered as expected."""
 
 
@@ -58,10 +58,12 @@ class HttpRunner:
             async with asyncio.timeout(None if context.deadline else LONGEST_SECONDS):
                 answer = await self._follow(call, _headers(call, context), context)
         except TimeoutError:
-            raise HttpError(f"{call.verb} {_shown(call.url)} was not answered within {LONGEST_SECONDS:g} s") from None
+            raise HttpCallError(
+                f"{call.verb} {_shown(call.url)} was not answered within {LONGEST_SECONDS:g} s"
+            ) from None
         answer["seconds"] = round(time.monotonic() - began, 3)
         if not call.expects(answer["status"]):
-            problem = HttpError(f"{call.verb} {_shown(answer['url'])} answered {answer['status']}")
+            problem = HttpCallError(f"{call.verb} {_shown(answer['url'])} answered {answer['status']}")
             problem.add_note(f"body:\n{answer.get('body', '')[:EXCERPT]}")
             raise problem
         return answer
@@ -83,7 +85,7 @@ class HttpRunner:
             if target is None or not call.follow_redirects:
                 return answer
             if not left:
-                raise HttpError(f"{_shown(call.url)} leads to more than {call.max_redirects} redirects")
+                raise HttpCallError(f"{_shown(call.url)} leads to more than {call.max_redirects} redirects")
             target = _joined(url, target)
             if answer["status"] not in _KEEP_METHOD and method != "HEAD":
                 method, body = "GET", None
@@ -105,10 +107,10 @@ class HttpRunner:
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, ForbiddenAddressError) or "ROTA_HTTP_ALLOW" in str(error):
                 raise Final(f"{_shown(url)}: {error.os_error}") from None
-            raise HttpError(f"{_shown(url)} can't be reached: {error.os_error or error}") from None
+            raise HttpCallError(f"{_shown(url)} can't be reached: {error.os_error or error}") from None
         except (aiohttp.ClientError, ValueError) as error:
             words = str(error) or type(error).__name__
-            raise HttpError(f"{method} {_shown(url)} failed: {words}") from None
+            raise HttpCallError(f"{method} {_shown(url)} failed: {words}") from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -177,7 +179,7 @@ def _joined(url: str, target: str) -> str:
         joined = str(URL(url).join(URL(target)))
         check_url(joined)
     except (ValueError, BadInputError) as error:
-        raise HttpError(f"{_shown(url)} redirects to what is no address: {error}") from None
+        raise HttpCallError(f"{_shown(url)} redirects to what is no address: {error}") from None
     return joined
 
 

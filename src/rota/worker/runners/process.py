@@ -16,19 +16,18 @@ from typing import Any
 
 import msgspec
 
-from rota.errors import SetupError
-from rota.gateway.child import answer
+from rota.gateway.child import ChildQuestion, answer
+from rota.task.arguments import check_importable
 from rota.task.context import Context, Final, PlainError, Said, Snooze
 from rota.telemetry import get_logger
 from rota.worker.executor import RemoteError
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
-    Asked,
     Begun,
-    Done,
     FromChild,
-    Run,
+    RunDone,
+    StartRun,
     Stop,
     Told,
     frame,
@@ -99,7 +98,7 @@ class ProcessRunner:
                 done = await self._run(isolated, payload, context)  # it died while it was idle
         return _outcome(done, context)
 
-    async def _run(self, isolated: Isolated, payload: Any, context: Context) -> Done:
+    async def _run(self, isolated: Isolated, payload: Any, context: Context) -> RunDone:
         process = await self._take(isolated.memory_bytes)
         try:
             return await process.run(isolated.function, payload, context, grace_seconds=self._grace)
@@ -196,11 +195,13 @@ class _Process:
         """Whether it can run another function."""
         return self._in_step and not self._guarded.ended.is_set()
 
-    async def run(self, function: Callable[..., Any], payload: Any, context: Context, *, grace_seconds: float) -> Done:
+    async def run(
+        self, function: Callable[..., Any], payload: Any, context: Context, *, grace_seconds: float
+    ) -> RunDone:
         """One function from start to end."""
         self._context = context
         self._begun = False
-        wanted = Run(
+        wanted = StartRun(
             function.__module__,
             function.__qualname__,
             None if payload is None else msgspec.json.encode(payload),
@@ -248,18 +249,18 @@ class _Process:
         except (TimeoutError, ProcessError):
             await self.end()
 
-    async def _until_done(self, context: Context) -> Done:
+    async def _until_done(self, context: Context) -> RunDone:
         while True:
             message = await (self._receive() if self._begun else self._first_message())
-            if not self._begun and not (isinstance(message, Begun | Done) and message.claim == context.claim.number):
+            if not self._begun and not (isinstance(message, Begun | RunDone) and message.claim == context.claim.number):
                 await self.end()
                 raise _NeverBeganError("the process still spoke of another run")
-            if isinstance(message, Done):
+            if isinstance(message, RunDone):
                 return message
             if isinstance(message, Begun):
                 self._begun = True
                 context.begin()  # its time counts from here, not from when its process was started
-            elif isinstance(message, Asked):
+            elif isinstance(message, ChildQuestion):
                 self._answer(message, context)
             elif isinstance(message, Told):
                 await self._take_in(message, context)
@@ -275,7 +276,7 @@ class _Process:
             await self.end()
             raise ProcessError(f"the task's process said what makes no sense ({error}), and was ended") from None
 
-    def _answer(self, asked: Asked, context: Context) -> None:
+    def _answer(self, asked: ChildQuestion, context: Context) -> None:
         async def answer_it() -> None:
             self._writer.write(frame(await answer(asked, context.door)))
 
@@ -320,7 +321,7 @@ class _Process:
             self._context.feed(stream, data)
 
 
-def _outcome(done: Done, context: Context) -> Any:
+def _outcome(done: RunDone, context: Context) -> Any:
     context.noticed |= done.noticed
     if done.snooze is not None:
         return Snooze(done.snooze)  # raises for a time that is none
@@ -329,15 +330,6 @@ def _outcome(done: Done, context: Context) -> Any:
     if done.stopped:
         raise RemoteError("CancelledError: the task cancelled itself", "")
     return None if done.result is None else msgspec.Raw(done.result)
-
-
-def check_importable(name: str, function: Callable[..., Any]) -> None:
-    """Raises SetupError for a function that another process can't find."""
-    if function.__module__ == "__main__" or "<" in function.__qualname__:
-        raise SetupError(
-            f"The task {name!r} can't run in a process of its own: another process can't import it. "
-            "Define it at the top level of a module."
-        )
 
 
 def _environment() -> dict[str, str]:

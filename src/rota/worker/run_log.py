@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import logging
-import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Protocol
 
 from rota.broker.protocol import Broker, LogChunk
 from rota.domain.run import Claim
@@ -29,22 +25,7 @@ CHUNK_BYTES = 64 * 1024
 LINE_CHARACTERS = 16 * 1024
 TAIL_BYTES = 32 * 1024
 PIECE_BYTES = 8 * 1024
-LOG = "log"
 _log = get_logger("logs")
-
-
-class Writer(Protocol):
-    """Where the lines of the run at hand go."""
-
-    def write(self, stream: str, text: str) -> None:
-        """Whole lines."""
-
-    def feed(self, stream: str, data: bytes) -> None:
-        """Whatever came out of a stream; lines may be cut anywhere."""
-
-
-# The run that the code at hand belongs to; None outside of runs.
-current: ContextVar[Writer | None] = ContextVar("rota_run", default=None)
 
 
 class RunLog:
@@ -249,51 +230,6 @@ class LogWriter:
                 self._under_way = set()
             for log, portion in portions:
                 log.sent(len(portion))
-
-
-class RunHandler(logging.Handler):
-    """Gives what is logged inside a run to its log; the rest goes where it went without us."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """One record."""
-        writer = current.get()
-        if writer is not None:
-            writer.write(LOG, f"{record.levelname} {self.format(record)}")
-        elif logging.lastResort and record.levelno >= logging.lastResort.level:
-            logging.lastResort.handle(record)
-
-
-class RunStream:
-    """Stands before sys.stdout or sys.stderr: what is printed inside a run goes to its log."""
-
-    def __init__(self, original: Any, stream: str) -> None:
-        self.original = original
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Like the stream it stands before."""
-        writer = current.get()
-        if writer is None:
-            return int(self.original.write(text))
-        writer.feed(self._stream, text.encode("utf-8", "replace"))
-        return len(text)
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        """Like the stream it stands before."""
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.original, name)
-
-
-def capture_output(*, level: int = logging.INFO) -> None:
-    """From now on this process gives what runs print and log to their logs."""
-    root = logging.getLogger()
-    root.addHandler(RunHandler())
-    root.setLevel(min(level, root.level) if root.level else level)
-    sys.stdout = RunStream(sys.stdout, "stdout")
-    sys.stderr = RunStream(sys.stderr, "stderr")
 
 
 def _stamp(moment: float) -> str:
