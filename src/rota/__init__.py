@@ -53,7 +53,7 @@ _PLACES = {
     "rota.sdk.app": ("App",),
     "rota.sdk.call": ("Call",),
     "rota.sdk.results": ("NotAcceptedError", "RunFailedError"),
-    "rota.task.middleware": ("Middleware",),
+    "rota.sdk.middleware": ("Middleware",),
     "rota.sdk.sender": ("Job", "Run"),
     "rota.sdk.task": ("Task",),
     "rota.task.arguments": ("ArgumentsError",),

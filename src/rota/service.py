@@ -1,8 +1,11 @@
-"""The one shape of every service: constants, `tick()`, and a loop that this base owns.
+"""The one shape of every loop in every process: constants, `tick()`, and a loop that this base owns.
 
 `tick()` does one round and returns how much it did; tests await it. The loop repeats at once while a round was full,
-else after `interval` with a little jitter (so that a fleet does not move in step), or when woken. An error ends the
-round, is logged, and the loop goes on: the next round starts from what the database says.
+else after `interval_seconds` with a little jitter (so that a fleet does not move in step), or when woken. A service
+without an interval runs only when woken, and again soon after a round that failed.
+
+Nothing a round raises ends the loop: the error is logged, once per outage, and the next round starts from what the
+database says. A process is a `ServiceGroup`: it starts its services together and closes them in reverse order.
 """
 
 from __future__ import annotations
@@ -10,24 +13,28 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 
-JITTER = 0.1
+AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
 _log = get_logger("service")
 
 
 class Service(ABC):
     """A loop around `tick()`."""
 
-    interval_seconds: float = 1.0
-    full_round: int | None = None
+    interval_seconds: float | None = 1.0  # None: only when woken
+    jitter: float = 0.1  # share of the pause; 0 for heartbeats
+    full_round: int | None = None  # a round that did this much is followed by the next at once
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
-        self._broken = False
+        self._failure: str | None = None  # of the last round
 
     @property
     def name(self) -> str:
@@ -35,13 +42,19 @@ class Service(ABC):
         return type(self).__name__.lower()
 
     @property
-    def pause_seconds(self) -> float:
-        """How long to wait for the next round, if nobody wakes us."""
+    def pause_seconds(self) -> float | None:
+        """How long to wait for the next round unless woken; None: until woken."""
         return self.interval_seconds
+
+    async def open(self) -> None:  # noqa: B027 - most services need none
+        """Takes what the rounds need; called before the first round, again until it succeeds."""
 
     @abstractmethod
     async def tick(self) -> int:
         """One round; returns how many things it did."""
+
+    async def close(self) -> None:  # noqa: B027 - most services need none
+        """Gives back what `open` took; called once, when the loop ends."""
 
     def wake(self) -> None:
         """Makes the next round start now."""
@@ -59,29 +72,97 @@ class Service(ABC):
 
     async def run(self) -> None:
         """Ticks until cancelled."""
-        while True:
-            self._woken.clear()
-            done = await self._guarded_tick()
-            if self.full_round is not None and done >= self.full_round:
-                continue
-            pause = self.pause_seconds * (1 + random.uniform(-JITTER, JITTER))  # noqa: S311 - spreads load
-            with suppress(TimeoutError):
-                # Not wait_for: where the wait ends just then, it would swallow a cancellation (before Python 3.12).
-                async with asyncio.timeout(pause):
-                    await self._woken.wait()
-
-    async def _guarded_tick(self) -> int:
         try:
-            done = await self.tick()
+            while await self._guarded(self._opened) is None:
+                await self._rest()
+            while True:
+                self._woken.clear()
+                done = await self._guarded(self.tick)
+                if done is None or self.full_round is None or done < self.full_round:
+                    await self._rest()
+        finally:
+            await self._guarded(self._closed)
+
+    async def _opened(self) -> int:
+        await self.open()
+        return 0
+
+    async def _closed(self) -> int:
+        await self.close()
+        return 0
+
+    async def _rest(self) -> None:
+        pause = self.pause_seconds
+        if pause is None and self._failure is not None:
+            pause = AGAIN_SECONDS
+        if pause is not None:
+            pause *= 1 + random.uniform(-self.jitter, self.jitter)  # noqa: S311 - spreads load
+        with suppress(TimeoutError):
+            # Not wait_for: where the wait ends just then, it would swallow a cancellation (before Python 3.12).
+            async with asyncio.timeout(pause):
+                await self._woken.wait()
+
+    async def _guarded(self, step: Callable[[], Awaitable[int]]) -> int | None:
+        """What the step did; None when it failed. The same failure again and again is logged once."""
+        try:
+            done = await step()
         except DatabaseUnavailableError as error:
-            if not self._broken:
+            if self._failure is None:
                 _log.warning("the database is out of reach; trying again", service=self.name, error=str(error))
-            self._broken = True
-            return 0
-        except Exception:  # noqa: BLE001 - the loop must outlive a round that failed; it is logged whole
-            _log.exception("a round failed; the next one starts afresh", service=self.name)
-            return 0
-        if self._broken:
-            _log.info("the database is back", service=self.name)
-        self._broken = False
+            self._failure = DatabaseUnavailableError.__name__
+            return None
+        except Exception as error:  # noqa: BLE001 - the loop must outlive a round that failed; it is logged whole
+            failure = f"{type(error).__name__}: {error}"
+            if failure != self._failure:
+                _log.exception("a round failed; the next one starts afresh", service=self.name)
+            self._failure = failure
+            return None
+        if self._failure is not None:
+            _log.info("works again", service=self.name)
+        self._failure = None
         return done
+
+
+class ServiceGroup:
+    """Services that live together: started in order, each in a task of its own, and closed in reverse."""
+
+    def __init__(self, services: Iterable[Service] = ()) -> None:
+        self._services = list(services)
+        self._tasks: dict[Service, asyncio.Task[None]] = {}
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """All of them, in order."""
+        return tuple(self._services)
+
+    def add(self, service: Service) -> None:
+        """One more; it starts with the others, or now if they run."""
+        self._services.append(service)
+        if self._tasks:
+            self._start(service)
+
+    async def stop(self, service: Service) -> None:
+        """Ends one of them; the others go on."""
+        if task := self._tasks.get(service):
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def run(self) -> None:
+        """Runs all of them until cancelled."""
+        async with self:
+            await asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        for service in self._services:
+            self._start(service)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for service in reversed(self._services):
+            await self.stop(service)
+        self._tasks.clear()
+
+    def _start(self, service: Service) -> None:
+        self._tasks[service] = asyncio.get_running_loop().create_task(service.run(), name=service.name)
