@@ -326,10 +326,10 @@ async def test_pause_wins_against_a_retry_in_the_middle_of_it(engine, monkeypatc
     fetch = Statements.fetch
     failed = []
 
-    async def fail_meanwhile(self, name, *arguments, **options):
+    async def fail_meanwhile(self, name, /, **options):
         if name in ("refresh_runs_of_job", "hold_runs_of_job") and not failed:
             failed.append(await broker.report([report(claim, Outcome.failed, error="e")]))
-        return await fetch(self, name, *arguments, **options)
+        return await fetch(self, name, **options)
 
     monkeypatch.setattr(Statements, "fetch", fail_meanwhile)
     assert (await engine.api.post(f"/v1/jobs/{job_id}/pause")).json()["status"] == "paused"

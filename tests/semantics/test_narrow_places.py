@@ -194,11 +194,11 @@ async def test_jobs_that_were_read_and_not_fired_are_read_again(engine, sql):
     schedules._fired._looks._not_before = float("inf")
     fetch, failed = schedules._database.fetch, []
 
-    async def fail_once(name, *arguments, **options):
+    async def fail_once(name, /, **options):
         if name == "fire" and not failed:
             failed.append(True)
             raise DatabaseUnavailableError("cut")
-        return await fetch(name, *arguments, **options)
+        return await fetch(name, **options)
 
     schedules._database.fetch = fail_once
     try:

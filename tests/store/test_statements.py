@@ -55,18 +55,18 @@ def test_every_statement_is_run():
 
 
 def test_names_become_numbers_in_the_order_of_first_use():
-    statement = Statement("SELECT :b::text[], (:a)[1:2], x[y.a:y.b], ':c' -- :d\n WHERE :b = ANY (:a)", [])
+    statement = Statement("name", "SELECT :b::text[], (:a)[1:2], x[y.a:y.b], ':c' -- :d\n WHERE :b = ANY (:a)", [])
     assert statement.text == "SELECT $1::text[], ($2)[1:2], x[y.a:y.b], ':c' -- :d\n WHERE $1 = ANY ($2)"
     assert statement.names == ("b", "a")
 
 
 def test_the_columns_of_a_run_are_written_out():
-    assert Statement("SELECT {run}, {x.run}", ["id", "name"]).text == "SELECT id, name, x.id, x.name"
+    assert Statement("name", "SELECT {run}, {x.run}", ["id", "name"]).text == "SELECT id, name, x.id, x.name"
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT :a", "SELECT :a, :b"])
 def test_what_is_missing_or_unknown_is_refused(sql):
-    statement = Statement(sql, [])
+    statement = Statement("name", sql, [])
     values = {name: name.upper() for name in reversed(statement.names)}
     assert statement.bind(values) == tuple(name.upper() for name in statement.names)
     with pytest.raises(TypeError, match="expected"):

@@ -22,7 +22,7 @@ import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
 from rota.store.postgres.address import check_files, explain
-from rota.store.postgres.statements import load, load_all
+from rota.store.postgres.statements import Statement, load, load_all
 from rota.telemetry import get_logger
 
 PLANNER = {
@@ -75,7 +75,8 @@ class Statements:
 
     async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
         """All rows of the statement in <name>.sql."""
-        return await self.run(name, load(name).bind(parameters), timeout)
+        statement = load(name)
+        return await self.run(statement, statement.bind(parameters), timeout)
 
     async def fetch_row(self, name: str, /, **parameters: Any) -> Any | None:
         """The first row, or None."""
@@ -87,10 +88,9 @@ class Statements:
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
 
-    async def run(self, name: str, values: Sequence[Any], timeout: float | None) -> list[Any]:
+    async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
         """All rows of the statement, with values in its order."""
-        statement = load(name)
-        with _translated(name):
+        with _translated(statement.name):
             text = statement.text_before17 if self._by_id else statement.text
             rows: list[Any] = await self._connection.fetch(text, *values, timeout=timeout)
             return rows
@@ -138,7 +138,8 @@ class Database:
         `timeout` covers the wait for a connection as well. Deadlocks and serialization failures are tried again: a
         single statement that failed left nothing behind.
         """
-        values = load(name).bind(parameters)
+        statement = load(name)
+        values = statement.bind(parameters)
 
         async def once() -> list[Any]:
             with _translated(name):
@@ -148,9 +149,9 @@ class Database:
         async def attempt() -> list[Any]:
             if self.pooled:
                 async with self._transaction() as statements:
-                    return await statements.run(name, values, timeout)
+                    return await statements.run(statement, values, timeout)
             async with self._connection() as connection:
-                return await Statements(connection, by_id=self._by_id).run(name, values, timeout)
+                return await Statements(connection, by_id=self._by_id).run(statement, values, timeout)
 
         return await _persist(name, once)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from operator import itemgetter
@@ -28,7 +27,8 @@ _MANY_IDS = re.compile(
 class Statement:
     """A statement ready to be prepared, with the names of its parameters in order."""
 
-    def __init__(self, source: str, run_columns: list[str]) -> None:
+    def __init__(self, name: str, source: str, run_columns: list[str]) -> None:
+        self.name = name
         numbers: dict[str, str] = {}
 
         def bound(token: re.Match[str]) -> str:
@@ -50,10 +50,13 @@ class Statement:
 
     def bind(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
         """The values in the statement's order; raises TypeError when one is missing or unknown."""
-        if len(parameters) == len(self.names):
-            with suppress(KeyError):
-                return self._values(parameters)
-        raise TypeError(f"parameters {sorted(parameters)} given, {sorted(self.names)} expected")
+        try:
+            values = self._values(parameters)
+        except KeyError:
+            values = None
+        if values is None or len(parameters) != len(values):
+            raise TypeError(f"{self.name}: parameters {sorted(parameters)} given, {sorted(self.names)} expected")
+        return values
 
 
 def load(name: str, package: str = "rota.store") -> Statement:
@@ -72,5 +75,5 @@ def load_all(package: str = "rota.store") -> dict[str, Statement]:
             if dot + ending == ".sql":
                 if name in found:
                     raise ValueError(f"there are two statements named {name}")
-                found[name] = Statement(file.read_text(encoding="utf-8"), columns)
+                found[name] = Statement(name, file.read_text(encoding="utf-8"), columns)
     return found
