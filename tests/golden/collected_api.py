@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -32,6 +33,7 @@ from starlette.requests import Request
 import rota
 
 _MANY = 20
+_INDENTED = re.compile(r"\\n +")  # from Python 3.13 on, docstrings are not indented
 
 
 def openapi() -> str:
@@ -42,7 +44,8 @@ def openapi() -> str:
         async with httpx.AsyncClient(transport=transport, base_url="http://rota") as client:
             return (await client.get("/openapi.json")).json()
 
-    return json.dumps(asyncio.run(get()), indent=2, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(asyncio.run(get()), indent=2, sort_keys=True, ensure_ascii=False)
+    return _INDENTED.sub(r"\\n", text)
 
 
 def problem_types() -> str:
