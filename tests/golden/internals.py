@@ -116,8 +116,8 @@ async def schedule_event_kinds() -> list[str]:
     """The kinds of events that a change of declared schedules leaves behind."""
     kinds: list[str] = []
 
-    async def fetch(_statement: str, _namespaces: Any, found: list[str], *_others: Any) -> None:
-        kinds.extend(found)
+    async def fetch(_statement: str, **parameters: Any) -> None:
+        kinds.extend(parameters["kinds"])
 
     job = {UUID(int=1): "nightly"}
     statements: Any = SimpleNamespace(fetch=fetch)

@@ -349,7 +349,7 @@ async def test_pause_wins_against_a_promotion_under_way(engine, database_url):
     other = await asyncpg.connect(database_url)
     moving = other.transaction()
     await moving.start()
-    assert await Statements(other, by_id=False).fetch("promote_runs", namespaces=["default"], run_ids=[plain(run_id)])
+    assert await Statements(other).fetch("promote_runs", namespaces=["default"], run_ids=[plain(run_id)])
     pausing = asyncio.create_task(engine.api.post(f"/v1/jobs/{job_id}/pause"))
 
     async def waits():
@@ -422,7 +422,7 @@ async def test_run_now_beside_a_cancel_leaves_no_run_behind(engine, sql, databas
     other = await asyncpg.connect(database_url)
     asking = other.transaction()
     await asking.start()
-    assert await Statements(other, by_id=False).fetch(
+    assert await Statements(other).fetch(
         "run_now", namespace="default", job_id=plain(job_id), run_id=new_id(datetime.now(UTC).timestamp())
     )
     cancelling = asyncio.create_task(engine.api.request("DELETE", f"/v1/jobs/{job_id}"))
