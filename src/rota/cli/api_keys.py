@@ -44,14 +44,9 @@ _AUDIT_OPTIONS = {
 }
 _KEY_PREFIX = "rota_"
 NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
-token = typer.Typer(help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(token, name="token")
-    for command in (whoami, audit):
-        app.command()(command)
+token = typer.Typer(
+    name="token", help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @token.callback()

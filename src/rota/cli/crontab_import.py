@@ -50,12 +50,9 @@ _COLUMNS = (
     time("THEN", "then", drop=1),
     text("ID", "jobId", drop=2),
 )
-importing = typer.Typer(help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(importing, name="import")
+importing = typer.Typer(
+    name="import", help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @importing.callback()

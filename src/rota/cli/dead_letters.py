@@ -24,6 +24,7 @@ from rota.cli.terminal.tables import console, print_table, text, time
 from rota.errors import BadInputError
 
 dead_letters = typer.Typer(
+    name="dead-letters",
     help="List runs that failed for good, and decide on them.",
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -35,11 +36,6 @@ NameOption = typer.Option(None, "--name", help="All with this name.")
 ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
 MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
 AllFlag = typer.Option(False, "--all", help="All there are.")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(dead_letters, name="dead-letters")
 
 
 @dead_letters.callback()

@@ -45,12 +45,6 @@ Misfire = Literal["skip", "latest", "all"]
 OnDuplicate = Literal["reject", "replace", "keep"]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (submit, jobs, job):
-        app.command()(command)
-
-
 def submit(
     context: typer.Context,
     name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; none with --file."),

@@ -24,13 +24,11 @@ OPTIONS = {
 }
 WHOLE = "(namespace)"
 limits = typer.Typer(
-    help="Show and set what the namespace and those in it may.", rich_markup_mode=None, invoke_without_command=True
+    name="limits",
+    help="Show and set what the namespace and those in it may.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
 )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(limits, name="limits")
 
 
 @limits.callback()

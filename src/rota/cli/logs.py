@@ -21,11 +21,6 @@ _FIELDS = {"search": "--search", "startTime": "--start", "endTime": "--end", "li
 _STYLES = {"stderr": "red", "rota": "yellow"}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(logs)
-
-
 def logs(
     identifier: str | None = typer.Argument(
         None,

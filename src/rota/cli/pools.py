@@ -12,12 +12,6 @@ from rota.domain.text import nearest
 from rota.errors import BadInputError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (pools, pool, events):
-        app.command()(command)
-
-
 def pools(as_json: bool = JsonFlag) -> None:
     """List pools: who serves them, and whether they are paused."""
     with server() as client:

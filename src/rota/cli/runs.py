@@ -22,12 +22,6 @@ from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run
 from rota.errors import BadInputError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (runs, run, why, cancel, workers):
-        app.command()(command)
-
-
 def runs(
     job_id: str | None = typer.Option(None, "--job", autocompletion=complete_job, help="Only of this job."),
     status_filter: str | None = typer.Option(

@@ -30,12 +30,9 @@ OPTIONS = {
 _LONGEST_ZONE = 21  # with it the heading is as wide as what stands below
 _MOST_FIELDS = 6
 _MINUTE = 60
-schedule = typer.Typer(help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(schedule, name="schedule")
+schedule = typer.Typer(
+    name="schedule", help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @schedule.callback()

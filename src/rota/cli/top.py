@@ -26,11 +26,6 @@ _PLAIN_BARS = "._-=+*%#"
 _ALARMING_SECONDS = 10.0
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(top)
-
-
 def top(
     interval: float = typer.Option(
         2.0, "--interval", "-i", min=0.5, max=3600, help="Look again after so many seconds."

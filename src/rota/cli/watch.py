@@ -25,11 +25,6 @@ BAR_WIDTH = 20
 _OVER = ("completed", "cancelled")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(watch)
-
-
 def watch(
     target: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…)."),
 ) -> None:
