@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.terminal.output import JsonFlag, LimitOption, print_json, say, server, tell_next_page
 from rota.cli.terminal.tables import Column, console, print_table, status, text, time
 from rota.client import Client
 from rota.domain.text import nearest
@@ -73,7 +73,7 @@ def events(
     as_json: bool = JsonFlag,
 ) -> None:
     """List what happened to breakers, pools and schedules."""
-    with server(FILTERS) as client:
+    with server(events) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)
