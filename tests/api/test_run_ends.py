@@ -19,10 +19,10 @@ def looks(database, monkeypatch):
     seen = []
     fetch = database.fetch
 
-    async def counted(name, *arguments, **options):
+    async def counted(name, /, **options):
         if name == "ended_runs":
-            seen.append(len(arguments[1]))
-        return await fetch(name, *arguments, **options)
+            seen.append(len(options["run_ids"]))
+        return await fetch(name, **options)
 
     monkeypatch.setattr(database, "fetch", counted)
     return seen

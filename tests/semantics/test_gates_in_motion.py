@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import rota.store.queries
+import rota.store.postgres
 from engine import report
 from gatekeeping import ids_of
 from rota.domain.gates import Bucket, Candidate, Gate, GateStates, OpenRun, decide
@@ -21,7 +21,7 @@ from rota.store import admit as gates_module
 from support import eventually, job
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-COLUMNS = ", ".join((Path(rota.store.queries.__path__[0]) / "columns.txt").read_text().split())
+COLUMNS = ", ".join((Path(rota.store.postgres.__path__[0]) / "run_columns.txt").read_text().split())
 # A run on its way from one place to another, held open by the test.
 MOVE = f"""WITH t AS (DELETE FROM rota.upcoming_runs RETURNING *)
            INSERT INTO rota.held_runs ({COLUMNS}, gate) SELECT {COLUMNS}, 'new' FROM t"""

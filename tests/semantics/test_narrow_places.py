@@ -23,7 +23,6 @@ from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.queries import load
 from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Note, Success
 from rota.task.context import Context
@@ -53,8 +52,16 @@ async def test_leaving_waits_for_a_claim_that_is_still_being_carried_out(engine,
     worker_id = await engine.join(broker)
     other = await asyncpg.connect(database_url)
     await other.execute("BEGIN")
-    begin = [float("-inf")] * len(broker._lanes["default", "default"])
-    assert await other.fetch(load("claim"), worker_id, broker._lanes["default", "default"], begin, 10, LOOKAHEAD, 10)
+    lanes = broker._lanes["default", "default"]
+    assert await databases.Statements(other, by_id=False).fetch(
+        "claim",
+        worker_id=worker_id,
+        lanes=lanes,
+        begin_at=[float("-inf")] * len(lanes),
+        room=10,
+        lookahead=LOOKAHEAD,
+        portion=10,
+    )
     leaving = asyncio.create_task(broker.leave())
     scheduler = await engine.leading()
     await scheduler.sweeper.tick()
@@ -187,11 +194,11 @@ async def test_jobs_that_were_read_and_not_fired_are_read_again(engine, sql):
     schedules._fired._looks._not_before = float("inf")
     fetch, failed = schedules._database.fetch, []
 
-    async def fail_once(name, *arguments, **options):
+    async def fail_once(name, /, **options):
         if name == "fire" and not failed:
             failed.append(True)
             raise DatabaseUnavailableError("cut")
-        return await fetch(name, *arguments, **options)
+        return await fetch(name, **options)
 
     schedules._database.fetch = fail_once
     try:
