@@ -16,7 +16,7 @@ from rota.client.errors import AnswerError, ServerUnreachableError
 
 RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 _REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
 NOT_NOW = frozenset({429, 502, 503, 504})
@@ -40,7 +40,7 @@ class Tries:
         """The same after an answer; None as well when the answer is a good one."""
         if response.status_code not in NOT_NOW or not self._repeatable:
             return None
-        return self._pause(min(retry_after(response) or 0.0, _LONGEST_PAUSE_SECONDS))
+        return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
 
     def _pause(self, least: float = 0.0) -> float | None:
         if self._left <= 0:
@@ -81,7 +81,7 @@ class Patience:
         self.bear(error)
         if isinstance(error, ServerUnreachableError):
             return self._pauses.next()
-        return min(error.retry_after_seconds or _REFUSED_SECONDS, _LONGEST_PAUSE_SECONDS) + self._pauses.next()
+        return min(error.retry_after_seconds or _REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
 
 
 class Pauses:
@@ -93,7 +93,7 @@ class Pauses:
     def next(self) -> float:
         """The next one."""
         longest = self._longest
-        self._longest = min(2 * longest, _LONGEST_PAUSE_SECONDS)
+        self._longest = min(2 * longest, LONGEST_PAUSE_SECONDS)
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
 
