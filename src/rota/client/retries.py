@@ -18,7 +18,7 @@ RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
-_REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
+REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
 NOT_NOW = frozenset({429, 502, 503, 504})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -81,7 +81,7 @@ class Patience:
         self.bear(error)
         if isinstance(error, ServerUnreachableError):
             return self._pauses.next()
-        return min(error.retry_after_seconds or _REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
+        return min(error.retry_after_seconds or REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
 
 
 class Pauses:
