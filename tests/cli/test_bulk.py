@@ -136,7 +136,7 @@ async def test_a_limit_is_waited_for_and_batches_become_as_small_as_they_must(su
 
 async def test_what_finds_too_much_waiting_goes_in_later(submit, api, sql, monkeypatch):
     await api.put("/v1/pools/small", json={"mostWaiting": 5})
-    await api.services.intake.pressure.look()
+    await api.services.gateway.backlog.tick()
     looked = asyncio.get_running_loop()
 
     def make_room(_seconds):
@@ -144,7 +144,7 @@ async def test_what_finds_too_much_waiting_goes_in_later(submit, api, sql, monke
 
     async def room():
         await api.put("/v1/pools/small", json={"mostWaiting": 100})
-        await api.services.intake.pressure.look()
+        await api.services.gateway.backlog.tick()
 
     monkeypatch.setattr(bulk_submit.time, "sleep", make_room)
     now = {"scheduleType": "immediate", "scheduleTime": None, "pool": "small"}

@@ -141,7 +141,7 @@ async def test_looks_into_a_bucket_that_fills_fast_are_few_however_many_are_refu
 
 async def test_those_who_come_together_are_served_by_one_take(server):
     await server.limit(requests_per_second=SLOW, request_burst=1000)
-    await server.book.open()
+    await server.book.load()
     assert await all_at_once(server, 500) == 500
     assert server.buckets.asked <= 2
 
@@ -260,7 +260,7 @@ async def test_a_change_is_in_force_at_once_where_it_is_made_and_elsewhere_after
     assert await server.take() is UNLIMITED
     with pytest.raises(RateLimitedError):
         await other.take()
-    await other.book.look()
+    await other.book.read()
     assert await other.take() is UNLIMITED
 
 

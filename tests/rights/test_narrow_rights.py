@@ -18,10 +18,7 @@ from rota.api.streams.followers import MOST_OF_A_HOLDER, MOST_OF_A_NAMESPACE
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller
 from rota.errors import NotFoundError, OverloadedError
-from rota.gateway.local import LocalGateway
 from rota.settings import Settings
-from rota.store.postgres.wakeups import Notifier
-from rota.store.runs import Runs
 from serving import TOKEN, serving
 from support import eventually, in_time, job
 
@@ -376,14 +373,8 @@ async def test_a_task_neither_reads_nor_cancels_what_is_another_owners(api, engi
     run_id = (await bob.post("/v1/jobs", json=job(scheduleType="future", delaySeconds=9999))).json()["runId"]
     assert (await alice.post(f"/v1/runs/{run_id}/cancel")).status_code == 404
 
-    async def whose():
-        return Caller("default", "alice")
-
-    door = LocalGateway(
-        intake=api.services.intake, runs=Runs(engine.database), blobs=engine.blobs,
-        notifier=Notifier(engine.database), whose=whose, of_run=True,
-    )  # fmt: skip
+    gateway = api.services.gateway.for_caller(Caller("default", "alice"))
     with pytest.raises(NotFoundError):
-        await door.look(run_id, 0)
+        await gateway.look(run_id, 0)
     with pytest.raises(NotFoundError):
-        await door.cancel(run_id)
+        await gateway.cancel(run_id)

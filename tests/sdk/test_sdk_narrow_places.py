@@ -24,17 +24,15 @@ from engine import plain
 from listening import TOKEN, listening
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
-from rota.compose import WorkerDoors
+from rota.compose import worker_gateway
 from rota.contract.jobs import Submitted
 from rota.domain.rights import Caller
 from rota.errors import SetupError
-from rota.gateway.local import LocalGateway
 from rota.gateway.thread import ThreadGateway
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store import submit
-from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions
-from rota.store.runs import Runs
 from rota.task.arguments import ArgumentsError
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.worker import Worker
@@ -216,11 +214,11 @@ async def test_the_same_unique_keys_in_another_order_do_not_deadlock(send, datab
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "behind"])
-async def test_after_within_a_transaction_is_by_the_clock_of_the_database(door, send, app, sql, database_url, ahead):
+async def test_after_within_a_transaction_is_by_the_clock_of_the_database(gateway, send, app, sql, database_url, ahead):
     def now():
         return datetime.now(UTC) + ahead
 
-    with app.using(door, ThreadGateway(door, asyncio.get_running_loop()), now):
+    with app.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop()), now):
         async with asyncpg_transaction(database_url) as connection:
             await send.within(connection).after("10m").submit(to="Ada")
     left = await sql.fetchval("SELECT run_at - now() FROM rota.runs")
@@ -328,12 +326,9 @@ async def test_psycopg_connections_work_whatever_their_rows_and_encodings_are(se
 
 @pytest.fixture
 async def team(engine, database_url, tmp_path):
-    """Runs transactional tasks of the namespace `team`, wired as in production; gives a door for its Ada."""
+    """Runs transactional tasks of the namespace `team`, wired as in production; gives a gateway for its Ada."""
     transactions = TaskTransactions(database_url, size=2)
-    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
-
-    async def whose():
-        return Caller("team", "ada")
+    gateway = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
 
     @asynccontextmanager
     async def serve(**tasks):
@@ -343,20 +338,14 @@ async def team(engine, database_url, tmp_path):
             runners=dict.fromkeys(tasks, functions),
             profile=Profile("test", os.getpid(), ("team",), ("default",), tuple(tasks), 4),
             drain_seconds=5.0,
-            doors=doors.of,
+            gateways=gateway.for_run,
             leave_process=pytest.fail,
         )
         async with engine.running(worker):
-            yield LocalGateway(
-                intake=engine.api.services.intake,
-                runs=Runs(engine.database),
-                blobs=engine.blobs,
-                notifier=Notifier(engine.database),
-                whose=whose,
-            )
+            yield engine.api.services.gateway.for_caller(Caller("team", "ada"))
 
-    yield serve
-    await doors.close()
+    async with ServiceGroup(gateway.services):
+        yield serve
     await transactions.close()
 
 
@@ -374,12 +363,12 @@ async def test_what_a_run_submits_within_its_transaction_belongs_where_the_run_d
     def parent_sync(context: rota.Context) -> None:
         child.sync.within(context.connection).submit()
 
-    async with team(parent=parent.function, parent_sync=parent_sync.function) as door:
+    async with team(parent=parent.function, parent_sync=parent_sync.function) as gateway:
         for task in (parent, parent_sync):
-            # Only this submission goes through the door by hand: what the tasks submit goes through their worker's.
-            with app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
+            # Only this submission goes through this gateway: what the tasks submit goes through their worker's.
+            with app.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop())):
                 run = await task.submit()
-            assert (await door.look(run.id, PATIENCE_SECONDS)).status == "success"
+            assert (await gateway.look(run.id, PATIENCE_SECONDS)).status == "success"
     rows = await sql.fetch("SELECT namespace, owner FROM rota.runs WHERE task = 'child'")
     assert [tuple(row) for row in rows] == [("team", "ada")] * 2
 

@@ -293,7 +293,7 @@ async def test_replace_finds_a_job_that_moves_at_that_moment(engine, sql):
 
 async def test_a_time_that_is_now_is_no_way_around_a_cap(engine):
     await engine.api.put("/v1/pools/default", json={"mostWaiting": 1})
-    await engine.api.services.intake.pressure.look()
+    await engine.api.services.gateway.backlog.tick()
     await engine.submit()
     soon = engine.api.services.now.isoformat()
     answer = await engine.api.post("/v1/jobs", json=job(scheduleType="future", scheduleTime=soon))
@@ -307,8 +307,8 @@ async def test_every_owner_is_counted_however_much_others_have_waiting(engine, s
     await sql.execute(
         "UPDATE rota.live_runs SET owner = 'busy' WHERE ctid IN (SELECT ctid FROM rota.live_runs LIMIT 35)"
     )
-    await services.intake.pressure.look()
-    assert services.intake.pressure.waiting("default", "busy") == 35
+    await services.gateway.backlog.tick()
+    assert services.gateway.backlog.waiting("default", "busy") == 35
     assert (await engine.api.post("/v1/jobs", json=job())).status_code == 429
 
 

@@ -285,7 +285,7 @@ class _Process:
 
     def _answer(self, asked: ChildQuestion, context: Context) -> None:
         async def answer_it() -> None:
-            self._writer.write(frame(await answer(asked, context.door)))
+            self._writer.write(frame(await answer(asked, context.gateway)))
 
         task = asyncio.get_running_loop().create_task(answer_it())
         self._answering.add(task)
