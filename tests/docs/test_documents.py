@@ -137,10 +137,10 @@ def test_every_relative_link_leads_somewhere(document):
 def test_every_variable_in_a_document_exists(document):
     mentioned = set(VARIABLE.findall(document.read_text()))
     secrets = {name for name in mentioned if name.startswith(settings.SECRET_PREFIX)}
-    assert mentioned - secrets <= set(settings._VARIABLES) | FOR_SCRIPTS | FOR_TESTS
+    assert mentioned - secrets <= set(settings.VARIABLES) | FOR_SCRIPTS | FOR_TESTS
 
 
-@pytest.mark.parametrize("variable", sorted({*settings._VARIABLES, *FOR_SCRIPTS, *FOR_TESTS}))
+@pytest.mark.parametrize("variable", sorted({*settings.VARIABLES, *FOR_SCRIPTS, *FOR_TESTS}))
 def test_every_variable_is_in_the_reference(variable):
     assert f"`{variable}`" in SETTINGS_PAGE.read_text()
 
@@ -150,8 +150,8 @@ def test_the_defaults_in_the_reference_are_the_real_ones():
     told = {variable: default for variable, default in rows if variable not in ("ROTA_HOME", "ROTA_DATABASE_URL")}
     assert len(told) > 8
     for variable, default in told.items():
-        field, parse = settings._VARIABLES[variable]
-        assert parse(default, variable) == getattr(settings.Settings(), field), variable
+        field = settings.VARIABLES[variable]
+        assert settings.parse(variable, default) == getattr(settings.Settings(), field.name), variable
 
 
 def test_the_figures_in_the_readme_are_those_of_the_last_benchmark():

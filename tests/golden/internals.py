@@ -60,8 +60,8 @@ from rota.domain.rights import Caller, Grant
 from rota.domain.runner_payloads import HttpCall
 from rota.domain.schedule import jitter_of
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
-from rota.gateway.intake import Intake
-from rota.gateway.intake import Repeated as StoredAnswer
+from rota.gateway.local import LocalGateway
+from rota.gateway.local import Repeated as StoredAnswer
 from rota.gateway.transaction import JobRow, WrittenJob, submit_within_sync
 from rota.scheduler.log_uploader import LogUploader
 from rota.sdk.declared_schedules import describe_app
@@ -105,7 +105,7 @@ async def blob_keys(run_id: UUID) -> dict[str, str]:
     stand_in: Any = SimpleNamespace(_blobs=SimpleNamespace(put=put), _mask=SimpleNamespace(longest=0))
     claim: Any = SimpleNamespace(run_id=run_id, namespace="default", number=7)
     row = {"namespace": "default", "run_id": run_id, "claim": 7, "body": "x", "attempt": 1, "position": 0}
-    await Intake.offload_payload(stand_in, _TOO_LARGE_FOR_A_ROW, run_id)
+    await LocalGateway.offload_payload(stand_in, _TOO_LARGE_FOR_A_ROW, run_id)
     await Executor.keep(stand_in, claim, _TOO_LARGE_FOR_A_ROW)
     await LogUploader._keep_each(stand_in, "2030-01-31", [row])
     await LogUploader._keep_together(stand_in, "2030-01-31", [row])
@@ -116,8 +116,8 @@ async def schedule_event_kinds() -> list[str]:
     """The kinds of events that a change of declared schedules leaves behind."""
     kinds: list[str] = []
 
-    async def fetch(_statement: str, **parameters: Any) -> None:
-        kinds.extend(parameters["kinds"])
+    async def fetch(_statement: str, **given: Any) -> None:
+        kinds.extend(given["kinds"])
 
     job = {UUID(int=1): "nightly"}
     statements: Any = SimpleNamespace(fetch=fetch)

@@ -8,9 +8,10 @@ import pytest
 
 import rota
 from rota.clock import DatabaseClock
-from rota.compose import WorkerDoors
+from rota.compose import worker_gateway
 from rota.errors import BadInputError, SetupError
 from rota.sdk.declared_schedules import check_app
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.testing import running
 
@@ -108,12 +109,11 @@ async def test_a_plain_task_may_be_the_first_of_its_worker_to_submit(engine, app
         return leaf.sync.submit().result(timeout=120)
 
     run = await branch.submit()
-    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
     functions = {"leaf": leaf.function, "branch": branch.function}
-    app._doors._instead = None  # from here on as in a worker of its own
-    async with engine.running(engine.worker(functions, doors=doors.of)):
+    app.gateways._instead = None  # from here on as in a worker of its own
+    async with ServiceGroup(local.services), engine.running(engine.worker(functions, gateways=local.for_run)):
         assert (await engine.until(run.id, "success", "failed"))["result"] == 7
-    await doors.close()
 
 
 async def test_while_a_kit_is_there_nothing_goes_to_a_server(rota_database_url):

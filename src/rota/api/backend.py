@@ -1,4 +1,4 @@
-"""What the routes work with: the store's doors, the clock, and the way in."""
+"""What the routes work with: the store, the clock and the gateway for submissions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.errors import DatabaseUnavailableError
-from rota.gateway.intake import Intake
+from rota.gateway.local import LocalGateway
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
@@ -64,7 +64,7 @@ class Backend:
         self.tail = LogFollowers(self.logs)
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
-        self.intake = Intake(
+        self.gateway = LocalGateway(
             database=database,
             notifier=notifier,
             shards=shards,
@@ -73,7 +73,7 @@ class Backend:
             now=lambda: self.now,
             defaults=defaults,
         )
-        self.limiter = RateLimiter(book=self.intake.limits, buckets=Buckets(database))
+        self.limiter = RateLimiter(book=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
@@ -127,7 +127,8 @@ class Backend:
     async def run(self) -> None:
         """Commits submissions and follows the database's clock until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.intake.run(), name="intake")
+            for service in (*self.gateway.services, self.key_ring):
+                group.create_task(service.run(), name=service.name)
             group.create_task(self._follow_clock(), name="clock")
             group.create_task(self.tail.run(), name="tail")
             group.create_task(self.run_ends.run(), name="run-ends")

@@ -117,7 +117,7 @@ async def build_server(
     token = settings.given_token or admin_token(settings.admin_token_file)
     verifier = TokenVerifier.from_settings(settings)
     if verifier is not None:
-        services.beside.append(verifier.run)
+        services.beside += [service.run for service in verifier.services]
     app = build_app(services, Authenticator(token, ring=services.key_ring, verifier=verifier), rota.__version__)
     app.state.services = services
     tls = certificate.context if certificate else None

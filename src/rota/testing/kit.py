@@ -17,7 +17,7 @@ from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
-from rota.testing.kit_gateway import KitGateway, SyncKitDoor
+from rota.testing.kit_gateway import KitGateway, SyncKitGateway
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str
@@ -145,8 +145,9 @@ class Kit:
     async def use(self, app: App) -> None:
         """Serves an application: its submissions come here until the end, its tasks run here, and the schedules it
         declares in code are made at the next run or move of time."""
-        door = KitGateway(self._engine.door(app.caller), settle=self._engine.settle, note=self._note)
-        self._bindings.enter_context(app.using(door, SyncKitDoor(door), self._engine.clock.now_datetime))
+        outside = self._engine.gateway.for_caller(app.caller)
+        gateway = KitGateway(outside, settle=self._engine.settle, note=self._note)
+        self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
     def limit(self, *, patience_seconds: float | None = None, most_runs: int | None = None) -> None:
