@@ -120,7 +120,7 @@ STATEMENTS = [
         {"jobs": {"jobs_due"}},
     ),
     (
-        "succeed",
+        "report_success",
         {
             "namespaces": ["default"],
             "run_ids": [uuid4()],
