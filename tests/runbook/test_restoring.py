@@ -10,7 +10,7 @@ import pytest
 from servers import run_tool
 
 from engine import plain, report
-from rota.store.workers import Beat
+from rota.store.claim import Beat
 from support import eventually, job
 
 pytestmark = pytest.mark.scenario

@@ -23,6 +23,7 @@ from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
 from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
@@ -104,7 +105,7 @@ async def build_server(
     certificate: Certificate | None = None,
 ) -> _Server:
     """A uvicorn server for this database; it is not serving yet."""
-    shards: int = await database.fetch_value("read_constants")
+    shards = await count_shards(database)
     services = Backend(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),

@@ -10,8 +10,8 @@ from rota.contract.jobs import BreakerState
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
 from rota.domain.text import nearest
+from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
-from rota.store.workers import Workers
 
 NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
@@ -20,9 +20,9 @@ _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 class WaitingReasons:
     """Looks at what a run waits for."""
 
-    def __init__(self, *, waiting: Waiting, workers: Workers) -> None:
+    def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
         self._waiting = waiting
-        self._workers = workers
+        self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
         """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
@@ -100,7 +100,7 @@ class WaitingReasons:
     async def _explain_queued(self, row: Any) -> str:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
-        fleet = await self._workers.waiting_for(row["namespace"], row["pool"], row["task"])
+        fleet = await self._fleet.workers_for_run(row["namespace"], row["pool"], row["task"])
         pool, task = row["pool"], row["task"]
         hint = "" if fleet["knowing_task"] else await self._hint(row["namespace"], task)
         reasons = (
@@ -117,7 +117,7 @@ class WaitingReasons:
         """What may have been meant by the name of a task that nobody knows."""
         if task == "shell":
             return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
-        rows = await self._workers.fleet(namespace)
+        rows = await self._fleet.workers(namespace)
         near = nearest(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
         return f"; did you mean {near}?" if near else ""
 

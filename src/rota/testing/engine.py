@@ -28,6 +28,7 @@ from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
@@ -84,7 +85,7 @@ class Engine:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
             database = await Database.connect(database_url, size=CONNECTIONS, name="rota-test")
             stack.push_async_callback(database.close)
-            shards: int = await database.fetch_value("read_constants")
+            shards = await count_shards(database)
             engine = cls(
                 database=database,
                 database_url=database_url,

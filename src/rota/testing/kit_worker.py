@@ -23,10 +23,10 @@ from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
 from rota.settings import Settings
+from rota.store.claim import Claims
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions
-from rota.store.workers import Workers
 from rota.worker.executor import Attempt, Executor
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
@@ -69,7 +69,7 @@ class AppWorker:
         self._stack = AsyncExitStack()
         self._transactions = TaskTransactions(database_url, size=settings.transactions)
         self._runners = Runners(settings, app, self._transactions)
-        self._workers = Workers(database)
+        self._claims = Claims(database)
         self._broker = PostgresBroker(
             database=database, notifier=hints, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
         )
@@ -145,7 +145,7 @@ class AppWorker:
         if not self._executor.running:
             return
         for worker_id in self._ids:
-            asked, _ = await self._workers.signals(worker_id)
+            asked, _ = await self._claims.signals(worker_id)
             for number, cancel in asked:
                 if cancel and (attempt := self._executor.running.get(number)):
                     self._executor.stop(attempt, Outcome.cancelled)

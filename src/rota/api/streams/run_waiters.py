@@ -11,7 +11,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from rota.errors import DatabaseUnavailableError, OverloadedError
-from rota.store.runs import Runs
+from rota.store.read.runs import Runs
 from rota.telemetry import get_logger
 
 LOOK_SECONDS = 0.03
