@@ -7,12 +7,14 @@ import asyncio
 import pytest
 
 import rota
+from rota.access.limits.backlog import Backlog
 from rota.clock import DatabaseClock
 from rota.compose import WorkerDoors
 from rota.errors import BadInputError, SetupError
 from rota.sdk.declared_schedules import check_app
 from rota.settings import Settings
 from rota.testing import running
+from support import patience
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,39 @@ async def test_a_plain_task_may_be_the_first_of_its_worker_to_submit(engine, app
     async with engine.running(engine.worker(functions, doors=doors.of)):
         assert (await engine.until(run.id, "success", "failed"))["result"] == 7
     await doors.close()
+
+
+@pytest.mark.xfail(reason="a worker's intake is a bare task: when one of its loops dies, all of it does", strict=True)
+async def test_tasks_go_on_submitting_after_a_background_round_of_their_worker_failed(
+    engine, app, tmp_path, monkeypatch
+):
+    failed = asyncio.Event()
+    look = Backlog._look
+
+    async def fail_once(backlog):
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("a fault of ours")
+        await look(backlog)
+
+    @app.task(name="leaf")
+    async def leaf() -> None: ...
+
+    @app.task(name="branch", retries=0)
+    async def branch() -> None:
+        async with asyncio.timeout(5 * patience()):
+            await leaf.submit()
+            await failed.wait()
+            await leaf.submit()
+
+    run = await branch.submit()
+    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    app._doors._instead = None
+    monkeypatch.setattr(Backlog, "_look", fail_once)
+    async with engine.running(engine.worker({"leaf": leaf.function, "branch": branch.function}, doors=doors.of)):
+        ended = await engine.until(run.id, "success", "failed", within=60)
+    await doors.close()
+    assert ended["status"] == "success", ended["error"]
 
 
 async def test_while_a_kit_is_there_nothing_goes_to_a_server(rota_database_url):
