@@ -21,7 +21,8 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
+from rota.compose import build_scheduler, check_server_role, open_database
+from rota.processes import run_until_stopped
 from rota.settings import Settings
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
@@ -94,7 +95,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
                 for task in beside:
                     task.cancel()
 
-        await until_stopped(serve(), on_stop=stop)
+        await run_until_stopped(serve(), on_stop=stop)
 
 
 async def build_server(

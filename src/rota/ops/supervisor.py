@@ -19,12 +19,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from rota.compose import SUPERVISED, open_database, until_stopped
+from rota.compose import open_database
 from rota.errors import SetupError
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
 from rota.ops.reloader import Reloader
-from rota.processes import end_with_parent
+from rota.processes import SUPERVISED, end_with_parent, run_until_stopped
 from rota.settings import Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
@@ -126,7 +126,7 @@ class Supervisor:
                     await self._postgres.start()
                 async with open_database(self._settings, size=1, name="rota-up", check=False) as database:
                     await migrate(database)
-                await until_stopped(self._watch(), on_stop=self._stop)
+                await run_until_stopped(self._watch(), on_stop=self._stop)
             finally:
                 if self._postgres:
                     await self._postgres.stop()
