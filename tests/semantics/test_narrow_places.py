@@ -35,12 +35,12 @@ async def test_a_lock_on_the_runs_does_not_stop_a_workers_heart(engine, database
     run_id = await engine.submit(task="rota.sleep", payload={"seconds": 3})
     worker = engine.worker(broker=engine.broker(lease_seconds=1.0))
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         other = await asyncpg.connect(database_url)
         await other.execute("BEGIN; LOCK TABLE rota.live_runs IN ACCESS EXCLUSIVE MODE")
         for _ in range(40):
             await asyncio.sleep(0.05)
-            assert not worker._cut_off
+            assert not worker.lease.cut_off
         await other.execute("ROLLBACK")
         await other.close()
         run = await engine.until(run_id, "success")

@@ -104,7 +104,7 @@ async def test_a_worker_with_all_slots_busy_is_well(engine):
     await engine.submit(task="long")
     worker = engine.worker({"long": long}, slots=1, stalled_seconds=1.5)
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         await asyncio.sleep(2.5)
         assert worker.health() == WorkerHealth(well=True, status="live", detail=None)
         assert not worker.restart_wanted

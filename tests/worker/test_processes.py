@@ -88,7 +88,7 @@ async def test_one_that_looks_stops_by_itself_and_its_process_is_used_again(engi
     pid = (await engine.until(await engine.submit(task="who"), "success"))["result"]
     run_id = await engine.submit(task="polite")
     await engine.until(run_id, "running")
-    await eventually(lambda: worker._running)
+    await eventually(lambda: worker.slots.running)
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
     assert (await engine.until(run_id, "cancelled"))["status"] == "cancelled"
     assert psutil.pid_exists(pid)
@@ -96,7 +96,7 @@ async def test_one_that_looks_stops_by_itself_and_its_process_is_used_again(engi
 
 async def test_an_async_function_is_cancelled(engine, worker):
     run_id = await engine.submit(task="patient")
-    await eventually(lambda: worker._running)
+    await eventually(lambda: worker.slots.running)
     await asyncio.sleep(0.3)
     asked = time.monotonic()
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
@@ -178,7 +178,7 @@ async def test_a_process_that_died_while_it_was_idle_costs_no_run(engine, worker
 async def test_one_that_prints_much_stops_when_it_is_asked_and_not_after_the_grace_period(engine, worker):
     for _ in range(5):
         run_id = await engine.submit(task="loud")
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         await asyncio.sleep(0.3)
         asked = time.monotonic()
         await engine.api.post(f"/v1/runs/{run_id}/cancel")

@@ -120,7 +120,7 @@ async def test_cancelling_what_ignores_it_ends_after_the_grace_period(engine):
     run_id = await engine.submit(task="deaf")
     worker = engine.worker({"deaf": lambda: free.wait(30)}, grace_seconds=0.2)
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         await engine.api.post(f"/v1/runs/{run_id}/cancel")
         run = await engine.until(run_id, "cancelled")
         assert "may still be running" in run["error"]
