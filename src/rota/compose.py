@@ -27,6 +27,7 @@ from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
 from rota.sdk.task import AsyncTask
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.address import check_files
 from rota.store.postgres.database import Database, check_url
@@ -239,7 +240,7 @@ async def run_scheduler(settings: Settings) -> None:
     """Runs a scheduler until told to stop."""
     async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
         await check_server_role(database)
-        await run_until_stopped(build_scheduler(settings, database).run())
+        await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 
 
 async def run_worker(settings: Settings, app: App | None) -> None:
