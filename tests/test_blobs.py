@@ -115,7 +115,7 @@ class _Answering:
 
 
 async def test_payloads_and_results_travel_through_s3(engine, bucket, sql):
-    engine.api.services.blobs = engine.api.services.intake._blobs = Blobs.open(f"s3://{bucket}/rota")
+    engine.api.services.blobs = engine.api.services.gateway._blobs = Blobs.open(f"s3://{bucket}/rota")
     payload = {"text": "x" * 300_000}
     run_id = await engine.submit(payload=payload)
     assert await sql.fetchval("SELECT body FROM rota.payloads") is None

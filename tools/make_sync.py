@@ -32,7 +32,7 @@ PAIRS = (
     Pair(
         "src/rota/sdk/sender.py",
         "src/rota/sdk/sender_sync.py",
-        {**_SDK, "submit_within": "submit_within_sync", "async_door": "sync_door", "running_door": "running_sync_door"},
+        {**_SDK, "submit_within": "submit_within_sync", "open_async": "open_sync", "of_run_async": "of_run_sync"},
     ),
     Pair("src/rota/gateway/http.py", "src/rota/gateway/http_sync.py", _SDK),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
@@ -16,12 +15,8 @@ from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.domain.application import Application
-from rota.domain.rights import Caller
-from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError, SetupError
-from rota.gateway.intake import Intake
 from rota.gateway.local import LocalGateway
-from rota.gateway.protocol import JobGateway
 from rota.processes import run_until_stopped, start_anew
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
@@ -34,7 +29,6 @@ from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions, check_psycopg
-from rota.store.runs import Runs
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.worker.executor import tell_failure
@@ -146,41 +140,18 @@ class Runners:
         await self.http.close()
 
 
-class WorkerDoors:
-    """How the tasks of a worker submit others: in the namespace and for the owner of the run that does."""
-
-    def __init__(self, settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> None:
-        self._notifier = Notifier(database, enabled=settings.notify)
-        self._runs = Runs(database)
-        self._blobs = Blobs.open(settings.blobs)
-        self._intake = Intake(
-            database=database,
-            notifier=self._notifier,
-            shards=shards,
-            payload_limit_bytes=settings.payload_limit_bytes,
-            blobs=self._blobs,
-            now=clock.now_datetime,
-            defaults=default_limits(settings),
-        )
-        self._running: asyncio.Task[None] | None = None
-
-    def of(self, claim: Claim) -> JobGateway:
-        """The door of one run; may be asked for from any thread. A worker whose tasks submit nothing pays nothing."""
-
-        async def whose() -> Caller:
-            if self._running is None:
-                self._running = asyncio.get_running_loop().create_task(self._intake.run(), name="intake")
-            return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
-
-        return LocalGateway(
-            intake=self._intake, runs=self._runs, blobs=self._blobs, notifier=self._notifier, whose=whose, of_run=True
-        )
-
-    async def close(self) -> None:
-        """Nothing more is submitted."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+def worker_gateway(settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> LocalGateway:
+    """How the tasks of a worker submit others; a worker whose tasks submit nothing polls nothing for it."""
+    return LocalGateway(
+        database=database,
+        notifier=Notifier(database, enabled=settings.notify),
+        shards=shards,
+        payload_limit_bytes=settings.payload_limit_bytes,
+        blobs=Blobs.open(settings.blobs),
+        now=clock.now_datetime,
+        defaults=default_limits(settings),
+        lazy=True,
+    )
 
 
 def build_worker(
@@ -189,7 +160,7 @@ def build_worker(
     runners: Runners,
     *,
     clock: DatabaseClock,
-    doors: WorkerDoors,
+    gateway: LocalGateway,
     application: Application | None = None,
 ) -> Worker:
     """A worker on this database that can run these."""
@@ -223,7 +194,8 @@ def build_worker(
         on_lease=runners.subprocesses.put_off,
         on_failure=tell_failure if settings.log_failures else None,
         clock=clock,
-        doors=doors.of,
+        gateways=gateway.for_run,
+        beside=gateway.services,
     )
 
 
@@ -254,10 +226,9 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
         shards: int = await database.fetch_value("read_constants")
-        doors = WorkerDoors(settings, database, shards=shards, clock=clock)
-        stack.push_async_callback(doors.close)
+        gateway = worker_gateway(settings, database, shards=shards, clock=clock)
         application = describe_app(app, settings.namespaces) if app.tasks else None
-        worker = build_worker(settings, database, runners, clock=clock, doors=doors, application=application)
+        worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
         health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
         if health:
             health.start()

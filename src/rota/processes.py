@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
 SUPERVISED = "ROTA_SUPERVISED"  # set for the children of a supervisor
-_EXIT_CODE_RESTART = 75
+EXIT_CODE_RESTART = 75
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -46,7 +46,7 @@ async def run_until_stopped(
 def start_anew() -> NoReturn:
     """Replaces this process by a new one like it: by its supervisor, or by itself. Threads that hang end with it."""
     if os.environ.get(SUPERVISED):
-        os._exit(_EXIT_CODE_RESTART)
+        os._exit(EXIT_CODE_RESTART)
     os.execv(sys.executable, [sys.executable, "-m", "rota.cli.main", *sys.argv[1:]])  # noqa: S606 - our own command line
 
 

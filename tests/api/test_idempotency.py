@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support import job
+from support import in_time, job
 
 KEYED = {"Idempotency-Key": "order-17"}
 COUNT = "SELECT (SELECT count(*) FROM rota.runs) + (SELECT count(*) FROM rota.jobs)"
@@ -106,7 +106,7 @@ async def test_of_concurrent_requests_with_one_key_and_two_bodies_one_body_wins(
 
 
 async def test_a_key_taken_between_lookup_and_commit_gets_the_first_answer(api, sql, monkeypatch):
-    find_keys = api.services.intake._submissions.find_keys
+    find_keys = api.services.gateway._submissions.find_keys
     both_looked = asyncio.Barrier(2)
 
     async def find_together(keys):
@@ -115,9 +115,8 @@ async def test_a_key_taken_between_lookup_and_commit_gets_the_first_answer(api, 
             await both_looked.wait()
         return found
 
-    monkeypatch.setattr(api.services.intake._submissions, "find_keys", find_together)
-    async with asyncio.timeout(30):
-        one, two = await asyncio.gather(submit(api, job()), submit(api, job()))
+    monkeypatch.setattr(api.services.gateway._submissions, "find_keys", find_together)
+    one, two = await in_time(asyncio.gather(submit(api, job()), submit(api, job())))
     assert one == two
     assert await sql.fetchval(COUNT) == 1
 

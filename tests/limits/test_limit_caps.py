@@ -1,4 +1,4 @@
-"""Caps, kept by the way in: for the API and for tasks alike."""
+"""Caps on what is submitted, by the API and by tasks alike."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import fanning
 import pytest
 
 from rota.clock import DatabaseClock
-from rota.compose import Runners, WorkerDoors
+from rota.compose import Runners, worker_gateway
 from rota.domain.limits import Limits
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from support import eventually, job
 
@@ -17,13 +18,13 @@ from support import eventually, job
 @pytest.fixture(autouse=True)
 def counted_by_hand(monkeypatch):
     """A count in the background may have twice what comes in meanwhile; here it is counted when a test says so."""
-    monkeypatch.setattr("rota.access.limits.backlog.LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr("rota.access.limits.backlog.Backlog.interval_seconds", 3600.0)
 
 
 async def count(api):
-    pressure = api.services.intake.pressure
-    await eventually(lambda: not pressure._changed.is_set())
-    await pressure.look()
+    backlog = api.services.gateway.backlog
+    await eventually(lambda: not backlog._woken.is_set())
+    await backlog.tick()
 
 
 async def limit(engine, subject="", **limits):
@@ -92,17 +93,17 @@ async def test_an_owner_may_have_another_cap_than_the_others(make_api, whole):
 async def test_what_is_accepted_while_a_count_begins_is_not_forgotten(engine, sql):
     """Accepted before the count and committed after it: neither has it, but it is known to be under way."""
     await limit(engine, mostWaiting=1)
-    pressure = engine.api.services.intake.pressure
+    backlog = engine.api.services.gateway.backlog
     transaction = sql.transaction()
     await transaction.start()
     await sql.execute("LOCK TABLE rota.live_runs IN SHARE MODE")  # can be counted, not written
     accepted = asyncio.create_task(submit(engine))
-    await eventually(lambda: pressure.waiting("default", ""))
-    await pressure.look()
+    await eventually(lambda: backlog.waiting("default", ""))
+    await backlog.tick()
     refused = await submit(engine)
     await transaction.rollback()
     assert ((await accepted).status_code, refused.status_code) == (201, 429)
-    assert not pressure._under_way
+    assert not backlog._under_way
 
 
 # How large
@@ -146,18 +147,17 @@ async def test_a_batch_is_no_larger_than_the_tighter_of_two_limits(engine):
 async def fan_out(engine, tmp_path):
     """A worker wired as in production; runs one of its tasks and gives the run."""
     settings = Settings(home=tmp_path, processes=1, threads=2, most_fan_out=10)
-    doors = WorkerDoors(settings, engine.database, shards=64, clock=DatabaseClock())
+    gateway = worker_gateway(settings, engine.database, shards=64, clock=DatabaseClock())
     runners = Runners(settings, fanning.app)
     parents = {name: runner for name, runner in runners.by_task.items() if name.startswith("fan")}
 
     async def run(task, *counts, max_retries=3, **payload):
-        await doors._intake.limits.look()
+        await gateway.limits.read()
         run_id = await engine.submit(task=task, payload={"counts": counts, **payload}, maxRetries=max_retries)
         return await engine.until(run_id, "success", "failed", within=60)
 
-    async with engine.running(engine.worker(runners=parents, doors=doors.of)):
+    async with ServiceGroup(gateway.services), engine.running(engine.worker(runners=parents, gateways=gateway.for_run)):
         yield run
-    await doors.close()
     await runners.close()
 
 

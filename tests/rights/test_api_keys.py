@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from listening import listening
 from rota.access.credential_cache import FRESH_SECONDS, CredentialCache
 from rota.errors import DatabaseUnavailableError
+from rota.service import ServiceGroup
 from rota.store.access.api_keys import ApiKeys
 from serving import serving
 from support import eventually, job
@@ -208,28 +210,36 @@ class CountingKeys:
         await self._keys.note_use(ids)
 
 
+@asynccontextmanager
+async def remembering(keys, **options):
+    """A cache of its own over these keys."""
+    cache = CredentialCache(keys, **options)
+    async with ServiceGroup([cache]):
+        yield cache
+
+
 async def test_a_key_is_looked_up_once_a_second_however_often_it_is_used(somebody, database):
     client, now = await somebody("viewer"), 100.0
     keys = CountingKeys(ApiKeys(database))
-    ring = CredentialCache(keys, monotonic=lambda: now)
+    async with remembering(keys, monotonic=lambda: now) as cache:
 
-    async def use(times):
-        return await asyncio.gather(*(ring.identify(client.key["key"], authorities={}) for _ in range(times)))
+        async def use(times):
+            return await asyncio.gather(*(cache.identify(client.key["key"], authorities={}) for _ in range(times)))
 
-    assert all(identity.name == "alice" for identity in await use(100))
-    assert keys.lookups == 1
-    now += FRESH_SECONDS - 0.01
-    await use(10)
-    assert keys.lookups == 1
-    now += 0.02
-    await use(10)
-    assert keys.lookups == 2
+        assert all(identity.name == "alice" for identity in await use(100))
+        assert keys.lookups == 1
+        now += FRESH_SECONDS - 0.01
+        await use(10)
+        assert keys.lookups == 1
+        now += 0.02
+        await use(10)
+        assert keys.lookups == 2
 
 
 async def test_a_flood_of_made_up_keys_is_a_few_lookups(database):
     keys = CountingKeys(ApiKeys(database))
-    ring = CredentialCache(keys)
-    found = await asyncio.gather(*(ring.identify(f"rota_{number}", authorities={}) for number in range(5000)))
+    async with remembering(keys) as cache:
+        found = await asyncio.gather(*(cache.identify(f"rota_{number}", authorities={}) for number in range(5000)))
     assert not any(found)
     assert keys.lookups <= 2
 
@@ -237,12 +247,12 @@ async def test_a_flood_of_made_up_keys_is_a_few_lookups(database):
 async def test_a_database_that_is_away_is_told_and_forgotten(somebody, database):
     client = await somebody("viewer")
     keys = CountingKeys(ApiKeys(database))
-    ring = CredentialCache(keys)
     keys.away = True
-    with pytest.raises(DatabaseUnavailableError):
-        await ring.identify(client.key["key"], authorities={})
-    keys.away = False
-    assert (await ring.identify(client.key["key"], authorities={})).name == "alice"
+    async with remembering(keys) as cache:
+        with pytest.raises(DatabaseUnavailableError):
+            await cache.identify(client.key["key"], authorities={})
+        keys.away = False
+        assert (await cache.identify(client.key["key"], authorities={})).name == "alice"
 
 
 async def test_each_owner_has_keys_of_their_own_for_submissions(somebody, sql):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -17,7 +16,8 @@ from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
 from rota.domain.rights import Caller
 from rota.errors import DuplicateError, SetupError
-from rota.gateway.intake import Intake, JobRequest
+from rota.gateway.local import JobRequest, LocalGateway
+from rota.service import ServiceGroup
 from rota.store.postgres.wakeups import Notifier
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.role_rights import SUBMITTER, TABLES, WORKER
@@ -302,7 +302,7 @@ async def test_a_unique_job_in_a_pool_out_of_sight_is_in_the_way_all_the_same(
 
 async def submit_as(pool, engine, asked):
     """What a task of a worker does that submits another."""
-    intake = Intake(
+    gateway = LocalGateway(
         database=pool,
         notifier=Notifier(pool),
         shards=64,
@@ -310,9 +310,5 @@ async def submit_as(pool, engine, asked):
         blobs=engine.blobs,
         now=lambda: datetime.now(UTC),
     )
-    running = asyncio.create_task(intake.run())
-    try:
-        return await intake.submit([JobRequest(asked)], Caller("default", "admin"))
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    async with ServiceGroup(gateway.services):
+        return await gateway.submit([JobRequest(asked)], Caller("default", "admin"))

@@ -9,33 +9,19 @@ import pytest
 
 import rota
 from rota.domain.rights import Caller
-from rota.gateway.local import LocalGateway
 from rota.gateway.protocol import JobGateway
 from rota.gateway.thread import ThreadGateway
-from rota.store.postgres.wakeups import Notifier
-from rota.store.runs import Runs
 
 
 @pytest.fixture
-def door(engine) -> JobGateway:
+def gateway(engine) -> JobGateway:
     """Straight into this test's database."""
-
-    async def whose():
-        return Caller("default", "tester")
-
-    services = engine.api.services
-    return LocalGateway(
-        intake=services.intake,
-        runs=Runs(engine.database),
-        blobs=engine.blobs,
-        notifier=Notifier(engine.database),
-        whose=whose,
-    )
+    return engine.api.services.gateway.for_caller(Caller("default", "tester"))
 
 
 @pytest.fixture
-async def app(door):
+async def app(gateway):
     """An application whose submissions go straight into this test's database."""
     made = rota.App("tests", owner="tester")
-    with made.using(door, ThreadGateway(door, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
+    with made.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
         yield made

@@ -9,53 +9,55 @@ import secluded
 
 import rota
 from rota.clock import DatabaseClock
-from rota.compose import Runners, WorkerDoors
+from rota.compose import Runners, worker_gateway
 from rota.gateway.thread import ThreadGateway
+from rota.service import ServiceGroup
 from rota.settings import Settings
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 
 
 class Unanswering:
-    """A door behind which something unexpected happens."""
+    """A gateway behind which something unexpected happens."""
 
     async def submit(self, jobs):
         raise OSError(f"the database is away, and with it {len(jobs)} job")
 
 
 @pytest.fixture
-async def doors(engine, tmp_path):
-    made = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
-    yield made
-    await made.close()
+async def worker_gateways(engine, tmp_path):
+    """The gateways of a worker's runs, by their claims."""
+    local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    async with ServiceGroup(local.services):
+        yield local.for_run
 
 
 @pytest.fixture
-async def isolating(engine, door, tmp_path):
-    """A worker wired as in production, whose tasks submit through these doors."""
+async def isolating(engine, gateway, tmp_path):
+    """A worker wired as in production, whose tasks submit through these gateways."""
     runners = Runners(Settings(home=tmp_path, processes=1, threads=2), secluded.app)
 
-    def serve(doors_of):
+    def serve(gateways):
         # Nothing but the isolated tasks: what they submit stays where it is.
         isolated = {name: runner for name, runner in runners.by_task.items() if name in runners.processes.tasks}
-        return engine.running(engine.worker(runners=isolated, doors=doors_of))
+        return engine.running(engine.worker(runners=isolated, gateways=gateways))
 
-    with secluded.app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
+    with secluded.app.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop())):
         yield serve
     await runners.close()
 
 
-async def test_a_sync_task_with_middleware_and_a_lifespan_may_run_an_event_loop(isolating, doors):
-    async with isolating(doors.of):
+async def test_a_sync_task_with_middleware_and_a_lifespan_may_run_an_event_loop(isolating, worker_gateways):
+    async with isolating(worker_gateways):
         for _ in range(2):
             run = await secluded.own_loop.submit()
             assert await run.result(timeout=60) == ("those of own_loop", True)
 
 
 @pytest.mark.parametrize("task", [secluded.many, secluded.many_async], ids=["sync", "async"])
-async def test_more_is_submitted_in_one_go_than_one_message_holds(isolating, doors, task, sql):
+async def test_more_is_submitted_in_one_go_than_one_message_holds(isolating, worker_gateways, task, sql):
     assert secluded.LETTERS * secluded.CHILDREN > MESSAGE_BYTES
-    async with isolating(doors.of):
+    async with isolating(worker_gateways):
         assert await (await task.submit()).result(timeout=60) == secluded.CHILDREN
     assert await sql.fetchval("SELECT count(*) FROM rota.runs WHERE task = 'child'") == secluded.CHILDREN
 
@@ -68,7 +70,7 @@ async def test_an_unexpected_error_behind_a_question_reaches_the_task_that_asked
             await run.result(timeout=120)
 
 
-async def test_a_refusal_has_the_same_type_in_a_process_of_its_own(isolating, doors):
+async def test_a_refusal_has_the_same_type_in_a_process_of_its_own(isolating, worker_gateways):
     await secluded.child.with_options(unique_key="taken").after("1h").submit("holder")
-    async with isolating(doors.of):
+    async with isolating(worker_gateways):
         assert await (await secluded.refused.submit()).result(timeout=60) == "DuplicateError"

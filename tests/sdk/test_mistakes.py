@@ -9,7 +9,7 @@ import pytest
 import rota
 from rota.access.limits.backlog import Backlog
 from rota.clock import DatabaseClock
-from rota.compose import WorkerDoors
+from rota.compose import worker_gateway
 from rota.errors import BadInputError, SetupError
 from rota.sdk.declared_schedules import check_app
 from rota.settings import Settings
@@ -110,26 +110,24 @@ async def test_a_plain_task_may_be_the_first_of_its_worker_to_submit(engine, app
         return leaf.sync.submit().result(timeout=120)
 
     run = await branch.submit()
-    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
     functions = {"leaf": leaf.function, "branch": branch.function}
-    app._doors._instead = None  # from here on as in a worker of its own
-    async with engine.running(engine.worker(functions, doors=doors.of)):
+    app.gateways._instead = None  # from here on as in a worker of its own
+    async with engine.running(engine.worker(functions, gateways=local.for_run, beside=local.services)):
         assert (await engine.until(run.id, "success", "failed"))["result"] == 7
-    await doors.close()
 
 
-@pytest.mark.xfail(reason="a worker's intake is a bare task: when one of its loops dies, all of it does", strict=True)
 async def test_tasks_go_on_submitting_after_a_background_round_of_their_worker_failed(
     engine, app, tmp_path, monkeypatch
 ):
     failed = asyncio.Event()
-    look = Backlog._look
+    tick = Backlog.tick
 
     async def fail_once(backlog):
         if not failed.is_set():
             failed.set()
             raise ValueError("a fault of ours")
-        await look(backlog)
+        return await tick(backlog)
 
     @app.task(name="leaf")
     async def leaf() -> None: ...
@@ -142,12 +140,12 @@ async def test_tasks_go_on_submitting_after_a_background_round_of_their_worker_f
             await leaf.submit()
 
     run = await branch.submit()
-    doors = WorkerDoors(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
-    app._doors._instead = None
-    monkeypatch.setattr(Backlog, "_look", fail_once)
-    async with engine.running(engine.worker({"leaf": leaf.function, "branch": branch.function}, doors=doors.of)):
+    local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    functions = {"leaf": leaf.function, "branch": branch.function}
+    app.gateways._instead = None
+    monkeypatch.setattr(Backlog, "tick", fail_once)
+    async with engine.running(engine.worker(functions, gateways=local.for_run, beside=local.services)):
         ended = await engine.until(run.id, "success", "failed", within=60)
-    await doors.close()
     assert ended["status"] == "success", ended["error"]
 
 

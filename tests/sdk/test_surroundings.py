@@ -10,9 +10,10 @@ import surrounded
 
 import rota
 from rota.clock import DatabaseClock
-from rota.compose import Runners, WorkerDoors
+from rota.compose import Runners, worker_gateway
 from rota.errors import SetupError
 from rota.gateway.thread import ThreadGateway
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.worker.runners.function import FunctionRunner
 
@@ -103,16 +104,15 @@ async def test_what_middleware_raises_before_a_submission_prevents_it(app, sql):
 
 
 @pytest.fixture
-async def isolated(engine, door, tmp_path):
+async def isolated(engine, gateway, tmp_path):
     """A worker wired as in production, for an application whose tasks run in processes of their own."""
     settings = Settings(home=tmp_path, processes=2, threads=2)
     runners = Runners(settings, surrounded.app)
-    doors = WorkerDoors(settings, engine.database, shards=64, clock=DatabaseClock())
-    worker = engine.worker(runners=runners.by_task, doors=doors.of)
-    with surrounded.app.using(door, ThreadGateway(door, asyncio.get_running_loop())):
-        async with surrounded.app.living(), engine.running(worker):
+    local = worker_gateway(settings, engine.database, shards=64, clock=DatabaseClock())
+    worker = engine.worker(runners=runners.by_task, gateways=local.for_run)
+    with surrounded.app.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop())):
+        async with surrounded.app.living(), ServiceGroup(local.services), engine.running(worker):
             yield
-    await doors.close()
     await runners.close()
 
 

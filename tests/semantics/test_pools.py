@@ -92,7 +92,7 @@ def test_shares_never_give_more_than_the_room(room):
 
 async def test_a_pool_takes_no_more_than_may_wait_in_it(engine):
     await engine.api.put("/v1/pools/mail", json={"mostWaiting": 3})
-    await engine.api.services.intake.pressure.look()
+    await engine.api.services.gateway.backlog.tick()
     for _ in range(3):
         await engine.submit(pool="mail")
     refused = await engine.api.post("/v1/jobs", json=job(pool="mail"))
@@ -103,24 +103,24 @@ async def test_a_pool_takes_no_more_than_may_wait_in_it(engine):
     broker = engine.broker()
     await engine.join(broker, pools=("mail",))
     await broker.claim(2)
-    await engine.api.services.intake.pressure.look()
+    await engine.api.services.gateway.backlog.tick()
     await engine.submit(pool="mail")
 
 
 async def test_an_owner_has_no_more_waiting_than_it_may(engine):
     services = engine.api.services
-    services.intake.limits._defaults = Limits(most_waiting=2)
-    await services.intake.pressure.look()
+    services.gateway.limits._defaults = Limits(most_waiting=2)
+    await services.gateway.backlog.tick()
     results = (await engine.api.post("/v1/jobs/batch", json=[job(orderingKey="a") for _ in range(4)])).json()["results"]
     assert [result.get("error", {}).get("status") for result in results] == [None, None, 429, 429]
-    await services.intake.pressure.look()
+    await services.gateway.backlog.tick()
     assert (await engine.api.post("/v1/jobs", json=job())).status_code == 429
     later = job(scheduleType="future", scheduleTime="2090-01-01T00:00:00Z")
     assert (await engine.api.post("/v1/jobs", json=later)).status_code == 201, "what comes later does not wait yet"
 
 
 async def test_without_caps_nothing_is_counted(engine):
-    pressure = engine.api.services.intake.pressure
-    await pressure.look()
-    assert pressure.refuse([]) == {}
-    assert pressure._counts == [{}, {}, {}]
+    backlog = engine.api.services.gateway.backlog
+    await backlog.tick()
+    assert backlog.refuse([]) == {}
+    assert backlog._counts == [{}, {}, {}]

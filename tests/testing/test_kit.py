@@ -352,5 +352,5 @@ async def test_afterwards_submissions_go_where_they_went_before(rota_database_ur
     async with running(app, database_url=rota_database_url):
         await bound.submit()
     assert app.now is real
-    assert type(app.async_door()).__name__ == "ApiDoor"
+    assert type(app.gateways.open_async()).__name__ == "HttpGateway"
     await app.close()

@@ -1,9 +1,9 @@
 """Keys and sessions in force, remembered for a second.
 
 Authority. A key is what the database says it is. What was read there is believed for FRESH_SECONDS, counted from before
-the question was sent; so a key is looked up about once a second, however many requests come with it. Whoever revokes a
-key waits as long before answering: once the answer is there, no server takes the key any more, whatever messages were
-lost on the way. A server that was paused asks anew, since its memory has gone stale by then.
+the question was sent; so a key is looked up about once a second, however many requests come with it. The operation that
+revokes a key waits as long before answering: once the answer is there, no server takes the key any more, whatever
+messages were lost on the way. A server that was paused asks anew, since its memory has gone stale by then.
 
 Lookups that come together are one statement, and only one is under way at a time: a flood of made-up keys costs the
 database one statement after the other, not one each.
@@ -22,6 +22,7 @@ import msgspec
 
 from rota.domain.rights import Identity
 from rota.errors import RotaError
+from rota.service import Service
 from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
 
@@ -59,19 +60,22 @@ class _Remembered(msgspec.Struct, frozen=True):
     asked_at: float
 
 
-class CredentialCache:
-    """Knows who a key or a session stands for."""
+class CredentialCache(Service):
+    """Knows who a key or a session stands for; one tick is one lookup for all that wait."""
+
+    interval_seconds = None
+    full_round = 1
 
     def __init__(self, keys: ApiKeys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._keys = keys
         self._monotonic = monotonic
         self._remembered: dict[bytes, _Remembered] = {}
         self._wanted: dict[bytes, asyncio.Future[KnownCredential | None]] = {}
-        self._looking: asyncio.Task[None] | None = None
         self._used: set[UUID] = set()
 
     async def identify(self, text: str, *, authorities: Mapping[str, bytes]) -> Identity | None:
-        """Who this is; None when it is nobody, or not any more. A session of the admin token or a JWT needs the
+        """Who this is; None for an unknown or ended credential. A session of the admin token or a JWT needs the
         authority it was made under."""
         key = digest(text)
         remembered = self._remembered.get(key)
@@ -92,29 +96,25 @@ class CredentialCache:
     async def _find(self, key: bytes) -> KnownCredential | None:
         if (waiting := self._wanted.get(key)) is None:
             waiting = self._wanted[key] = asyncio.get_running_loop().create_future()
-            # Whoever waited may have hung up by the time the database fails to answer.
+            # Those who waited may have hung up by the time the database fails to answer.
             waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look(), name="keyring")
+            self.wake()
         return await asyncio.shield(waiting)
 
-    async def _look(self) -> None:
-        try:
-            while self._wanted:
-                wanted, self._wanted = self._wanted, {}
-                await self._look_up(wanted)
-            if self._used:
-                await self._note_use()
-        finally:
-            self._looking = None
-            if self._wanted:
-                self._looking = asyncio.create_task(self._look(), name="keyring")
+    async def tick(self) -> int:
+        """Looks up all credentials that are waited for; while none is, notes which keys were used."""
+        wanted, self._wanted = self._wanted, {}
+        if wanted:
+            await self._look_up(wanted)
+        if self._used and not self._wanted:
+            await self._note_use()
+        return len(wanted)
 
     async def _look_up(self, wanted: dict[bytes, asyncio.Future[KnownCredential | None]]) -> None:
         asked_at = self._monotonic()
         try:
             found = await self._keys.find(list(wanted))
-        except Exception as error:  # noqa: BLE001 - told to everybody who waits
+        except Exception as error:  # noqa: BLE001 - raised in every request that waits for it
             for waiting in wanted.values():
                 waiting.set_exception(error)
             return

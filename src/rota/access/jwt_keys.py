@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,12 +28,12 @@ from yarl import URL
 
 from rota.access.jwt_parsing import read_object
 from rota.errors import InvalidTokenError, KeysUnavailableError, RotaError, SetupError
+from rota.service import Service
 from rota.telemetry import get_logger
 
 LOAD_SECONDS = 5.0
 KEPT_SECONDS = 24 * 3600.0
 MOST_WAITING = 100
-JITTER = 0.1
 _log = get_logger("identity")
 MOST_KEYS = 100
 LARGEST_SET_BYTES = 512 * 1024
@@ -51,7 +50,7 @@ _OK = 200
 _NO_PLACE = "ROTA_JWT_KEYS must be an https:// address of a JWKS (http:// on this machine only), or a file"
 
 
-class SigningKeys:
+class SigningKeys(Service):
     """Keys of one source."""
 
     def __init__(
@@ -61,6 +60,7 @@ class SigningKeys:
         load_seconds: float = LOAD_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__()
         self._source = source
         self.origin = source.name
         self._load_seconds = load_seconds
@@ -91,20 +91,19 @@ class SigningKeys:
         key = keys.find(key_id, algorithm)
         return None if key is None else (keys, key)
 
-    async def run(self) -> None:
-        """Looks at the keys again and again until cancelled."""
-        while True:
-            await self.tick()
-            pause = self._source.retry_seconds if self._failing else self._source.pause_seconds
-            await asyncio.sleep(pause * (1 + random.uniform(-JITTER, JITTER)))  # noqa: S311 - spreads load
+    @property
+    def pause_seconds(self) -> float | None:
+        """As long as the source says; shorter while it fails."""
+        return self._source.retry_seconds if self._failing else self._source.pause_seconds
 
-    async def tick(self) -> None:
-        """One look at the source, together with whoever waits for one."""
+    async def tick(self) -> int:
+        """One look at the source, shared with the requests that wait for one."""
         if self._look_task is None:
             self._look_task = asyncio.create_task(self._look(), name="identity-keys")
             self._look_task.add_done_callback(self._looked)
         # Not awaited itself: who waits may be cancelled, and the others still want it.
         await asyncio.wait({self._look_task})
+        return 0
 
     async def close(self) -> None:
         """Ends a look that is under way."""

@@ -10,7 +10,6 @@ force that it was verified with.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections import OrderedDict
@@ -32,6 +31,7 @@ from rota.access.jwt_parsing import (
 from rota.access.jwt_signing import secret_bytes
 from rota.domain.rights import Identity, Role
 from rota.errors import InvalidTokenError, SetupError
+from rota.service import Service
 from rota.settings import Settings
 
 MOST_REMEMBERED = 10_000
@@ -88,9 +88,16 @@ class TokenVerifier:
 
     @property
     def fingerprint(self) -> bytes:
-        """Tells whether the same secret, provider, issuer and audience are in force as before."""
-        ring = None if self._ring is None else self._ring.origin
-        parts = (self._secret or b"", repr((ring, self._expectations)).encode())
+        """Tells whether the same secret, provider, issuer and audience are in force as before.
+
+        Sessions are stored with this hash and end when it changes. So the text behind it is written out here, and does
+        not follow the names of our classes and fields.
+        """
+        origin = None if self._ring is None else self._ring.origin
+        issuer, audience = self._expectations.issuer, self._expectations.audience
+        leeway = self._expectations.leeway_seconds
+        text = f"({origin!r}, Expectations(issuer={issuer!r}, audience={audience!r}, leeway_seconds={leeway!r}))"
+        parts = (self._secret or b"", text.encode())
         return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).digest()
 
     async def verify(self, token: str) -> Identity:
@@ -107,17 +114,10 @@ class TokenVerifier:
         self._remember(digest, _Verified(identity, expires_at, keys))
         return identity
 
-    async def run(self) -> None:
-        """Keeps the keys fresh until cancelled. Without it, one that the provider took out stays in use for a day."""
-        if self._ring is None:
-            await asyncio.Event().wait()
-        else:
-            await self._ring.run()
-
-    async def close(self) -> None:
-        """Ends what is under way."""
-        if self._ring is not None:
-            await self._ring.close()
+    @property
+    def services(self) -> list[Service]:
+        """What keeps the keys fresh. Without it, one that the provider took out stays in use for a day."""
+        return [] if self._ring is None else [self._ring]
 
     async def _key(self, header: Header) -> tuple[object, Any]:
         """What to judge the token by, with the set it is from."""

@@ -1,9 +1,8 @@
-"""What the routes work with: the store's doors, the clock, and the way in."""
+"""What the routes work with: the store, the clock and the gateway for submissions."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -22,7 +21,7 @@ from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
-from rota.gateway.intake import Intake
+from rota.gateway.local import LocalGateway
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
@@ -60,7 +59,7 @@ class Backend:
         self.tail = LogFollowers(self.logs)
         self.body_budget = BodyBudget()
         self.clock = DatabaseClock()
-        self.intake = Intake(
+        self.gateway = LocalGateway(
             database=database,
             notifier=notifier,
             shards=shards,
@@ -69,7 +68,7 @@ class Backend:
             now=lambda: self.now,
             defaults=defaults,
         )
-        self.limiter = RateLimiter(book=self.intake.limits, buckets=Buckets(database))
+        self.limiter = RateLimiter(book=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
@@ -122,7 +121,14 @@ class Backend:
     @property
     def services(self) -> tuple[Service, ...]:
         """What has to run beside the routes."""
-        return (_Loop(self.intake.run), _ClockFollower(self), self.tail, self.run_ends, self.event_tail)
+        return (
+            *self.gateway.services,
+            self.key_ring,
+            _ClockFollower(self),
+            self.tail,
+            self.run_ends,
+            self.event_tail,
+        )
 
     def release_waiters(self) -> None:
         """Answers all who only wait for something: the server is about to stop."""
@@ -148,13 +154,3 @@ class _ClockFollower(Service):
     async def tick(self) -> int:
         await self._backend.set_clock()
         return 1
-
-
-class _Loop(Service):
-    def __init__(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        super().__init__()
-        self._run = run
-
-    async def tick(self) -> int:
-        await self._run()
-        return 0

@@ -17,7 +17,7 @@ from rota.access.authenticator import Authenticator, admin_token
 from rota.access.jwt_verifier import TokenVerifier
 from rota.access.limits.tenant_limits import default_limits
 from rota.api.app import build_app
-from rota.api.backend import Backend, _Loop
+from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
@@ -113,7 +113,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
 
 def api_services(backend: Backend, verifier: TokenVerifier | None, certificate: Certificate | None) -> list[Service]:
     """Everything an API process does beside its answers."""
-    return [*backend.services, *((_Loop(verifier.run),) if verifier else ()), *((certificate,) if certificate else ())]
+    return [*backend.services, *(verifier.services if verifier else ()), *((certificate,) if certificate else ())]
 
 
 def build_server(

@@ -17,8 +17,7 @@ from rota.client.errors import AnswerError, ServerUnreachableError
 RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
-PATIENCE_SECONDS = 60.0
-AWAY_SECONDS = 60.0
+_PATIENCE_SECONDS = 60.0
 REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
 NOT_NOW = frozenset({429, 502, 503, 504})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -52,25 +51,34 @@ class Tries:
 
 
 class Patience:
-    """How long a server that went away is waited for, by those who follow or wait; for ever without a limit."""
+    """How long a server that went away is waited for, counted from the first error; for ever without a limit."""
 
-    def __init__(self, seconds: float | None = PATIENCE_SECONDS) -> None:
+    def __init__(self, seconds: float | None = _PATIENCE_SECONDS) -> None:
         self._seconds = seconds
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """The server is there."""
-        self.lost = False
         self._pauses = Pauses()
-        self._since = time.monotonic()
+        self._since: float | None = None
 
-    def pause_after(self, error: ServerUnreachableError | AnswerError) -> float:
-        """How long to pause; raises the error itself when that would not help, or took too long."""
+    @property
+    def lost(self) -> bool:
+        """Whether the server was not there the last time."""
+        return self._since is not None
+
+    def bear(self, error: ServerUnreachableError | AnswerError) -> None:
+        """Raises the error itself when waiting would not help, or took too long."""
         if isinstance(error, AnswerError) and error.status not in NOT_NOW:
             raise error
-        if self._seconds is not None and time.monotonic() - self._since > self._seconds:
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if self._seconds is not None and now - self._since >= self._seconds:
             raise error
-        self.lost = True
+
+    def pause_after(self, error: ServerUnreachableError | AnswerError) -> float:
+        """How long to pause; raises as `bear` does."""
+        self.bear(error)
         if isinstance(error, ServerUnreachableError):
             return self._pauses.next()
         return min(error.retry_after_seconds or REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
@@ -109,21 +117,3 @@ def retry_after(response: httpx.Response) -> float | None:
     """The seconds that the server asks for; a date is not understood, and no server of ours gives one."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None
-
-
-class Away:
-    """For how long no server has answered."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-
-    def bears(self, error: ServerUnreachableError | AnswerError) -> bool:
-        """Whether it may come back, and has not been away for too long."""
-        if isinstance(error, AnswerError) and error.status not in NOT_NOW:
-            return False
-        self._since = self._since or time.monotonic()
-        return time.monotonic() - self._since < AWAY_SECONDS
-
-    def ended(self) -> None:
-        """It is there."""
-        self._since = None

@@ -1,4 +1,4 @@
-"""Doors across processes: an isolated function asks, its worker answers.
+"""A gateway across processes: an isolated function asks, its worker answers.
 
 A question and its answer are JSON; an error comes back in its words.
 """
@@ -92,7 +92,7 @@ class Questions:
 
 
 class ChildGateway:
-    """The worker's door, from the process of an isolated function."""
+    """The worker's gateway, from the process of an isolated function."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
@@ -145,26 +145,26 @@ class SyncChildGateway:
         return _caller.decode(self._questions.ask("caller", None).result())
 
 
-async def answer(asked: ChildQuestion, door: JobGateway | None) -> ChildAnswer:
+async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswer:
     """In the worker: what comes of a question."""
     try:
-        if door is None:
+        if gateway is None:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
-        return ChildAnswer(asked.number, await _ask(asked, door))
+        return ChildAnswer(asked.number, await _ask(asked, gateway))
     except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
         return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 
-async def _ask(asked: ChildQuestion, door: JobGateway) -> bytes:
+async def _ask(asked: ChildQuestion, gateway: JobGateway) -> bytes:
     if asked.what == "submit":
-        answers = await door.submit(_jobs.decode(asked.question))
+        answers = await gateway.submit(_jobs.decode(asked.question))
         return msgspec.json.encode([_refused(one) if isinstance(one, RotaError) else one for one in answers])
     if asked.what == "caller":
-        return msgspec.json.encode(await door.caller())
+        return msgspec.json.encode(await gateway.caller())
     wanted = _look.decode(asked.question)
     if asked.what == "look":
-        return msgspec.json.encode(await door.look(wanted.run_id, wanted.wait_seconds))
-    await door.cancel(wanted.run_id)
+        return msgspec.json.encode(await gateway.look(wanted.run_id, wanted.wait_seconds))
+    await gateway.cancel(wanted.run_id)
     return b"null"
 
 

@@ -1,14 +1,14 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
-While one batch is being written the next one gathers, so batches grow with the load and a lone request waits for
-nobody. What may wait is bounded; when it is full, new work is refused at once and what was taken is kept.
+While one batch is being written the next one gathers, so batches grow with the load and a lone request does not wait.
+What may wait is bounded; when it is full, new work is refused at once and what was taken is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,19 +18,20 @@ from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
 from rota.domain.policies import decode_policies
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
+from rota.service import Service
 from rota.store.postgres.listener import GATE, READY, SCHEDULE
 from rota.store.postgres.wakeups import Notifier
 from rota.store.submit import LOOKAHEAD, Duplicate, KnownKey, Submissions
 from rota.telemetry import get_logger
 
-MOST_WAITING = 20_000
-MOST_PER_BATCH = 1000
-WRITERS = 2
+_MOST_WAITING = 20_000
+_MOST_PER_BATCH = 1000
+_WRITERS = 2
 _log = get_logger("submitting")
 
-# What became of a submission: None (accepted), an error, what was answered under its key before, or the job that has
-# its unique key and is kept instead.
-Fate = RotaError | KnownKey | Duplicate | None
+# What became of a submission that was not simply accepted: an error, what was answered under its key before, or the job
+# that has its unique key and is kept instead.
+Declined = RotaError | KnownKey | Duplicate
 
 
 class _Chunk:
@@ -41,8 +42,7 @@ class _Chunk:
     def __init__(self, items: Sequence[Submission]) -> None:
         self.items = items
         self.keys = frozenset(key for item in items for key in _keys_of(item))
-        # The fates of those that were not simply accepted.
-        self.future: asyncio.Future[dict[UUID, Fate]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[dict[UUID, Declined]] = asyncio.get_running_loop().create_future()
 
 
 class _WriteQueue:
@@ -50,117 +50,138 @@ class _WriteQueue:
 
     def __init__(self) -> None:
         self.waiting: deque[_Chunk] = deque()
-        self.some = asyncio.Event()
+        self.writers: list[_Writer] = []
 
     def add(self, chunks: Sequence[_Chunk]) -> None:
-        if chunks:
-            self.waiting.extend(chunks)
-            self.some.set()
+        self.waiting.extend(chunks)
+        self.wake()
+
+    def wake(self) -> None:
+        if self.waiting:
+            for writer in self.writers:
+                writer.wake()
+
+
+class _Writer(Service):
+    """Writes what waits in a queue, batch after batch."""
+
+    interval_seconds = None
+    full_round = 1
+
+    def __init__(self, queue: _WriteQueue, write: Callable[[_WriteQueue], Awaitable[int]]) -> None:
+        super().__init__()
+        self._queue = queue
+        self._write = write
+
+    @property
+    def name(self) -> str:
+        """As it appears in logs and task names."""
+        return "submission-writer"
+
+    async def tick(self) -> int:
+        """One batch."""
+        return await self._write(self._queue)
 
 
 class GroupCommitter:
-    """Gathers submissions and commits them in batches."""
+    """Gathers submissions, which its writers commit in batches."""
 
     def __init__(
-        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], pressure: Backlog
+        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], backlog: Backlog
     ) -> None:
-        self._pressure = pressure
+        self._backlog = backlog
         self._submissions = submissions
         self._notifier = notifier
         self._now = now
-        # Those with keys may have to wait for whoever holds one: the others must not wait for them.
-        self._lanes = (_WriteQueue(), _WriteQueue())
+        # Submissions with keys may have to wait for another that holds one: those without must not wait for them.
+        self._queues = (_WriteQueue(), _WriteQueue())
+        for queue in self._queues:
+            queue.writers = [_Writer(queue, self._write_batch) for _ in range(_WRITERS)]
         self._count = 0
         self._keys: set[tuple[str, ...]] = set()
 
-    async def submit(self, items: Sequence[Submission]) -> list[Fate]:
-        """Returns each item's fate once it is committed; raises OverloadedError when too much waits already."""
-        if self._count + len(items) > MOST_WAITING:
+    @property
+    def writers(self) -> list[Service]:
+        """The services that write."""
+        return [writer for queue in self._queues for writer in queue.writers]
+
+    async def submit(self, items: Sequence[Submission]) -> list[Declined | None]:
+        """Returns what became of each item once it is committed (None: accepted); raises OverloadedError when too many
+        wait already."""
+        if self._count + len(items) > _MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
-        refused = self._pressure.refuse(items)
+        refused = self._backlog.refuse(items)
         firsts, repeats = _firsts([item for item in items if item.id not in refused] if refused else items)
         chunks: list[_Chunk] = []
-        for lane, some in zip(self._lanes, _by_lane(firsts), strict=True):
-            new = [_Chunk(some[n : n + MOST_PER_BATCH]) for n in range(0, len(some), MOST_PER_BATCH)]
-            lane.add(new)
+        for queue, some in zip(self._queues, _by_queue(firsts), strict=True):
+            new = [_Chunk(some[n : n + _MOST_PER_BATCH]) for n in range(0, len(some), _MOST_PER_BATCH)]
+            queue.add(new)
             chunks += new
         self._count += len(firsts)
-        fates: dict[UUID, Fate] = dict(refused)
+        declined: dict[UUID, Declined] = dict(refused)
         try:
             for chunk in chunks:
-                fates |= await chunk.future
+                declined |= await chunk.future
         finally:
-            self._pressure.settled(items)
+            self._backlog.settled(items)
         for item, first in repeats:
             # What a repeat gets that comes a moment later: the first answer, or the first error.
-            fates[item.id] = fates.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
-        return [fates.get(item.id) for item in items]
+            declined[item.id] = declined.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
+        return [declined.get(item.id) for item in items]
 
-    async def run(self) -> None:
-        """Writes until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(WRITERS):
-                for lane in self._lanes:
-                    group.create_task(self._write_loop(lane), name=f"submitting-{number}")
+    async def _write_batch(self, queue: _WriteQueue) -> int:
+        if batch := self._next_batch(queue):
+            await self._write(batch)
+        return len(batch)
 
-    async def _write_loop(self, lane: _WriteQueue) -> None:
-        while True:
-            await lane.some.wait()
-            batch = self._next_batch(lane)
-            if batch:
-                await self._write(batch)
-
-    def _next_batch(self, lane: _WriteQueue) -> list[_Chunk]:
-        """About MOST_PER_BATCH items; what has a key, idempotency or ordering, that is being written waits for that, so
-        that who came first is first."""
+    def _next_batch(self, queue: _WriteQueue) -> list[_Chunk]:
+        """About as many items as a batch may have. A chunk with a key, idempotency or ordering, that is being written
+        waits for that, so that the order of arrival is kept."""
         batch: list[_Chunk] = []
         repeats: list[_Chunk] = []
         size = 0
-        while lane.waiting and size < MOST_PER_BATCH:
-            chunk = lane.waiting.popleft()
+        while queue.waiting and size < _MOST_PER_BATCH:
+            chunk = queue.waiting.popleft()
             if not chunk.keys.isdisjoint(self._keys):
                 repeats.append(chunk)
                 continue
             self._keys |= chunk.keys
             batch.append(chunk)
             size += len(chunk.items)
-        lane.waiting.extendleft(reversed(repeats))
+        queue.waiting.extendleft(reversed(repeats))
         self._count -= size
-        if len(lane.waiting) == len(repeats):
-            lane.some.clear()
         return batch
 
     async def _write(self, batch: list[_Chunk]) -> None:
         items = [item for chunk in batch for item in chunk.items]
-        fates: dict[UUID, Fate]
+        declined: dict[UUID, Declined]
         try:
-            fates = await self._commit(items)
+            declined = await self._commit(items)
         except DatabaseUnavailableError as error:
-            fates = {item.id: error for item in items}
-        except Exception as error:  # noqa: BLE001 - the writer must live on; every caller gets the error
+            declined = {item.id: error for item in items}
+        except Exception as error:  # noqa: BLE001 - every caller gets the error; it is logged whole
             _log.exception("a batch could not be written")
-            fates = {item.id: RotaError(str(error)) for item in items}
+            declined = {item.id: RotaError(str(error)) for item in items}
         for chunk in batch:
             if not chunk.future.done():
-                chunk.future.set_result(fates)
+                chunk.future.set_result(declined)
             self._keys -= chunk.keys
-        for lane in self._lanes:
-            if lane.waiting:
-                lane.some.set()
+        for queue in self._queues:
+            queue.wake()
 
-    async def _commit(self, items: list[Submission]) -> dict[UUID, Fate]:
+    async def _commit(self, items: list[Submission]) -> dict[UUID, Declined]:
         done = await self._submissions.submit(items)
         self._tell(items)
-        fates: dict[UUID, Fate] = dict(done.rejected)
+        declined: dict[UUID, Declined] = dict(done.rejected)
         for item_id, duplicate in done.duplicates.items():
-            fates[item_id] = duplicate if duplicate.kept else DuplicateError(_refusal(duplicate))
+            declined[item_id] = duplicate if duplicate.kept else DuplicateError(_refusal(duplicate))
         repeated = [item for item in items if item.id in done.repeated and item.key] if done.repeated else []
         if repeated:
             pairs = [(item.namespace, item.key.key) for item in repeated if item.key]
             known = await self._submissions.find_keys(pairs)
             for item, pair in zip(repeated, pairs, strict=True):
-                fates[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
-        return fates
+                declined[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
+        return declined
 
     def _tell(self, items: Sequence[Submission]) -> None:
         soon = self._now() + LOOKAHEAD
@@ -193,8 +214,8 @@ def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
         yield (item.namespace, "order", order)
 
 
-def _by_lane(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
-    """Those without a key that somebody may hold, and those with one."""
+def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
+    """Those without a key that another submission may hold, and those with one."""
     keyed = [item for item in items if item.key or item.unique]
     if not keyed:
         return items, ()

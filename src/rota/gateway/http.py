@@ -1,4 +1,4 @@
-"""The API as a door.
+"""Submitting over HTTP.
 
 The sync face (http_sync.py) is made of this file.
 """
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from rota.client import AnswerError, AsyncClient, ServerUnreachableError
 from rota.client.errors import refusal, refusal_of
-from rota.client.retries import Away
+from rota.client.retries import Patience
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 
-ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
-PAUSE_SECONDS = 0.5
+_ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
+_PAUSE_SECONDS = 0.5
 
 
 class HttpGateway:
@@ -24,7 +24,7 @@ class HttpGateway:
 
     def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
         self._client = AsyncClient(url, token, namespace=namespace)
-        self._away = Away()
+        self._patience = Patience()
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
         """One request, or as many as so many jobs need."""
@@ -33,13 +33,14 @@ class HttpGateway:
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
         try:
-            run = await self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
+            run = await self._client.look(run_id, wait_seconds, within=wait_seconds + _ANSWER_SECONDS)
         except (ServerUnreachableError, AnswerError) as error:
-            if wait_seconds <= 0 or not self._away.bears(error):
+            if wait_seconds <= 0:
                 raise
-            await asyncio.sleep(min(wait_seconds, PAUSE_SECONDS))
+            self._patience.bear(error)
+            await asyncio.sleep(min(wait_seconds, _PAUSE_SECONDS))
             return RunSnapshot("unknown", error=str(error))
-        self._away.ended()
+        self._patience.begin_anew()
         return RunSnapshot(run.status, run.result, run.error, run.reason, run.traceback)
 
     async def cancel(self, run_id: str) -> None:

@@ -1,5 +1,5 @@
 # Made from src/rota/gateway/http.py by tools/make_sync.py (`make sync`): change that file, not this one.
-"""The API as a door.
+"""Submitting over HTTP.
 
 The sync face (http_sync.py) is made of this file.
 """
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.errors import refusal, refusal_of
-from rota.client.retries import Away
+from rota.client.retries import Patience
 from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 
-ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
-PAUSE_SECONDS = 0.5
+_ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
+_PAUSE_SECONDS = 0.5
 
 
 class SyncHttpGateway:
@@ -25,7 +25,7 @@ class SyncHttpGateway:
 
     def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
         self._client = Client(url, token, namespace=namespace)
-        self._away = Away()
+        self._patience = Patience()
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
         """One request, or as many as so many jobs need."""
@@ -34,13 +34,14 @@ class SyncHttpGateway:
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
         try:
-            run = self._client.look(run_id, wait_seconds, within=wait_seconds + ANSWER_SECONDS)
+            run = self._client.look(run_id, wait_seconds, within=wait_seconds + _ANSWER_SECONDS)
         except (ServerUnreachableError, AnswerError) as error:
-            if wait_seconds <= 0 or not self._away.bears(error):
+            if wait_seconds <= 0:
                 raise
-            time.sleep(min(wait_seconds, PAUSE_SECONDS))
+            self._patience.bear(error)
+            time.sleep(min(wait_seconds, _PAUSE_SECONDS))
             return RunSnapshot("unknown", error=str(error))
-        self._away.ended()
+        self._patience.begin_anew()
         return RunSnapshot(run.status, run.result, run.error, run.reason, run.traceback)
 
     def cancel(self, run_id: str) -> None:

@@ -1,105 +1,192 @@
-"""The database as a door: how a task that runs submits others, and looks how they stand."""
+"""Submitting straight into the database: jobs are checked, their large payloads put into object storage, and committed.
+
+A process has one `LocalGateway`. The API submits with it on behalf of its callers; `for_caller` and `for_run` make a
+`JobGateway` of it: for one caller, or for the owner of a run whose task submits others.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
-from uuid import UUID
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
 import msgspec
 
+from rota.access.limits.backlog import Backlog
+from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
-from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.jobs import BatchJobIn, JobIn, Submitted
 from rota.contract.json_rules import hash_request
-from rota.domain.ids import parse_run
+from rota.domain.ids import day_of, parse_run, show_job, show_run
+from rota.domain.job import STORED_BYTES, Submission, SubmissionKey
+from rota.domain.limits import Limits
 from rota.domain.rights import Caller
-from rota.errors import FanOutError, NotFoundError, RotaError
-from rota.gateway.intake import Intake, JobRequest, Repeated
+from rota.domain.run import Claim
+from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
+from rota.gateway.group_commit import Declined, GroupCommitter
+from rota.gateway.job_builder import JobBuilder
 from rota.gateway.protocol import RunSnapshot
+from rota.service import Service
+from rota.store.access.limits import LimitTable
+from rota.store.pools import Pools
+from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, WORKER
 from rota.store.postgres.wakeups import Notifier
 from rota.store.runs import Runs
+from rota.store.submit import Duplicate, KnownKey, Submissions
 
-FIRST_LOOK_SECONDS = 0.01
-LONGEST_LOOK_SECONDS = 0.2
-Whose = Callable[[], Awaitable[Caller]]
+_FIRST_POLL_SECONDS = 0.01
+_LONGEST_POLL_SECONDS = 0.2
+_encoder = msgspec.json.Encoder()
+
+
+class JobRequest(NamedTuple):
+    """A requested job; with an idempotency key, the hash of the request tells a repeat from another request."""
+
+    job: JobIn
+    key: str | None = None
+    request_hash: bytes = b""
+
+
+class Repeated(Submitted, kw_only=True):
+    """The first answer to a request that came again."""
+
+
+Answer = Submitted | RotaError
 
 
 class LocalGateway:
-    """Submits on behalf of somebody."""
+    """Submits for any caller; its `services` must run."""
 
     def __init__(
-        self, *, intake: Intake, runs: Runs, blobs: Blobs, notifier: Notifier, whose: Whose, of_run: bool = False
+        self,
+        *,
+        database: Database,
+        notifier: Notifier,
+        shards: int,
+        payload_limit_bytes: int,
+        blobs: Blobs,
+        now: Callable[[], datetime],
+        defaults: Limits | None = None,
+        lazy: bool = False,
     ) -> None:
-        """`of_run`: the door of one run, which may submit only so many."""
-        self._intake = intake
-        self._runs = runs
-        self._blobs = blobs
+        """`lazy`: nothing is read from the database before the first submission."""
+        self._submissions = Submissions(database)
+        self._runs = Runs(database)
         self._notifier = notifier
-        self._whose = whose
-        self._of_run = of_run
-        self._submitted = 0
+        self._blobs = blobs
+        self._now = now
+        self.limits = TenantLimits(LimitTable(database), defaults or Limits())
+        self.backlog = Backlog(Pools(database), self.limits, now=now, lazy=lazy)
+        self.job_builder = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
+        self._committer = GroupCommitter(
+            submissions=self._submissions, notifier=notifier, now=now, backlog=self.backlog
+        )
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        """Committed together with what others submit; raises FanOutError when a run has submitted too many."""
-        asked = [JobRequest(job, job.idempotency_key, _hash(job)) for job in jobs]
-        caller = await self._whose()
-        if self._of_run:
-            return await self._fan_out(asked, caller)
-        return await self._intake.submit(asked, caller)
+    @property
+    def services(self) -> list[Service]:
+        """What writes submissions, follows the limits and counts the backlog."""
+        return [*self._committer.writers, self.limits, self.backlog]
 
-    async def _fan_out(self, asked: list[JobRequest], caller: Caller) -> list[Submitted | RotaError]:
-        """Counts before it submits, so that two at once don't both fit where one does; only new jobs stay counted."""
-        await self._intake.limits.open()
-        most = self._intake.limits.most_fan_out(caller)
-        if most is not None and self._submitted + len(asked) > most:
-            raise FanOutError(
-                f"a run may submit {most} jobs in all; this one has submitted {self._submitted} "
-                f"and wants {len(asked)} more"
-            )
-        self._submitted += len(asked)
-        made = 0
-        try:
-            answers = await self._intake.submit(asked, caller)
-            made = sum(_is_new(answer) for answer in answers)
-        finally:
-            self._submitted -= len(asked) - made
+    def for_caller(self, caller: Caller) -> CallerGateway:
+        """A gateway on behalf of one caller."""
+        return CallerGateway(self, partial(_itself, caller))
+
+    def for_run(self, claim: Claim) -> RunGateway:
+        """A gateway for the task of this run; may be asked for from any thread."""
+        return RunGateway(self, partial(self._owner_of, claim))
+
+    async def submit(self, requests: Sequence[JobRequest], caller: Caller) -> list[Answer]:
+        """Each one's answer or refusal, in order, once all are committed; raises TooLargeError for too many at once."""
+        await self.limits.load()
+        self.limits.check_batch(caller, len(requests))
+        now = self._now()
+        answers: list[Answer] = []
+        items: list[Submission] = []
+        positions: list[int] = []
+        known = await self._known(requests, caller)
+        for position, (job, key, request_hash) in enumerate(requests):
+            if position in known:
+                answers.append(known[position])
+                continue
+            try:
+                item, answer = self.job_builder.prepare(job, caller, now)
+                self.limits.check_payload(caller, item.definition.payload)
+                if _is_too_large(item):
+                    item = await self._offload(item)
+            except RotaError as error:
+                answers.append(error)
+                continue
+            if key is not None:
+                item = msgspec.structs.replace(item, key=_key(caller.own(key), request_hash, answer))
+            items.append(item)
+            positions.append(position)
+            answers.append(answer)
+        results = await self._committer.submit(items) if items else ()
+        for position, result in zip(positions, results, strict=True):
+            if result is not None:
+                answers[position] = _answer(result, requests[position].request_hash)
         return answers
 
-    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """Looks again and again, less and less often."""
-        whose, run = await self._whose(), parse_run(run_id)
+    async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:
+        """The state of a run of this caller; polls, less and less often, until it has ended or the time is over."""
+        run = parse_run(run_id)
         deadline = asyncio.get_running_loop().time() + wait_seconds
-        pause = FIRST_LOOK_SECONDS
+        pause = _FIRST_POLL_SECONDS
         while True:
-            row = await self._own(whose, run)
+            row = await self._own(caller, run)
             left = deadline - asyncio.get_running_loop().time()
             if row["place"] == "finished" or left <= 0:
-                return RunSnapshot(
-                    row["status"], await self._result(row), row["error"], row["reason"], row["traceback"]
-                )
+                result = await self._result(row)
+                return RunSnapshot(row["status"], result, row["error"], row["reason"], row["traceback"])
             await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
+            pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
 
-    async def cancel(self, run_id: str) -> None:
-        """Its worker is told."""
-        whose, run = await self._whose(), parse_run(run_id)
-        await self._own(whose, run)
-        _, workers = await self._runs.cancel(whose.namespace, run)
+    async def cancel(self, run_id: str, caller: Caller) -> None:
+        """Cancels a run of this caller; its worker is notified."""
+        run = parse_run(run_id)
+        await self._own(caller, run)
+        _, workers = await self._runs.cancel(caller.namespace, run)
         for worker_id in workers:
             self._notifier.hint(WORKER, str(worker_id))
         self._notifier.hint(GATE)
 
-    async def caller(self) -> tuple[str, str]:
-        """Whose run it is that submits."""
-        whose = await self._whose()
-        return whose.namespace, whose.owner
+    async def offload_payload(self, payload: str, job_id: UUID) -> str | None:
+        """Puts a payload that is too large for the database into object storage; returns its key there."""
+        body = payload.encode()
+        if len(body) <= STORED_BYTES:
+            return None
+        key = f"payloads/{day_of(job_id)}/{show_job(job_id)}-{uuid4().hex[:8]}.json"
+        await self._blobs.put(key, body)
+        return key
 
-    async def _own(self, whose: Caller, run_id: UUID) -> Any:
+    async def _offload(self, item: Submission) -> Submission:
+        """Object storage gets the payload before the database gets the job."""
+        key = await self.offload_payload(item.definition.payload or "", item.id)
+        if key is None:
+            return item
+        definition = msgspec.structs.replace(item.definition, payload=None, blob=key)
+        return msgspec.structs.replace(item, definition=definition)
+
+    async def _known(self, requests: Sequence[JobRequest], caller: Caller) -> Mapping[int, Answer]:
+        """Answers to those whose key is known, before anything that depends on time is looked at."""
+        namespace = caller.namespace
+        pairs = {at: (namespace, caller.own(one.key)) for at, one in enumerate(requests) if one.key is not None}
+        if not pairs:
+            return {}
+        known = await self._submissions.find_keys(list(pairs.values()))
+        return {at: _answer(known[pair], requests[at].request_hash) for at, pair in pairs.items() if pair in known}
+
+    async def _owner_of(self, claim: Claim) -> Caller:
+        return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
+
+    async def _own(self, caller: Caller, run_id: UUID) -> Any:
         """A run of the same owner; raises NotFoundError for another's, as if it were not there."""
-        row = await self._runs.get(whose.namespace, run_id)
-        if row["owner"] != whose.owner:
+        row = await self._runs.get(caller.namespace, run_id)
+        if row["owner"] != caller.owner:
             raise NotFoundError("there is no such run")
         return row
 
@@ -109,9 +196,93 @@ class LocalGateway:
         return None if row["result"] is None else msgspec.json.decode(row["result"])
 
 
-def _is_new(answer: Submitted | RotaError) -> bool:
-    return not isinstance(answer, (RotaError, Repeated)) and not answer.duplicate
+class CallerGateway:
+    """A `JobGateway` on behalf of one caller."""
+
+    def __init__(self, local: LocalGateway, find_caller: Callable[[], Awaitable[Caller]]) -> None:
+        self._local = local
+        self._find_caller = find_caller
+
+    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
+        """Committed together with what others submit."""
+        return await self._local.submit(_requests(jobs), await self._find_caller())
+
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
+        """The state of a run of the caller's own."""
+        return await self._local.look(run_id, wait_seconds, await self._find_caller())
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancels a run of the caller's own."""
+        await self._local.cancel(run_id, await self._find_caller())
+
+    async def caller(self) -> tuple[str, str] | None:
+        """Whose jobs it submits."""
+        caller = await self._find_caller()
+        return caller.namespace, caller.owner
+
+
+class RunGateway(CallerGateway):
+    """The gateway of one run, which is allowed to submit only so many jobs."""
+
+    _submitted = 0
+
+    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
+        """As for any caller; raises FanOutError when the run has submitted too many.
+
+        Counts before it submits, so that two at once don't both fit where one does; only new jobs stay counted.
+        """
+        caller, limits = await self._find_caller(), self._local.limits
+        await limits.load()
+        most = limits.most_fan_out(caller)
+        if most is not None and self._submitted + len(jobs) > most:
+            raise FanOutError(
+                f"a run may submit {most} jobs in all; this one has submitted {self._submitted} "
+                f"and wants {len(jobs)} more"
+            )
+        self._submitted += len(jobs)
+        made = 0
+        try:
+            answers = await self._local.submit(_requests(jobs), caller)
+            made = sum(_is_new(answer) for answer in answers)
+        finally:
+            self._submitted -= len(jobs) - made
+        return answers
+
+
+async def _itself(caller: Caller) -> Caller:
+    return caller
+
+
+def _requests(jobs: Sequence[BatchJobIn]) -> list[JobRequest]:
+    return [JobRequest(job, job.idempotency_key, _hash(job)) for job in jobs]
 
 
 def _hash(job: BatchJobIn) -> bytes:
     return hash_request(msgspec.json.encode(job)) if job.idempotency_key else b""
+
+
+def _is_new(answer: Answer) -> bool:
+    return not isinstance(answer, (RotaError, Repeated)) and not answer.duplicate
+
+
+def _answer(declined: Declined, request_hash: bytes) -> Answer:
+    """The answer for a job that was not simply accepted."""
+    if isinstance(declined, KnownKey):
+        if declined.request_hash != request_hash:
+            return KeyReusedError("this idempotency key was used with another request within the last 24 hours")
+        return msgspec.json.decode(declined.answer, type=Repeated)
+    if isinstance(declined, Duplicate):
+        run_id = None if declined.recurring else show_run(declined.job_id)
+        status = declined.status
+        return Submitted(job_id=show_job(declined.job_id), status=status, run_id=run_id, duplicate=True)
+    return declined
+
+
+def _key(key: str, request_hash: bytes, answer: Submitted) -> SubmissionKey:
+    return SubmissionKey(key, request_hash, _encoder.encode(answer).decode())
+
+
+def _is_too_large(item: Submission) -> bool:
+    """Whether its payload may be too large for the database; a character has at most four bytes."""
+    payload = item.definition.payload
+    return payload is not None and len(payload) > STORED_BYTES // 4

@@ -1,4 +1,4 @@
-"""The door through which a program submits and asks: the API, a worker, or a test's own engine stands behind it."""
+"""How a program submits jobs and follows runs: over HTTP, through its worker, or straight into the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDED = ("success", "failed", "cancelled", "skipped")
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """How a run stands: its status, and what came of it when it has ended."""
+    """The state of a run: its status, and what came of it when it has ended."""
 
     status: str
     result: Any = None
@@ -36,7 +36,7 @@ class JobGateway(Protocol):
         ...
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """How a run stands: when it has ended, or after so many seconds at most."""
+        """The state of a run: when it has ended, or after so many seconds at most."""
         ...
 
     async def cancel(self, run_id: str) -> None:
@@ -44,25 +44,14 @@ class JobGateway(Protocol):
         ...
 
     async def caller(self) -> tuple[str, str] | None:
-        """The namespace and owner that submissions are made for, where it is known on this side of the door."""
+        """The namespace and owner that submissions are made for; None where only the server knows."""
         ...
 
 
 class SyncJobGateway(Protocol):
     """The same for code that can't await."""
 
-    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """Each one's answer or refusal, in order, once all are committed."""
-        ...
-
-    def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """How a run stands: when it has ended, or after so many seconds at most."""
-        ...
-
-    def cancel(self, run_id: str) -> None:
-        """Asks a run to stop, or ends it where it has not started."""
-        ...
-
-    def caller(self) -> tuple[str, str] | None:
-        """The namespace and owner that submissions are made for, where it is known on this side of the door."""
-        ...
+    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]: ...
+    def look(self, run_id: str, wait_seconds: float) -> RunSnapshot: ...
+    def cancel(self, run_id: str) -> None: ...
+    def caller(self) -> tuple[str, str] | None: ...

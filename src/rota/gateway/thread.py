@@ -1,4 +1,4 @@
-"""A door for tasks in threads: what they ask is done on the worker's event loop."""
+"""A gateway for tasks in threads: their calls are made on the worker's event loop."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ T = TypeVar("T")
 
 
 class ThreadGateway:
-    """Another door, asked from a thread."""
+    """Another gateway, called from a thread."""
 
-    def __init__(self, door: JobGateway, loop: asyncio.AbstractEventLoop) -> None:
-        self._door = door
+    def __init__(self, gateway: JobGateway, loop: asyncio.AbstractEventLoop) -> None:
+        self._gateway = gateway
         self._loop = loop
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """As the door does."""
-        return self._wait(self._door.submit(jobs))
+        """As the other gateway does."""
+        return self._wait(self._gateway.submit(jobs))
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """As the door does."""
-        return self._wait(self._door.look(run_id, wait_seconds))
+        """As the other gateway does."""
+        return self._wait(self._gateway.look(run_id, wait_seconds))
 
     def cancel(self, run_id: str) -> None:
-        """As the door does."""
-        self._wait(self._door.cancel(run_id))
+        """As the other gateway does."""
+        self._wait(self._gateway.cancel(run_id))
 
     def caller(self) -> tuple[str, str] | None:
-        """As the door does."""
-        return self._wait(self._door.caller())
+        """As the other gateway does."""
+        return self._wait(self._gateway.caller())
 
     def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
         try:

@@ -84,7 +84,7 @@ class App:
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self._doors = Gateways(url, token, namespace)
+        self.gateways = Gateways(url, token, namespace)
         self._declarations = Declarations(self.name, version)
         self._lifespan: Callable[[], Any] | None = None
 
@@ -235,29 +235,13 @@ class App:
                     stack.enter_context(middleware.submitting(call))
             yield
 
-    def async_door(self) -> JobGateway:
-        """For senders: where submissions go."""
-        return self._doors.open()
-
-    def sync_door(self) -> SyncJobGateway:
-        """For senders: where submissions go, without awaiting."""
-        return self._doors.open_sync()
-
-    def running_door(self) -> JobGateway | None:
-        """For senders: the door of the run this is called in, if it is."""
-        return self._doors.inside()
-
-    def running_sync_door(self) -> SyncJobGateway | None:
-        """The same, without awaiting."""
-        return self._doors.inside_sync()
-
     @contextmanager
     def using(
-        self, door: JobGateway, sync_door: SyncJobGateway, now: Callable[[], datetime] | None = None
+        self, gateway: JobGateway, sync_gateway: SyncJobGateway, now: Callable[[], datetime] | None = None
     ) -> Iterator[None]:
-        """For tests: submissions go through these doors meanwhile, and now is what this says."""
+        """For tests: submissions go through these gateways meanwhile, and now is what this says."""
         before = self.now
-        with self._doors.replaced(door, sync_door):
+        with self.gateways.replaced(gateway, sync_gateway):
             self.now = now or self.now
             try:
                 yield
@@ -272,7 +256,7 @@ class App:
 
     async def close(self) -> None:
         """Closes the connections to the API that submitting opened in this event loop."""
-        await self._doors.close()
+        await self.gateways.close()
 
     def _register(self, task: Task[..., Any]) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Which door a submission takes: inside a run that of its worker, else the API's."""
+"""Which gateway a submission takes: inside a run that of its worker, else HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gateways:
-    """The doors of one application. Connections belong to an event loop, or to a process; each gets its own.
+    """The gateways of one application. Connections belong to an event loop, or to a process; each gets its own.
 
     `barred` says why nothing may go out meanwhile: a test must not submit to a server by mistake.
     """
@@ -38,12 +38,12 @@ class Gateways:
         self._by_process: dict[int, SyncHttpGateway] = {}
         self._opening = threading.Lock()
 
-    def open(self) -> JobGateway:
-        """The door for the running event loop."""
+    def open_async(self) -> JobGateway:
+        """The gateway for the running event loop."""
         if self._instead:
             return self._instead[0]
-        if door := self.inside():
-            return door
+        if gateway := self.of_run_async():
+            return gateway
         self._check_bar()
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
@@ -53,11 +53,11 @@ class Gateways:
         return self._by_loop[loop]
 
     def open_sync(self) -> SyncJobGateway:
-        """The door for code that can't await."""
+        """The gateway for code that can't await."""
         if self._instead:
             return self._instead[1]
-        if door := self.inside_sync():
-            return door
+        if gateway := self.of_run_sync():
+            return gateway
         self._check_bar()
         with self._opening:
             process = os.getpid()
@@ -65,29 +65,29 @@ class Gateways:
                 from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
                 # A process that was forked must not speak on its parent's connections.
-                door = SyncHttpGateway(self._url, self._token, self._namespace)
-                self._by_process = {process: door}
-                atexit.register(door.close)
+                gateway = SyncHttpGateway(self._url, self._token, self._namespace)
+                self._by_process = {process: gateway}
+                atexit.register(gateway.close)
             return self._by_process[process]
 
-    def inside(self) -> JobGateway | None:
-        """The door of the run that the code at hand belongs to."""
+    def of_run_async(self) -> JobGateway | None:
+        """The gateway of the run in which this is called."""
         context = current.get()
-        return context.door if isinstance(context, Context) else None
+        return context.gateway if isinstance(context, Context) else None
 
-    def inside_sync(self) -> SyncJobGateway | None:
+    def of_run_sync(self) -> SyncJobGateway | None:
         """The same, for code that can't await."""
         context = current.get()
-        return context.sync_door if isinstance(context, Context) else None
+        return context.sync_gateway if isinstance(context, Context) else None
 
     def _check_bar(self) -> None:
         if self.barred:
             raise SetupError(self.barred)
 
     @contextmanager
-    def replaced(self, door: JobGateway, sync_door: SyncJobGateway) -> Iterator[None]:
+    def replaced(self, gateway: JobGateway, sync_gateway: SyncJobGateway) -> Iterator[None]:
         """All submissions go through these meanwhile."""
-        before, self._instead = self._instead, (door, sync_door)
+        before, self._instead = self._instead, (gateway, sync_gateway)
         try:
             yield
         finally:
@@ -95,7 +95,7 @@ class Gateways:
 
     async def close(self) -> None:
         """Closes what this event loop and this process opened."""
-        if door := self._by_loop.pop(asyncio.get_running_loop(), None):
-            await door.close()
-        if sync_door := self._by_process.pop(os.getpid(), None):
-            sync_door.close()
+        if gateway := self._by_loop.pop(asyncio.get_running_loop(), None):
+            await gateway.close()
+        if sync_gateway := self._by_process.pop(os.getpid(), None):
+            sync_gateway.close()

@@ -1,6 +1,6 @@
 """Sending tasks on their way, and what comes back: handles of runs and jobs.
 
-The sync face (sending_sync.py) is made of this file.
+The sync face (sender_sync.py) is made of this file.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Run(Generic[R]):
 
     async def cancel(self) -> None:
         """Ends it, or asks it to stop where it runs."""
-        await self._task.app.async_door().cancel(self.id)
+        await self._task.app.gateways.open_async().cancel(self.id)
 
     async def _look(self, seconds: float) -> RunSnapshot:
-        return await self._task.app.async_door().look(self.id, seconds)
+        return await self._task.app.gateways.open_async().look(self.id, seconds)
 
 
 class Job:
@@ -176,13 +176,13 @@ async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: An
         jobs = [call.finished() for call in calls]
         if connection is not None:
             return await submit_within(connection, jobs, await _caller(task.app), task.app.now())
-        return await task.app.async_door().submit(jobs)
+        return await task.app.gateways.open_async().submit(jobs)
 
 
 async def _caller(app: App) -> Caller:
     """Inside a run whose it is; else the application's own."""
-    door = app.running_door()
-    known = await door.caller() if door else None
+    gateway = app.gateways.of_run_async()
+    known = await gateway.caller() if gateway else None
     return Caller(*known) if known else app.caller
 
 

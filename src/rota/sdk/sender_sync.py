@@ -1,7 +1,7 @@
 # Made from src/rota/sdk/sender.py by tools/make_sync.py (`make sync`): change that file, not this one.
 """Sending tasks on their way, and what comes back: handles of runs and jobs.
 
-The sync face (sending_sync.py) is made of this file.
+The sync face (sender_sync.py) is made of this file.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class SyncRun(Generic[R]):
 
     def cancel(self) -> None:
         """Ends it, or asks it to stop where it runs."""
-        self._task.app.sync_door().cancel(self.id)
+        self._task.app.gateways.open_sync().cancel(self.id)
 
     def _look(self, seconds: float) -> RunSnapshot:
-        return self._task.app.sync_door().look(self.id, seconds)
+        return self._task.app.gateways.open_sync().look(self.id, seconds)
 
 
 class SyncJob:
@@ -177,13 +177,13 @@ def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any) -> 
         jobs = [call.finished() for call in calls]
         if connection is not None:
             return submit_within_sync(connection, jobs, _caller(task.app), task.app.now())
-        return task.app.sync_door().submit(jobs)
+        return task.app.gateways.open_sync().submit(jobs)
 
 
 def _caller(app: App) -> Caller:
     """Inside a run whose it is; else the application's own."""
-    door = app.running_sync_door()
-    known = door.caller() if door else None
+    gateway = app.gateways.of_run_sync()
+    known = gateway.caller() if gateway else None
     return Caller(*known) if known else app.caller
 
 

@@ -102,10 +102,10 @@ class Host(Protocol):
     async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """A result as it is stored: in the run's row, or where in object storage it was put."""
 
-    def door(self, claim: Claim) -> JobGateway | None:
+    def gateway(self, claim: Claim) -> JobGateway | None:
         """Through which the task submits others; None: it has to find its own."""
 
-    def sync_door(self, claim: Claim) -> SyncJobGateway | None:
+    def sync_gateway(self, claim: Claim) -> SyncJobGateway | None:
         """The same for a task that can't await."""
 
 
@@ -320,14 +320,14 @@ class Context:
         return self._claim.options != "{}"
 
     @property
-    def door(self) -> JobGateway | None:
+    def gateway(self) -> JobGateway | None:
         """For the SDK: through which it submits."""
-        return self.host.door(self._claim) if self.host else None
+        return self.host.gateway(self._claim) if self.host else None
 
     @property
-    def sync_door(self) -> SyncJobGateway | None:
+    def sync_gateway(self) -> SyncJobGateway | None:
         """For the SDK: through which it submits without awaiting."""
-        return self.host.sync_door(self._claim) if self.host else None
+        return self.host.sync_gateway(self._claim) if self.host else None
 
     async def keep(self, value: Any) -> tuple[str | None, str | None]:
         """For runners: a result as it is stored."""

@@ -22,20 +22,16 @@ from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.protocol import Report
 from rota.clock import DatabaseClock
-from rota.domain.rights import Caller
-from rota.domain.run import Claim
 from rota.errors import RotaError, SetupError
-from rota.gateway.intake import Intake
 from rota.gateway.local import LocalGateway
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
-from rota.service import Service
+from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.database import Database
-from rota.store.runs import Runs
+from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
-from rota.testing.queries import load
 
 CONNECTIONS = 8
 LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
@@ -66,8 +62,7 @@ class Engine:
         self._database_url = database_url
         self._settings = settings
         self._hints = RecordedWakeUps(database)
-        self._runs = Runs(database)
-        self._intake = Intake(
+        self.gateway = LocalGateway(
             database=database,
             notifier=self._hints,
             shards=shards,
@@ -112,14 +107,6 @@ class Engine:
         """Of every attempt that has ended."""
         return [report for worker in self.workers for report in worker.reports]
 
-    def door(self, caller: Caller) -> LocalGateway:
-        """Straight into the database, on behalf of somebody."""
-
-        async def whose() -> Caller:
-            return caller
-
-        return self._door(whose)
-
     async def use(self, app: App) -> None:
         """Serves an application from now on."""
         taken = {name for worker in self.workers for name in worker.app.tasks} & set(app.tasks)
@@ -133,14 +120,14 @@ class Engine:
             clock=self.clock,
             blobs=self.blobs,
             settings=self._settings,
-            doors=self._door_of,
+            gateways=self.gateway.for_run,
         )
         self.workers.append(worker)
         await worker.open()
 
     async def set_clock(self, moment: datetime) -> None:
         """Sets the time, and does nothing else."""
-        await self.fetch("set_clock", moment)
+        await self.fetch("set_clock", moment=moment)
         self.clock.moment = moment
 
     async def settle(self) -> Moments:
@@ -159,10 +146,11 @@ class Engine:
             if self.clock.moment < target:
                 await self.set_clock(target)
 
-    async def fetch(self, name: str, *arguments: Any) -> list[Any]:
+    async def fetch(self, name: str, /, **parameters: Any) -> list[Any]:
         """The rows of a statement of the kit."""
+        statement = load(name, "rota.testing")
         async with self._database.raw() as connection:
-            rows: list[Any] = await connection.fetch(load(name), *arguments)
+            rows: list[Any] = await connection.fetch(statement.text, *statement.bind(parameters))
             return rows
 
     @property
@@ -181,13 +169,7 @@ class Engine:
         return [service for service in scheduler.services if service not in apart]
 
     async def _begin(self, stack: AsyncExitStack) -> None:
-        taking_in = asyncio.create_task(self._intake.run(), name="intake")
-
-        async def stop() -> None:
-            taking_in.cancel()
-            await asyncio.gather(taking_in, return_exceptions=True)
-
-        stack.push_async_callback(stop)
+        await stack.enter_async_context(ServiceGroup(self.gateway.services))
         await self._scheduler.leases.tick()
 
     async def _close(self) -> None:
@@ -216,7 +198,7 @@ class Engine:
         self._hints.some.clear()
         for worker in self.workers:
             await worker.stop_cancelled()
-            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", worker.tasks)}
+            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
             if places:
                 await worker.serve(places)
                 done += await worker.start_due()
@@ -244,24 +226,8 @@ class Engine:
 
     async def _moments(self) -> Moments:
         tasks = [name for worker in self.workers for name in worker.tasks]
-        (row,) = await self.fetch("next_moments", tasks)
+        (row,) = await self.fetch("next_moments", tasks=tasks)
         return Moments(row["is_due"], row["next_at"], row["retry_at"])
-
-    def _door_of(self, claim: Claim) -> LocalGateway:
-        async def whose() -> Caller:
-            return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
-
-        return self._door(whose, of_run=True)
-
-    def _door(self, whose: Any, *, of_run: bool = False) -> LocalGateway:
-        return LocalGateway(
-            intake=self._intake,
-            runs=self._runs,
-            blobs=self.blobs,
-            notifier=self._hints,
-            whose=whose,
-            of_run=of_run,
-        )
 
 
 class _Both(RunStream):

@@ -17,7 +17,7 @@ from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
-from rota.testing.kit_gateway import KitGateway, SyncKitDoor
+from rota.testing.kit_gateway import KitGateway, SyncKitGateway
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str
@@ -112,7 +112,7 @@ class Kit:
 
     async def submitted(self, task: AnyTask | None = None) -> list[Submission]:
         """Everything that was submitted, in order. Schedules that are declared in code are not."""
-        rows = await self._engine.fetch("read_submissions", _name(task))
+        rows = await self._engine.fetch("read_submissions", task=_name(task))
         last = len(self._submitted)
         rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
         return [submission_of(row, await self._text(row["payload"], row["payload_blob"])) for row in rows]
@@ -145,8 +145,9 @@ class Kit:
     async def use(self, app: App) -> None:
         """Serves an application: its submissions come here until the end, its tasks run here, and the schedules it
         declares in code are made at the next run or move of time."""
-        door = KitGateway(self._engine.door(app.caller), settle=self._engine.settle, note=self._note)
-        self._bindings.enter_context(app.using(door, SyncKitDoor(door), self._engine.clock.now_datetime))
+        outside = self._engine.gateway.for_caller(app.caller)
+        gateway = KitGateway(outside, settle=self._engine.settle, note=self._note)
+        self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
     def limit(self, *, patience_seconds: float | None = None, most_runs: int | None = None) -> None:
@@ -170,12 +171,12 @@ class Kit:
                 self._submitted.setdefault(parse_job(answer.job_id), len(self._submitted))
 
     async def _newly_ended(self) -> list[RunRecord]:
-        ended = {row["id"] for row in await self._engine.fetch("ended_runs")} - self._known
+        ended = {row["id"] for row in await self._engine.fetch("finished_in_test")} - self._known
         self._known |= ended
         return await self._read_runs(list(ended), None, None) if ended else []
 
     async def _read_runs(self, ids: Sequence[UUID] | None, task: str | None, status: str | None) -> list[RunRecord]:
-        rows = await self._engine.fetch("read_runs", ids, task, status)
+        rows = await self._engine.fetch("read_runs", ids=ids, task=task, status=status)
         rows.sort(key=lambda row: (row["started_at"] or row["run_at"], row["claim"] or 0, row["id"]))
         return [
             run_of(

@@ -18,38 +18,39 @@ T = TypeVar("T")
 
 
 class KitGateway:
-    """The database's door. Whoever waits here for a run makes it run: nobody else would."""
+    """Submits for the application; waiting for a run here makes it run, as no worker does by itself."""
 
     def __init__(
         self,
-        door: JobGateway,
+        outside: JobGateway,
         *,
         settle: Callable[[], Awaitable[Any]],
         note: Callable[[Sequence[Submitted | RotaError]], None],
     ) -> None:
-        self._outside = door
+        """`outside` is for code that belongs to no run."""
+        self._outside = outside
         self._settle = settle
         self._note = note
         self._loop = asyncio.get_running_loop()
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """As the door does."""
-        answers = await self._hop((self._inside() or self._outside).submit(jobs))
+        """Submits, and notes what was accepted."""
+        answers = await self._hop((_of_run() or self._outside).submit(jobs))
         self._note(answers)
         return answers
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """How a run stands; if it is to be waited for, after everything that is due has been run."""
-        inside = self._inside()
+        """The state of a run; if it is to be waited for, after everything that is due has been run."""
+        inside = _of_run()
         return await self._hop(inside.look(run_id, wait_seconds) if inside else self._look(run_id, wait_seconds))
 
     async def cancel(self, run_id: str) -> None:
-        """As the door does."""
-        await self._hop((self._inside() or self._outside).cancel(run_id))
+        """Cancels a run."""
+        await self._hop((_of_run() or self._outside).cancel(run_id))
 
     async def caller(self) -> tuple[str, str] | None:
-        """As the door does."""
-        return await self._hop((self._inside() or self._outside).caller())
+        """Whose jobs it submits."""
+        return await self._hop((_of_run() or self._outside).caller())
 
     async def _look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         outcome = await self._outside.look(run_id, 0)
@@ -64,23 +65,18 @@ class KitGateway:
             )
         return outcome
 
-    def _inside(self) -> JobGateway | None:
-        """Inside a run, the door of its worker: what it submits belongs to its owner."""
-        context = current.get()
-        return context.door if isinstance(context, Context) else None
-
     async def _hop(self, work: Coroutine[Any, Any, T]) -> T:
         """Connections belong to the kit's event loop; code under test may run in another."""
         if asyncio.get_running_loop() is self._loop:
             return await work
-        return await asyncio.wrap_future(hop(work, self._loop))
+        return await asyncio.wrap_future(_hop(work, self._loop))
 
 
-class SyncKitDoor(ThreadGateway):
+class SyncKitGateway(ThreadGateway):
     """The same for code that can't await."""
 
-    def __init__(self, door: KitGateway) -> None:
-        super().__init__(door, asyncio.get_running_loop())
+    def __init__(self, gateway: KitGateway) -> None:
+        super().__init__(gateway, asyncio.get_running_loop())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if _running_loop() is self._loop:
@@ -90,10 +86,16 @@ class SyncKitDoor(ThreadGateway):
                 "code under test that can't is called in a thread (await asyncio.to_thread(…)), or in a test that "
                 "is not async, with rota_kit_sync."
             )
-        return hop(work, self._loop).result()
+        return _hop(work, self._loop).result()
 
 
-def hop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
+def _of_run() -> JobGateway | None:
+    """Inside a run, the gateway of its worker: what it submits belongs to its owner."""
+    context = current.get()
+    return context.gateway if isinstance(context, Context) else None
+
+
+def _hop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
     """Starts work in another loop; raises SetupError where that stands still and would never do it."""
     if not loop.is_running():
         work.close()

@@ -61,7 +61,7 @@ class AppWorker:
         clock: DatabaseClock,
         blobs: Blobs,
         settings: Settings,
-        doors: Callable[[Claim], JobGateway],
+        gateways: Callable[[Claim], JobGateway],
     ) -> None:
         self.app = app
         self.reports: list[Report] = []  # of everything it ran
@@ -81,7 +81,7 @@ class AppWorker:
             monotonic=time.monotonic,
             logs=self._logs,
             on_end=self._ended,
-            doors=doors,
+            gateways=gateways,
             blobs=blobs,
             grace_seconds=settings.grace_seconds,
         )

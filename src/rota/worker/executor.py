@@ -85,7 +85,7 @@ class Executor:
         grace_seconds: float = GRACE_SECONDS,
         log_limit_bytes: int = LOG_LIMIT_BYTES,
         on_change: Callable[[Context], None] | None = None,
-        doors: Callable[[Claim], JobGateway] | None = None,
+        gateways: Callable[[Claim], JobGateway] | None = None,
     ) -> None:
         self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
@@ -102,8 +102,8 @@ class Executor:
         self._grace = grace_seconds
         self._log_limit = log_limit_bytes
         self._on_change = on_change
-        self._doors = doors
-        self._open_doors: dict[int, JobGateway] = {}
+        self._gateways = gateways
+        self._open_gateways: dict[int, JobGateway] = {}
 
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
@@ -181,20 +181,20 @@ class Executor:
         if self._on_change:
             self._on_change(context)
 
-    def door(self, claim: Claim) -> JobGateway | None:
+    def gateway(self, claim: Claim) -> JobGateway | None:
         """Through which the task of this claim submits others: always the same, since it counts. May be called from a
         thread."""
-        if self._doors is None:
+        if self._gateways is None:
             return None
-        found = self._open_doors.get(claim.number)
+        found = self._open_gateways.get(claim.number)
         if found or claim.number not in self.running:
-            return found or self._doors(claim)
-        return self._open_doors.setdefault(claim.number, self._doors(claim))
+            return found or self._gateways(claim)
+        return self._open_gateways.setdefault(claim.number, self._gateways(claim))
 
-    def sync_door(self, claim: Claim) -> SyncJobGateway | None:
+    def sync_gateway(self, claim: Claim) -> SyncJobGateway | None:
         """The same, for a task in a thread."""
-        door = self.door(claim)
-        return ThreadGateway(door, self._loop) if door else None
+        gateway = self.gateway(claim)
+        return ThreadGateway(gateway, self._loop) if gateway else None
 
     def open_log(self, claim: Claim) -> RunLog:
         """May be called from a thread."""
@@ -258,7 +258,7 @@ class Executor:
             said.checkpoint if isinstance(said, Said) else None,
         )
         del self.running[attempt.claim.number]
-        self._open_doors.pop(attempt.claim.number, None)
+        self._open_gateways.pop(attempt.claim.number, None)
         self._on_end(attempt, report)
 
     async def _payload(self, claim: Claim) -> Any:

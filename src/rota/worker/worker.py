@@ -36,7 +36,7 @@ from rota.worker.watchdog import Watchdog
 # The claimer turns every second. A statement may take half a minute; this is longer than two of them.
 _STALLED_SECONDS = 75.0
 _MOST_GIVEN_UP = 16
-_EXIT_CODE_CUT_OFF = 70
+EXIT_CODE_CUT_OFF = 70
 _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _log = get_logger("worker")
 
@@ -87,7 +87,7 @@ class Worker:
         hidden: Iterable[str] = (),
         on_lease: Callable[[float], None] = lambda _until: None,
         on_failure: Callable[[Report], None] | None = None,
-        doors: Callable[[Claim], JobGateway] | None = None,
+        gateways: Callable[[Claim], JobGateway] | None = None,
         beside: Sequence[Service] = (),
         clock: DatabaseClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
@@ -120,7 +120,7 @@ class Worker:
                 monotonic=monotonic,
                 logs=logs,
                 on_change=self._has_changed,
-                doors=doors,
+                gateways=gateways,
                 blobs=blobs,
                 secrets=secrets,
                 hidden=hidden,
@@ -153,7 +153,7 @@ class Worker:
             broker=broker, lease=self.lease, slots=self.slots, claimer=self._claimer, monotonic=monotonic
         )
         self._watchdog = Watchdog(
-            must_leave=self._must_leave, leave=lambda: leave_process(_EXIT_CODE_CUT_OFF), monotonic=monotonic
+            must_leave=self._must_leave, leave=lambda: leave_process(EXIT_CODE_CUT_OFF), monotonic=monotonic
         )
         self._group = ServiceGroup(
             (

@@ -99,7 +99,7 @@ class RateLimiter:
         """
         book = self._book
         if book.number is None:
-            await book.open()
+            await book.load()
         own = book.rate(namespace, subject, kind) if subject else None
         whole = book.rate(namespace, WHOLE, kind)
         keyed = book.rate_of_key(namespace, key, kind) if key else None

@@ -1,34 +1,37 @@
-"""The book of limits: what everybody may, known without asking the database each time.
+"""The limits of namespaces, owners and keys, known without asking the database each time.
 
-Every process that takes jobs in reads what changed once a second, in one statement for all; a change made through this
-process is in force at once. What is not in the book has the defaults of the settings.
+Every process that accepts jobs reads what changed once a second, in one statement for all tenants; a change made
+through this process is in force at once. Defaults for everyone else come from the settings.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from rota.domain.limits import WHOLE, Kind, Limits, Rate
 from rota.domain.rights import Caller
-from rota.errors import BadInputError, DatabaseUnavailableError, TooLargeError
+from rota.errors import BadInputError, TooLargeError
+from rota.service import Service
 from rota.settings import Settings
 from rota.store.access.limits import LimitTable
 
-LOOK_SECONDS = 1.0
 _NONE = Limits()
 _FIELDS = Limits.__struct_fields__
 Whom = tuple[str, str]  # namespace and subject
 
 
-class TenantLimits:
-    """Limits by namespace and subject."""
+class TenantLimits(Service):
+    """Limits by namespace and subject; read when first asked for, and followed from then on."""
+
+    interval_seconds = 1.0
+    jitter = 0.0
 
     def __init__(self, table: LimitTable, defaults: Limits = _NONE) -> None:
+        super().__init__()
         self._table = table
         self._defaults = defaults
         self._rows: dict[Whom, Limits] = {}
@@ -38,63 +41,60 @@ class TenantLimits:
             "requests": defaults.rate("requests"),
             "jobs": defaults.rate("jobs"),
         }
-        self.waiting_of_namespaces: dict[Whom, int] = {}  # how much may wait, of whom that is said
+        self.waiting_of_namespaces: dict[Whom, int] = {}  # how many runs may wait, where that is limited
         self.waiting_of_owners: dict[Whom, int] = {}
-        self._looking = asyncio.Lock()
+        self._reading = asyncio.Lock()
         self.number: int | None = None  # the last change that was read; None: nothing was read yet
 
-    async def run(self) -> None:
-        """Follows changes until cancelled."""
-        while True:
-            with suppress(DatabaseUnavailableError):  # what was read last stands
-                await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+    async def tick(self) -> int:
+        """Reads what has changed, once the limits were asked for."""
+        return 0 if self.number is None else await self.read()
 
-    async def open(self) -> None:
+    async def load(self) -> None:
         """Reads everything, unless that was done."""
         if self.number is None:
-            async with self._looking:
+            async with self._reading:
                 if self.number is None:
-                    await self._look()
+                    await self._read()
 
-    async def look(self) -> None:
-        """Reads what has changed."""
-        async with self._looking:
-            await self._look()
+    async def read(self) -> int:
+        """Reads what has changed; how many limits that are."""
+        async with self._reading:
+            return await self._read()
 
     async def change(self, namespace: str, subject: str, changes: Mapping[str, Any]) -> Any:
-        """Changes limits, here at once; what was never said of somebody is said as it holds now."""
+        """Changes limits, here at once; a subject without a row gets one with the present defaults."""
         defaults = {} if subject == WHOLE else _fields_of(self._defaults, without=("most_fan_out",))
         row = await self._table.change(namespace, subject, changes, defaults)
         self._note(row)
         return row
 
     def of(self, namespace: str, subject: str) -> Limits:
-        """What somebody may; the defaults hold for those of whom nothing is said."""
+        """The limits of a subject; the defaults where it has none of its own."""
         found = self._rows.get((namespace, subject))
         return found or (_NONE if subject == WHOLE else self._defaults)
 
     def rate_of_key(self, namespace: str, key: str, kind: Kind) -> Rate | None:
-        """How fast these may come with one key; the defaults are for its owner."""
+        """How fast requests or jobs may come with one key; the defaults are for its owner."""
         return self._rates.get((namespace, key, kind))
 
     def rate(self, namespace: str, subject: str, kind: Kind) -> Rate | None:
-        """How fast these may come from somebody; None: as fast as they like."""
+        """How fast requests or jobs of a subject may come; None: without a limit."""
         return self._rates.get((namespace, subject, kind), self._default_rates[kind] if subject else None)
 
     @property
     def has_defaults(self) -> bool:
-        """Whether those of whom nothing is said are limited, in what can be lifted."""
+        """Whether subjects without limits of their own are limited, in what can be lifted."""
         return bool(_fields_of(self._defaults, without=("most_fan_out",)))
 
     @property
     def bounds_waiting(self) -> bool:
-        """Whether anybody's waiting runs are limited."""
+        """Whether waiting runs are limited for any owner or namespace."""
         return bool(self.waiting_of_namespaces) or self.bounds_owners
 
     @property
     def bounds_owners(self) -> bool:
-        """Whether those of any owner are."""
+        """Whether waiting runs are limited for any owner."""
         return bool(self.waiting_of_owners) or self._defaults.most_waiting is not None
 
     def check_batch(self, caller: Caller, count: int) -> None:
@@ -122,17 +122,19 @@ class TenantLimits:
         both = (self._rows.get((caller.namespace, subject), _NONE) for subject in (WHOLE, caller.owner))
         return min((value for limits in both if (value := getattr(limits, field)) is not None), default=None)
 
-    async def _look(self) -> None:
-        for row in await self._table.changed_since(self.number or 0):
+    async def _read(self) -> int:
+        rows = await self._table.changed_since(self.number or 0)
+        for row in rows:
             self._note(row)
             self.number = row["number"]
         self.number = self.number or 0
+        return len(rows)
 
     def _note(self, row: Any) -> None:
         limits = Limits(**{field: row[field] for field in _FIELDS})
         whom = (row["namespace"], row["subject"])
         if row["number"] < self._numbers.get(whom, 0):
-            return  # a look that began before the latest change of ours
+            return  # read before the latest change of ours
         self._numbers[whom] = row["number"]
         self._rows[whom] = limits
         waiting = self.waiting_of_namespaces if whom[1] == WHOLE else self.waiting_of_owners
@@ -149,7 +151,7 @@ def _fields_of(limits: Limits, *, without: tuple[str, ...]) -> dict[str, Any]:
 
 
 def default_limits(settings: Settings) -> Limits:
-    """What somebody may of whom nothing is said."""
+    """The limits of subjects that have none of their own."""
     return Limits(
         requests_per_second=settings.requests_per_second or None,
         jobs_per_second=settings.jobs_per_second or None,

@@ -91,7 +91,7 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Changes fields; binds every run that has not been started."""
     job_id = parse_job(call.path["jobId"])
     patch: JobPatch = decode(call.body, JobPatch)
-    services.intake.limits.check_payload(call.caller, services.intake.preparer.payload(patch.payload))
+    services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))
     expected = _read_if_match(call)
     row = await services.jobs.get(call.caller.namespace, job_id)
     before = await _shown(services, call.caller.namespace, job_id)
@@ -211,7 +211,7 @@ async def _change_recurring(services: Backend, job: Any, patch: JobPatch, expect
         before = definition_of({**row, "large_payload": large_payload, "payload_blob": blob})
         after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob, row["id"])
         old = timetable_of(row)
-        new = services.intake.preparer.patched_timetable(old, patch, row["id"])
+        new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
     changed = await services.jobs.change(job["namespace"], job["id"], decide, expected)
@@ -233,7 +233,7 @@ async def _change_one_shot(
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
         definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
-        run_at = services.intake.preparer.patched_time(patch)
+        run_at = services.gateway.job_builder.patched_time(patch)
         try:
             pool = await services.jobs.change_one_shot(
                 call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
@@ -255,7 +255,7 @@ def _patched(
     job_id: UUID | None = None,
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if it is stored apart (a new one for a new payload)."""
-    after = services.intake.preparer.patched(before, patch, job_id)
+    after = services.gateway.job_builder.patched(before, patch, job_id)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
     if new_blob:
@@ -265,8 +265,8 @@ def _patched(
 
 async def _offload_patch(services: Backend, patch: JobPatch, job_id: UUID) -> str | None:
     """Puts a new payload that is too large for the database into object storage; where it is."""
-    payload = services.intake.preparer.payload(patch.payload)
-    return await services.intake.offload_payload(payload, job_id) if payload else None
+    payload = services.gateway.job_builder.payload(patch.payload)
+    return await services.gateway.offload_payload(payload, job_id) if payload else None
 
 
 def _read_if_match(call: ApiRequest) -> int | None:

@@ -23,7 +23,7 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
     """The limits that somebody set, with what is left of them."""
     limit = read_limit(call.query)
     rows = await services.limit_table.find(
-        call.caller.namespace, _read_cursor(call), limit, with_unlimited=services.intake.limits.has_defaults
+        call.caller.namespace, _read_cursor(call), limit, with_unlimited=services.gateway.limits.has_defaults
     )
     cursor = f"{_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
@@ -51,8 +51,8 @@ async def _change(services: Backend, call: ApiRequest, subject: str) -> LimitsOu
     changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
     if not changes:
         raise BadInputError("names no limit to change")
-    row = await services.intake.limits.change(call.caller.namespace, subject, changes)
-    services.intake.pressure.forget()
+    row = await services.gateway.limits.change(call.caller.namespace, subject, changes)
+    services.gateway.backlog.wake()
     return _show(services, row, with_use=False)
 
 
@@ -67,7 +67,7 @@ def _show(services: Backend, row: Any, *, with_use: bool) -> LimitsOut:
     if with_use:
         shown.requests_left = _left(requests, row["request_tokens"], row["requests_counted_ago"])
         shown.jobs_left = _left(jobs, row["job_tokens"], row["jobs_counted_ago"])
-        shown.waiting = services.intake.pressure.waiting(row["namespace"], row["subject"])
+        shown.waiting = services.gateway.backlog.waiting(row["namespace"], row["subject"])
     return shown
 
 

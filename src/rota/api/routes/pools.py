@@ -24,7 +24,7 @@ async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     wanted: PoolIn = decode(call.body, PoolIn)
     before = [found for found in await _pools(services, namespace) if found.pool == pool]
     await services.pools.limit(namespace, pool, wanted.most_waiting)
-    services.intake.pressure.forget()
+    services.gateway.backlog.wake()
     after = await _pool_of(services, namespace, pool)
     call.change = difference(before[0] if before else None, after)
     return after

@@ -18,7 +18,7 @@ from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitt
 from rota.contract.json_rules import hash_request
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
-from rota.gateway.intake import Answer, JobRequest, Repeated
+from rota.gateway.local import Answer, JobRequest, Repeated
 
 MOST_PER_BATCH = 10_000
 RECURRING = (
@@ -40,7 +40,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
     asked = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     _check_replacing(call, [wanted])
     await _take(services, call, 1)
-    (answer,) = await services.intake.submit([asked], call.caller)
+    (answer,) = await services.gateway.submit([asked], call.caller)
     if isinstance(answer, RotaError):
         raise answer
     call.made = answer.job_id
@@ -57,7 +57,7 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
         await services.auditor.begin("submit_batch", call)
     _check_replacing(call, [one.job for one in asked])
     await _take(services, call, len(asked))
-    answers = await services.intake.submit(asked, call.caller) if asked else []
+    answers = await services.gateway.submit(asked, call.caller) if asked else []
     if len(asked) == len(batch):
         return BatchOut(results=[_result(answer) for answer in answers])
     coming = iter(answers)

@@ -102,11 +102,11 @@ class ChildProcess:
         """Done by the worker."""
         return text
 
-    def door(self, _claim: Claim) -> ChildGateway:
+    def gateway(self, _claim: Claim) -> ChildGateway:
         """The worker submits for it."""
         return ChildGateway(self._questions)
 
-    def sync_door(self, _claim: Claim) -> SyncChildGateway:
+    def sync_gateway(self, _claim: Claim) -> SyncChildGateway:
         """The same for a function that can't await."""
         return SyncChildGateway(self._questions)
 
