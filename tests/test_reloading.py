@@ -11,6 +11,7 @@ import pytest
 from rota.ops import reloader
 from rota.ops.reloader import Reloader, name_some, try_import
 from rota.sdk.app_loader import Loaded
+from rota.service import ServiceGroup
 from support import eventually
 
 APP = "import rota\napp = rota.App()\n"
@@ -99,8 +100,8 @@ class Development:
         self.begun = self.renewed = 0
         self.imports = asyncio.Queue()
         monkeypatch.setattr(reloader, "try_import", self._import)
-        running = Reloader("my_tasks:app", watcher=self.saved, workers=1, say=self.said.append)
-        self.running = asyncio.create_task(running.run(self._renew))
+        self.reloader = Reloader("my_tasks:app", watcher=self.saved, workers=1, say=self.said.append)
+        self.reloader.renew_workers = self._renew
 
     async def _import(self, _app):
         self.begun += 1
@@ -117,9 +118,8 @@ class Development:
 async def development(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     development = Development(monkeypatch)
-    yield development
-    development.running.cancel()
-    await asyncio.wait([development.running])
+    async with ServiceGroup([development.reloader]):
+        yield development
 
 
 async def test_workers_start_at_once_and_are_renewed_after_a_change(development, tmp_path):

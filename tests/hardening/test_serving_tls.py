@@ -89,11 +89,11 @@ async def test_a_renewed_certificate_is_shown_to_who_comes_next(authority, files
     certificate = Certificate(files.certificate, files.key)
     async with served(build_echo(Seen()), tls=certificate.context) as server:
         first = await serial_of(server.port, authority)
-        assert not certificate.tick()
+        assert not await certificate.tick()
         authority.sign("server", "127.0.0.1")
-        assert certificate.tick()
+        assert await certificate.tick()
         assert await serial_of(server.port, authority) != first
-        assert not certificate.tick()
+        assert not await certificate.tick()
 
 
 async def test_a_certificate_whose_key_has_not_come_yet_is_left_for_the_next_look(authority, files):
@@ -103,16 +103,17 @@ async def test_a_certificate_whose_key_has_not_come_yet_is_left_for_the_next_loo
         new = authority.sign("server", "127.0.0.1", file="new")
         files.certificate.write_bytes(new.certificate.read_bytes())
         with capture_logs() as logs:
-            assert not certificate.tick()
+            assert not await certificate.tick()
         assert "the old one is kept" in logs[0]["event"]
         assert await serial_of(server.port, authority) == first
         files.key.write_bytes(new.key.read_bytes())
-        assert certificate.tick()
+        assert await certificate.tick()
         assert await serial_of(server.port, authority) != first
 
 
 async def test_it_looks_by_itself(authority, files):
-    certificate = Certificate(files.certificate, files.key, look_seconds=0.05)
+    certificate = Certificate(files.certificate, files.key)
+    certificate.interval_seconds = 0.05
     looking = asyncio.create_task(certificate.run())
     async with served(build_echo(Seen()), tls=certificate.context) as server:
         first = await serial_of(server.port, authority)
@@ -144,11 +145,11 @@ def test_files_that_cannot_be_used_are_named_with_what_to_do(authority, files, t
 
 
 @pytest.mark.parametrize(("days", "words"), [(-1, "has expired"), (3, "expires soon")])
-def test_the_end_of_a_certificate_is_warned_of_once_a_day(authority, days, words):
+async def test_the_end_of_a_certificate_is_warned_of_once_a_day(authority, days, words):
     files = authority.sign("server", "127.0.0.1", days=days)
     with capture_logs() as logs:
         certificate = Certificate(files.certificate, files.key)
-        certificate.tick()
+        await certificate.tick()
     assert [words in entry["event"] for entry in logs] == [True]
 
 
