@@ -18,7 +18,7 @@ from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
-from bench.report import Results, describe_machine, print_table, results_before, write_report
+from bench.report import RESULTS, Results, describe_machine, print_table, results_before, write_report
 from bench.sdk import measure_sdk
 from bench.tenants import measure_tenants
 from bench.throughput import measure_throughput
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--whole", dest="length", action="store_const", const="whole", help="10 million runs, 10 minutes of bloat"
     )
-    parser.add_argument("--output", type=Path, default=Path("bench/results"), help="where the report goes")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where the report goes")
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.names) - set(scenarios(length="usual")):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")

@@ -18,8 +18,7 @@ from bench.progress import Progress
 from bench.punctuality import lags_of_stream
 from bench.throughput import sustain
 from rota.ops.bench_load import Spread, percentile
-from rota.store.postgres.database import PLANNER
-from rota.store.queries import load
+from rota.store.postgres.database import PLANNER, Statements
 
 AT_A_TIME = 250_000
 LOOKS = 50
@@ -94,22 +93,33 @@ async def _measure(empty: Lab, lab: Lab, progress: Progress, size: int, seconds:
 async def _claim_time(connection: asyncpg.Connection) -> float:
     """The median of a claim that finds nothing, in milliseconds."""
     worker = uuid4()
-    arguments = (
-        "bench",
-        1,
-        ["default"],
-        ["default"],
-        ["nothing"],
-        1,
-        timedelta(seconds=60),
-        *[None] * 5,
-    )  # no application
-    lanes = [row["lane"] for row in await connection.fetch(load("register_worker"), worker, *arguments)]
+    statements = Statements(connection, by_id=False)
+    registered = await statements.fetch(
+        "register_worker",
+        worker_id=worker,
+        host="bench",
+        pid=1,
+        namespaces=["default"],
+        pools=["default"],
+        tasks=["nothing"],
+        slots=1,
+        lease=timedelta(seconds=60),
+        **dict.fromkeys(("app_namespace", "app", "version", "schedules", "release")),
+    )
+    lanes = [row["lane"] for row in registered]
     begin = [float("-inf")] * len(lanes)
     times = []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        await connection.fetch(load("claim"), worker, lanes, begin, 100, timedelta(seconds=1), 100)
+        await statements.fetch(
+            "claim",
+            worker_id=worker,
+            lanes=lanes,
+            begin_at=begin,
+            room=100,
+            lookahead=timedelta(seconds=1),
+            portion=100,
+        )
         times.append(time.perf_counter() - began)
     await connection.execute("DELETE FROM rota.workers WHERE id = $1", worker)
     return percentile(sorted(times), 0.5) * 1000
@@ -122,9 +132,15 @@ async def _promote_time(connection: asyncpg.Connection) -> float:
     times = []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        await connection.fetch(
-            *(load("promote"), leases[0]["owner"], shards, epochs, timedelta(seconds=1), 200, timedelta(seconds=60)),
-            [float("-inf")] * len(shards),
+        await Statements(connection, by_id=False).fetch(
+            "promote",
+            scheduler_id=leases[0]["owner"],
+            shards=shards,
+            epochs=epochs,
+            lookahead=timedelta(seconds=1),
+            limit=200,
+            missed_after=timedelta(seconds=60),
+            begin_at=[float("-inf")] * len(shards),
         )
         times.append(time.perf_counter() - began)
     return percentile(sorted(times), 0.5) * 1000

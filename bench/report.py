@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +26,17 @@ from bench.throughput import WINDOW_SECONDS, Throughput
 from rota.ops.bench_load import Spread
 
 MIB = 1024 * 1024
+RESULTS = Path("bench/results")
 Row = tuple[str, str, str]
+# The rows that the project's README shows, and what it calls them.
+_README_ROWS = {
+    "end to end": "from submission to recorded result, sustained for a minute",
+    "500 a second": "start lag at 500 runs a second",
+    "all due at one instant": "start lag of 10,000 runs due at the same instant",
+    "with 10,000,000 upcoming runs": "the first figure with 10 million scheduled runs",
+    "single POSTs": "single submissions over HTTP",
+}
+_README_FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
 
 
 class Results(msgspec.Struct, omit_defaults=True):
@@ -107,7 +118,18 @@ def write_report(results: Results, directory: Path) -> Path:
     lines += [line for name in charts for line in ("", f"![{name}]({name}.svg)")]
     page = directory / "README.md"
     page.write_text("\n".join(lines) + "\n")
+    if directory == RESULTS:
+        readme = Path("README.md")
+        readme.write_text(readme_with_figures(readme.read_text(), results))
     return page
+
+
+def readme_with_figures(readme: str, results: Results) -> str:
+    """The project's README with its table of figures made anew."""
+    figures = {what: figure for what, figure, _ in rows_of(results)}
+    lines = ["| what | figure |", "|---|---:|"]
+    lines += [f"| {words} | {figures[what]} |" for what, words in _README_ROWS.items() if what in figures]
+    return _README_FIGURES.sub(lambda _: "\n".join(lines) + "\n", readme)
 
 
 def _throughput_rows(it: Throughput) -> list[Row]:

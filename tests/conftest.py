@@ -46,6 +46,7 @@ QUICK = {
     "max_connections": "200",
 }
 ROOM_BYTES = 4 * 1024**3
+OWN = pytest.StashKey[Path]()
 _numbers = itertools.count(1)
 
 # How long one example takes says more about what else the machine does than about the code.
@@ -59,6 +60,27 @@ def _memory() -> Path | None:
     """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
     place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
     return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Temporary files go where no other session of pytest puts its own.
+
+    Each session takes from the directory they share what lets other accounts pass, and as root PostgreSQL runs under
+    another account: the databases of a session would be cut off from their files by the next one that starts.
+    """
+    if config.option.basetemp is None and not hasattr(config, "workerinput"):
+        parent = Path(tempfile.mkdtemp(prefix="rota-tests-"))
+        config.option.basetemp = str(parent / "pytest")
+        config.stash[OWN] = parent
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """What is left after a failure is kept, to be looked at."""
+    parent = session.config.stash.get(OWN, None)
+    if parent and exitstatus != pytest.ExitCode.TESTS_FAILED:
+        shutil.rmtree(parent, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

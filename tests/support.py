@@ -6,11 +6,14 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
+import psutil
+
 DEADLINE_SECONDS = 30.0
-GUARD_SECONDS = 20.0
+GUARD_SECONDS = 60.0
 # Random data goes on for longer, and scenarios run on every ground: `make test-long`.
 LONG = bool(os.environ.get("ROTA_TEST_LONG"))
 
@@ -56,6 +59,13 @@ def wait_until(check: Callable[[], Any], *, within: float = DEADLINE_SECONDS) ->
 async def in_time(awaitable: Awaitable[Any], seconds: float = GUARD_SECONDS) -> Any:
     """Awaits what must come: a guard against waiting for ever, and no claim about how long it takes."""
     return await asyncio.wait_for(awaitable, seconds * patience())
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """kill -9 of each; one that is gone already, since another took it along, is as good as killed."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def job(**fields: Any) -> dict[str, Any]:

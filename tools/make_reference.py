@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import os
 import re
 import sys
@@ -29,7 +30,6 @@ from rota.api.operations import Operation
 from rota.api.routes import OPERATIONS
 from rota.cli.main import app
 from rota.contract import access, fields, fleet, jobs, problems, runs
-from rota.domain import limits
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "tools" / "reference"
@@ -40,7 +40,7 @@ CONTRACT = (access, fields, fleet, jobs, problems, runs)
 SECTIONS = {
     "For every command": ("home", "host", "port", "tls_certificate", "tls_key"),
     "For the command line and clients": ("server_url", "given_token", "namespace", "ca_file"),
-    "Tokens of an identity provider": tuple(name for _, (name, _) in settings._VARIABLES.items() if "jwt" in name),  # noqa: SLF001
+    "Tokens of an identity provider": tuple(each.name for each in settings.VARIABLES.values() if "jwt" in each.name),
 }
 INTERNAL = re.compile(r"For (senders|tests|workers|runners|the worker|the SDK)\b.*:|The same, without awaiting")
 GIVEN = ("Call", "Context", "Databases", "Job", "Kit", "Run", "SyncKit", "Task")  # nobody makes one by hand
@@ -127,7 +127,7 @@ def _cell(text: str) -> str:
 def settings_page() -> str:
     """Every variable with its default, bounds and meaning, which stand beside the fields of Settings."""
     meanings = attribute_docs(settings.Settings)
-    named = {name: variable for variable, (name, _) in settings._VARIABLES.items()}  # noqa: SLF001
+    named = {each.name: variable for variable, each in settings.VARIABLES.items()}
     elsewhere = {name for names in SECTIONS.values() for name in names}
     parts = []
     for title, names in (*list(SECTIONS.items())[:2], (REST, ()), *list(SECTIONS.items())[2:]):
@@ -153,14 +153,16 @@ def _default(name: str) -> str:
 
 
 def _bounds(variable: str) -> str:
-    least, most = settings._LEAST.get(variable), settings._MOST.get(variable)  # noqa: SLF001
-    if variable in settings._PER_SECOND:  # noqa: SLF001
-        return f"; 0, or {limits.SLOWEST_PER_SECOND:g} to {limits.FASTEST_PER_SECOND:,.0f}"
+    bounds = settings.bounds_of(variable)
     if variable.endswith("LEASE_SECONDS"):
         return f"; at least {settings.SHORTEST_LEASE_SECONDS:g}"
-    if least is not None and most is not None:
-        return f"; {least} to {most}"
-    return f"; at least {least}" if least else ""
+    if bounds is None or bounds is settings.SECONDS:
+        return ""
+    if bounds.or_zero:
+        return f"; 0, or {bounds.least:g} to {bounds.most:,.0f}"
+    if bounds.most != math.inf:
+        return f"; {bounds.least} to {bounds.most}"
+    return f"; at least {bounds.least}" if bounds.least else ""
 
 
 def attribute_docs(kind: type) -> dict[str, str]:

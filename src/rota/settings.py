@@ -1,14 +1,17 @@
-"""What a process is told from outside: environment variables and command line options, read once."""
+"""Settings of a process, from environment variables and command line options.
 
-from __future__ import annotations
+`Settings` is the only source: a field's name makes the variable, its type says how the variable is read and its
+`Bounds` what it can be.
+"""
 
+import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import unquote
 
 from rota.domain.limits import FASTEST_PER_SECOND, SLOWEST_PER_SECOND
@@ -17,37 +20,16 @@ from rota.errors import SetupError
 DEFAULT_PORT = 7682
 DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
-MOST_WEIGHT = 1000
-MAX_PORT = 65535
 SHORTEST_LEASE_SECONDS = 1.0
-MOST_SECONDS = 366 * 86400.0
 SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - the name of it, not one
-LEAST_SECRET = 4
-_LEAST = {
-    "ROTA_PORT": 1,
-    "ROTA_WORKER_PORT": 0,
-    "ROTA_SLOTS": 1,
-    "ROTA_THREADS": 1,
-    "ROTA_TRANSACTIONS": 1,
-    "ROTA_PROCESSES": 1,
-    "ROTA_PAYLOAD_LIMIT_BYTES": 1,
-    "ROTA_LOG_LIMIT_BYTES": 1024,
-    "ROTA_MOST_WAITING_PER_OWNER": 0,
-    "ROTA_JWT_LEEWAY_SECONDS": 0,
-    "ROTA_MOST_FAN_OUT": 0,
-    "ROTA_CONNECTIONS": 0,
-}
-_MOST = {
-    "ROTA_PORT": MAX_PORT,
-    "ROTA_WORKER_PORT": MAX_PORT,
-    "ROTA_JWT_LEEWAY_SECONDS": 300,
-}
-_PER_SECOND = ("ROTA_REQUESTS_PER_SECOND", "ROTA_JOBS_PER_SECOND")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_MAX_WEIGHT = 1000
+_MAX_PORT = 65535
+_MIN_SECRET = 4
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # As the API takes the names of pools (contract/fields.py): a job can't ask for any other.
 _POOL = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
-# What object storage and PostgreSQL find by themselves.
+# Secrets that object storage and PostgreSQL read from the environment themselves.
 _CREDENTIALS = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -59,7 +41,37 @@ _CREDENTIALS = (
     "PGPASSWORD",
 )
 _SECRET_PARAMETERS = frozenset({"password", "sslpassword", "sig", "secret", "token"})
-LOG_LEVELS = ("debug", "info", "warning", "error")
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+_SWITCH = dict.fromkeys(("on", "true", "1", "yes"), True) | dict.fromkeys(("off", "false", "0", "no"), False)
+
+
+class Bounds(NamedTuple):
+    """The least and the most a number can be, and what it must be in words of its own."""
+
+    least: float
+    most: float = math.inf
+    words: str = ""
+    or_zero: bool = False
+
+    def check(self, variable: str, value: float) -> None:
+        """Raises SetupError if the value is outside. NaN always is."""
+        if self.least <= value <= self.most or (self.or_zero and value == 0):
+            return
+        near = f"at most {self.most}" if value > self.most else f"at least {self.least}"
+        raise SetupError(f"{variable} must be {self.words.format(value) or near}")
+
+
+_RATE = Bounds(
+    SLOWEST_PER_SECOND,
+    FASTEST_PER_SECOND,
+    words=f"0 (no limit), or from {SLOWEST_PER_SECOND:g} to {FASTEST_PER_SECOND:,.0f}",
+    or_zero=True,
+)
+SECONDS = Bounds(math.ulp(0.0), 366 * 86400.0, "a number of seconds above 0, at most a year, not {:g}")
+_Count = Annotated[int, Bounds(1)]
+_CountOrZero = Annotated[int, Bounds(0)]
+_Seconds = Annotated[float, SECONDS]
+_Rate = Annotated[float, _RATE]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +85,7 @@ class Settings:
     """the directory for the embedded database, `admin.token`, `scripts/` and `blobs/`"""
     host: str = "127.0.0.1"
     """the address the API listens on, and where the command line looks for it"""
-    port: int = DEFAULT_PORT
+    port: Annotated[int, Bounds(1, _MAX_PORT)] = DEFAULT_PORT
     """the port of the API"""
     database_url: str | None = field(default=None, repr=False)
     """`postgresql://user:password@host:port/database`, version 15 or newer; may lead through PgBouncer in transaction
@@ -97,28 +109,28 @@ class Settings:
     """`on`: one JSON object per line instead of text"""
     log_failures: bool = False
     """`on`: a worker logs a line for every attempt that fails; `rota dev` switches it on"""
-    worker_lease_seconds: float = 5.0
+    worker_lease_seconds: _Seconds = 5.0
     """how long a silent worker keeps its runs"""
-    scheduler_lease_seconds: float = 3.0
+    scheduler_lease_seconds: _Seconds = 3.0
     """how long a silent scheduler keeps its shards"""
-    slots: int = 100
+    slots: _Count = 100
     """runs at a time per worker"""
-    threads: int = 32
+    threads: _Count = 32
     """how many of a worker's runs can be synchronous functions at a time"""
-    transactions: int = 10
+    transactions: _Count = 10
     """how many of a worker's runs can be [transactional](tasks.md#exactly-once) at a time; each has a connection of its
     own"""
-    app_patience_seconds: float = 600.0
+    app_patience_seconds: _Seconds = 600.0
     """how long schedules that code declares go on when all workers of the application are gone"""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     """the pools a worker serves, with weights if they should not share its slots alike: `mail=3,reports=1`"""
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     """the namespaces a worker serves"""
-    drain_seconds: float = 30.0
+    drain_seconds: _Seconds = 30.0
     """how long a worker that was told to stop lets its runs go on"""
-    grace_seconds: float = 10.0
+    grace_seconds: _Seconds = 10.0
     """how long a run that was asked to stop may take before it is killed, or given up where it can't be"""
-    processes: int = field(default_factory=lambda: os.cpu_count() or 1)
+    processes: _Count = field(default_factory=lambda: os.cpu_count() or 1)
     """how many functions with `isolation="process"` a worker runs at a time. Default: one per core"""
     allow_shell: bool = False
     """`on`: this worker runs shell jobs. Whoever may submit jobs can then run anything on its host"""
@@ -127,13 +139,13 @@ class Settings:
     blobs_url: str | None = field(default=None, repr=False)
     """object storage: a directory, or `s3://bucket/prefix`, `gs://…`, `az://…`; the same for all hosts. Default:
     `blobs/` in the home"""
-    payload_limit_bytes: int = 10 * 1024 * 1024
+    payload_limit_bytes: _Count = 10 * 1024 * 1024
     """the largest payload the API takes"""
-    log_limit_bytes: int = 2 * 1024 * 1024
+    log_limit_bytes: Annotated[int, Bounds(1024)] = 2 * 1024 * 1024
     """how much of what an attempt writes is kept"""
-    worker_port: int = 0
+    worker_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0
     """a port on which the worker answers `GET /healthz`; 0: none, as under `rota dev`"""
-    most_waiting_per_owner: int = 0
+    most_waiting_per_owner: _CountOrZero = 0
     """how many runs of one owner may wait, ready or at a gate, before more are refused with 429; `0`: any number"""
     jwt_secret: str | None = field(default=None, repr=False)
     """a secret of your own, of at least 32 bytes, for HS256"""
@@ -144,20 +156,20 @@ class Settings:
     """what `iss` must be. Default: any"""
     jwt_audience: str | None = None
     """what `aud` must name; must be set with `ROTA_JWT_KEYS`"""
-    jwt_leeway_seconds: float = 30.0
+    jwt_leeway_seconds: Annotated[float, Bounds(0, 300)] = 30.0
     """how far clocks may be apart, 0 to 300"""
     jwt_claim: str = "rota"
     """the claim with the roles; dots reach into objects: `realm_access.roles`"""
     jwt_default_role: str | None = None
     """the role in the namespace `default` of those whose tokens have no such claim. Default: none"""
-    requests_per_second: float = 0.0
+    requests_per_second: _Rate = 0.0
     """how fast requests of one owner (by any of their keys) may come, where [no other
     limit](../how-to/limit-your-tenants.md) is set; `0`: as fast as they like"""
-    jobs_per_second: float = 0.0
+    jobs_per_second: _Rate = 0.0
     """how fast jobs of one owner may come; `0`: as fast as they like"""
-    most_fan_out: int = 100_000
+    most_fan_out: _CountOrZero = 100_000
     """how many jobs one run may submit from inside its task"""
-    connections: int = 0
+    connections: _CountOrZero = 0
     """how many connections an API process keeps open at a time; `0`: as many as it may open files, less 512, at most
     16384. Beyond that the one that is idle for longest gives way"""
     trusted_proxies: tuple[str, ...] = ()
@@ -178,9 +190,9 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Self:
         """Settings from ROTA_* variables; keyword arguments that are not None win over them."""
         environment = os.environ if environment is None else environment
-        found = {
-            name: parse(environment[variable], variable)
-            for variable, (name, parse) in _VARIABLES.items()
+        found: dict[str, Any] = {
+            setting.name: parse(variable, environment[variable])
+            for variable, setting in VARIABLES.items()
             if environment.get(variable)
         }
         found["secrets"] = {
@@ -196,17 +208,9 @@ class Settings:
 
     def check(self) -> None:
         """Raises SetupError for values that can't work."""
-        _check_rates(self)
-        for variable, (name, _) in _VARIABLES.items():
-            value = getattr(self, name)
-            if variable.endswith("_SECONDS") and variable not in _LEAST and not 0 < value <= MOST_SECONDS:
-                raise SetupError(f"{variable} must be a number of seconds above 0, at most a year, not {value:g}")
-            least = _LEAST.get(variable)
-            if least is not None and not value >= least:  # NaN is neither
-                raise SetupError(f"{variable} must be at least {least}")
-            most = _MOST.get(variable)
-            if most is not None and value > most:
-                raise SetupError(f"{variable} must be at most {most}")
+        for variable, setting in VARIABLES.items():
+            if bounds := bounds_of(variable):
+                bounds.check(variable, getattr(self, setting.name))
         if min(self.worker_lease_seconds, self.scheduler_lease_seconds) < SHORTEST_LEASE_SECONDS:
             raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
         if not self.pools or not self.namespaces:
@@ -214,15 +218,14 @@ class Settings:
         if len(set(self.pool_names)) < len(self.pools):
             raise SetupError("ROTA_POOLS names a pool twice")
         _ = self.pool_weights
-        if self.log_level.lower() not in LOG_LEVELS:
-            raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}")
-        self._check_tls()
-        for name, value in self.secrets.items():
-            _check_secret(name, value)
-
-    def _check_tls(self) -> None:
+        if self.log_level.lower() not in _LOG_LEVELS:
+            raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}, not {self.log_level!r}")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SetupError("ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY go together: set both, or neither")
+        for word in self.trusted_proxies:
+            _check_network("ROTA_TRUSTED_PROXIES", word)
+        for name, value in self.secrets.items():
+            _check_secret(name, value)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -230,7 +233,7 @@ class Settings:
         addresses = (self.database_url, self.listen_url, self.blobs_url)
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
         texts += [text for address in addresses if address for text in _passwords(address)]
-        return tuple(text for text in texts if len(text) >= LEAST_SECRET)
+        return tuple(text for text in texts if len(text) >= _MIN_SECRET)
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -243,7 +246,7 @@ class Settings:
         weights = []
         for word in self.pools:
             match = _POOL.fullmatch(word)
-            if match is None or not 1 <= int(match[2] or 1) <= MOST_WEIGHT:
+            if match is None or not 1 <= int(match[2] or 1) <= _MAX_WEIGHT:
                 raise SetupError(
                     f"ROTA_POOLS wants names, each with its weight if you like (mail=3,reports=1), not {word[:100]!r}"
                 )
@@ -292,14 +295,6 @@ class Settings:
         return self.home / "admin.token"
 
 
-def _check_rates(settings: Settings) -> None:
-    for variable in _PER_SECOND:
-        value = getattr(settings, _VARIABLES[variable][0])
-        if value != 0 and not SLOWEST_PER_SECOND <= value <= FASTEST_PER_SECOND:
-            least, most = f"{SLOWEST_PER_SECOND:g}", f"{FASTEST_PER_SECOND:,.0f}"
-            raise SetupError(f"{variable} must be 0 (no limit), or from {least} to {most}")
-
-
 def _passwords(address: str) -> list[str]:
     """What is secret in an address, as it is written there and as it is meant."""
     account, found, _ = address.partition("://")[2].rpartition("@")
@@ -321,116 +316,43 @@ def _find_home(given: Path) -> Path:
 def _check_secret(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
         raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name is made of letters, digits and _")
-    if len(value) < LEAST_SECRET:
+    if len(value) < _MIN_SECRET:
         raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking so few characters would hide half of a log")
 
 
-def _text(value: str, _variable: str) -> str:
-    return value
-
-
-def _path(value: str, _variable: str) -> Path:
-    return Path(value)
-
-
-def _whole(value: str, variable: str) -> int:
+def _check_network(variable: str, word: str) -> None:
     try:
-        return int(value)
+        ip_network(word)
     except ValueError:
-        raise SetupError(f"{variable} must be a whole number, not {value!r}") from None
+        raise SetupError(f"{variable} wants addresses and networks (10.0.0.5,10.1.0.0/16), not {word!r}") from None
 
 
-def _seconds(value: str, variable: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise SetupError(f"{variable} must be a number of seconds, not {value!r}") from None
-
-
-def _rate(value: str, variable: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise SetupError(f"{variable} must be a number, not {value!r}") from None
-
-
-def _switch(value: str, variable: str) -> bool:
-    known = {
-        "on": True,
-        "true": True,
-        "1": True,
-        "yes": True,
-        "off": False,
-        "false": False,
-        "0": False,
-        "no": False,
-    }
-    try:
-        return known[value.lower()]
-    except KeyError:
-        raise SetupError(f"{variable} must be on or off, not {value!r}") from None
-
-
-def _words(value: str, _variable: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in value.split(",") if word.strip())
-
-
-def _networks(value: str, variable: str) -> tuple[str, ...]:
-    words = _words(value, variable)
-    for word in words:
-        try:
-            ip_network(word)
-        except ValueError:
-            raise SetupError(f"{variable} wants addresses and networks (10.0.0.5,10.1.0.0/16), not {word!r}") from None
-    return words
-
-
-_VARIABLES: dict[str, tuple[str, Any]] = {
-    "ROTA_HOME": ("home", _path),
-    "ROTA_HOST": ("host", _text),
-    "ROTA_PORT": ("port", _whole),
-    "ROTA_DATABASE_URL": ("database_url", _text),
-    "ROTA_LISTEN_URL": ("listen_url", _text),
-    "ROTA_URL": ("server_url", _text),
-    "ROTA_TOKEN": ("given_token", _text),
-    "ROTA_NAMESPACE": ("namespace", _text),
-    "ROTA_NOTIFY": ("notify", _switch),
-    "ROTA_LOG_LEVEL": ("log_level", _text),
-    "ROTA_LOG_JSON": ("log_json", _switch),
-    "ROTA_LOG_FAILURES": ("log_failures", _switch),
-    "ROTA_WORKER_LEASE_SECONDS": ("worker_lease_seconds", _seconds),
-    "ROTA_SCHEDULER_LEASE_SECONDS": ("scheduler_lease_seconds", _seconds),
-    "ROTA_SLOTS": ("slots", _whole),
-    "ROTA_THREADS": ("threads", _whole),
-    "ROTA_TRANSACTIONS": ("transactions", _whole),
-    "ROTA_APP_PATIENCE_SECONDS": ("app_patience_seconds", _seconds),
-    "ROTA_POOLS": ("pools", _words),
-    "ROTA_NAMESPACES": ("namespaces", _words),
-    "ROTA_DRAIN_SECONDS": ("drain_seconds", _seconds),
-    "ROTA_GRACE_SECONDS": ("grace_seconds", _seconds),
-    "ROTA_PROCESSES": ("processes", _whole),
-    "ROTA_ALLOW_SHELL": ("allow_shell", _switch),
-    "ROTA_HTTP_ALLOW": ("http_allow", _words),
-    "ROTA_BLOBS": ("blobs_url", _text),
-    "ROTA_PAYLOAD_LIMIT_BYTES": ("payload_limit_bytes", _whole),
-    "ROTA_LOG_LIMIT_BYTES": ("log_limit_bytes", _whole),
-    "ROTA_WORKER_PORT": ("worker_port", _whole),
-    "ROTA_MOST_WAITING_PER_OWNER": ("most_waiting_per_owner", _whole),
-    "ROTA_JWT_SECRET": ("jwt_secret", _text),
-    "ROTA_JWT_KEYS": ("jwt_keys", _text),
-    "ROTA_JWT_ISSUER": ("jwt_issuer", _text),
-    "ROTA_JWT_AUDIENCE": ("jwt_audience", _text),
-    "ROTA_JWT_LEEWAY_SECONDS": ("jwt_leeway_seconds", _seconds),
-    "ROTA_JWT_CLAIM": ("jwt_claim", _text),
-    "ROTA_JWT_DEFAULT_ROLE": ("jwt_default_role", _text),
-    "ROTA_REQUESTS_PER_SECOND": ("requests_per_second", _rate),
-    "ROTA_JOBS_PER_SECOND": ("jobs_per_second", _rate),
-    "ROTA_MOST_FAN_OUT": ("most_fan_out", _whole),
-    "ROTA_CONNECTIONS": ("connections", _whole),
-    "ROTA_TRUSTED_PROXIES": ("trusted_proxies", _networks),
-    "ROTA_TLS_CERTIFICATE": ("tls_certificate", _path),
-    "ROTA_TLS_KEY": ("tls_key", _path),
-    "ROTA_CA_FILE": ("ca_file", _path),
+_VARIABLE_NAMES = {"server_url": "ROTA_URL", "given_token": "ROTA_TOKEN", "blobs_url": "ROTA_BLOBS"}
+# The field that each variable sets. Secrets have variables of any name that begins with SECRET_PREFIX.
+VARIABLES = {
+    _VARIABLE_NAMES.get(each.name, f"ROTA_{each.name.upper()}"): each
+    for each in fields(Settings)
+    if each.name not in ("secrets", "credentials")
 }
-# The names of all settings; those of secrets begin with SECRET_PREFIX and end as their owner likes.
-VARIABLES = frozenset(_VARIABLES)
+
+
+def parse(variable: str, text: str) -> Any:
+    """The value that the text of a variable stands for. Raises SetupError if it stands for none."""
+    annotation: Any = VARIABLES[variable].type
+    if annotation in (str, str | None):
+        return text
+    if annotation in (Path, Path | None):
+        return Path(text)
+    if annotation == tuple[str, ...]:
+        return tuple(word.strip() for word in text.split(",") if word.strip())
+    try:
+        return _SWITCH[text.lower()] if annotation is bool else annotation.__origin__(text)
+    except (KeyError, ValueError):
+        number = "a number of seconds" if variable.endswith("_SECONDS") else "a number"
+        wanted = "on or off" if annotation is bool else "a whole number" if annotation.__origin__ is int else number
+        raise SetupError(f"{variable} must be {wanted}, not {text!r}") from None
+
+
+def bounds_of(variable: str) -> Bounds | None:
+    """What the number that a variable sets can be; None if it sets no number."""
+    return next(iter(getattr(VARIABLES[variable].type, "__metadata__", ())), None)

@@ -154,9 +154,9 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
     names = []
     fetch = database.fetch
 
-    async def noted(name, *arguments, **options):
+    async def noted(name, /, **options):
         names.append(name)
-        return await fetch(name, *arguments, **options)
+        return await fetch(name, **options)
 
     monkeypatch.setattr(database, "fetch", noted)
     tail = EventFollowers(Events(database))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from support import job
+from support import in_time, job
 
 KEYED = {"Idempotency-Key": "order-17"}
 COUNT = "SELECT (SELECT count(*) FROM rota.runs) + (SELECT count(*) FROM rota.jobs)"
@@ -116,8 +116,7 @@ async def test_a_key_taken_between_lookup_and_commit_gets_the_first_answer(api, 
         return found
 
     monkeypatch.setattr(api.services.gateway._submissions, "find_keys", find_together)
-    async with asyncio.timeout(30):
-        one, two = await asyncio.gather(submit(api, job()), submit(api, job()))
+    one, two = await in_time(asyncio.gather(submit(api, job()), submit(api, job())))
     assert one == two
     assert await sql.fetchval(COUNT) == 1
 

@@ -29,7 +29,7 @@ from rota.domain.runner_payloads import parse_http_call
 from rota.domain.schedule import load_zone, parse_cron
 from rota.errors import BadInputError, SetupError
 from rota.gateway.job_builder import JobBuilder
-from rota.settings import _VARIABLES, Settings
+from rota.settings import VARIABLES, Settings
 from support import examples
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -290,7 +290,7 @@ def test_what_is_stored_as_json_is_read_whatever_became_of_it(text):
 @at_random
 @given(
     st.dictionaries(
-        st.sampled_from([*_VARIABLES, "ROTA_SECRET_A", "ROTA_SECRET_", "ROTA_SECRET_a-b"]),
+        st.sampled_from([*VARIABLES, "ROTA_SECRET_A", "ROTA_SECRET_", "ROTA_SECRET_a-b"]),
         shaped("0123456789.e-+_nainfof,=~/ ", 40),
         max_size=5,
     )
@@ -306,9 +306,9 @@ def test_any_environment_is_read_or_refused_with_a_setup_error(environment):
         found = Settings.from_environment(environment)
     except SetupError:
         return
-    for variable, (name, _) in _VARIABLES.items():
+    for variable, field in VARIABLES.items():
         if variable.endswith("_SECONDS"):
-            timedelta(seconds=getattr(found, name))
+            timedelta(seconds=getattr(found, field.name))
     assert found.home.is_absolute()
     assert found.url
     assert sum(found.pool_weights) > 0

@@ -95,7 +95,7 @@ async def in_a_pipe(server, *arguments, **more):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await in_time(process.communicate())
     return process.returncode, out.decode(), err.decode()
 
 
@@ -111,14 +111,16 @@ async def busy(engine):
         await engine.until(server.failed, "failed")
         await engine.until(server.running, "running")
         server.let_go = until.set
-        yield server
-        until.set()
+        try:
+            yield server
+        finally:
+            until.set()
 
 
 def _holding(until):
     def hold(context: rota.Context):
         context.progress(0.4, "loading")
-        until.wait(60)
+        until.wait(600)
 
     return hold
 
@@ -251,7 +253,7 @@ async def test_somebody_who_stops_watching_a_run_does_not_hear_that_it_succeeded
     async with on_terminal(busy, "watch", busy.running) as terminal:
         await terminal.until("long one")
         terminal.press("\x03")
-        assert await asyncio.wait_for(terminal.process.wait(), 20) == 1
+        assert await in_time(terminal.process.wait()) == 1
 
 
 async def test_a_paused_pool_is_seen_on_a_narrow_terminal(busy, engine):
@@ -259,7 +261,7 @@ async def test_a_paused_pool_is_seen_on_a_narrow_terminal(busy, engine):
     async with on_terminal(busy, "top", columns=60) as terminal:
         await terminal.until("paused")
         terminal.press("q")
-        await asyncio.wait_for(terminal.process.wait(), 20)
+        await in_time(terminal.process.wait())
 
 
 async def test_a_mistyped_pool_is_told(busy):
@@ -269,11 +271,15 @@ async def test_a_mistyped_pool_is_told(busy):
 
 
 async def test_waiting_tells_why_an_attempt_failed(busy, engine):
-    run = await engine.submit(task="rota.fail", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 3})
-    async with engine.running(engine.scheduler()):
-        code, _, err = await in_a_pipe(busy, "run", run, "--wait")
-    assert code == 1
-    assert "the last attempt failed: " in err
+    run = await engine.submit(task="rota.fail", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 3600})
+    pipes = dict.fromkeys(("stdout", "stderr"), asyncio.subprocess.PIPE)
+    command = (*ROTA, "run", run, "--wait")
+    waiting = await asyncio.create_subprocess_exec(*command, env=environment(busy), **pipes)
+    while b"the last attempt failed: " not in (said := await in_time(waiting.stderr.readline())):
+        assert said, "it ended without a word of it"
+    await engine.api.post(f"/v1/runs/{run}/cancel")
+    await in_time(waiting.communicate())
+    assert waiting.returncode == 1
 
 
 def test_without_a_terminal_a_server_that_does_not_come_back_is_not_waited_for_for_ever(monkeypatch):

@@ -12,7 +12,7 @@ from engine import plain
 from listening import TOKEN, listening
 from rota.client import AnswerError, AsyncClient, retries
 from rota.store.logs import Logs, StoredChunk
-from support import eventually, in_time
+from support import GUARD_SECONDS, eventually, in_time
 
 RUN = "run_" + "0" * 32
 
@@ -173,7 +173,7 @@ async def test_the_synchronous_client_follows_events(synchronous, api):
     await api.post("/v1/pools/first/pause")
     await eventually(lambda: seen)
     await api.post("/v1/pools/last/pause")
-    await asyncio.to_thread(thread.join, 10)
+    await asyncio.to_thread(thread.join, GUARD_SECONDS)
     assert seen == ["first", "last"]
 
 
@@ -186,4 +186,4 @@ async def test_nobody_waits_for_a_client_that_hung_up(server, api, engine):
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await client.aclose()
-    await eventually(lambda: ends.waiting == 0, within=5)
+    await eventually(lambda: ends.waiting == 0)

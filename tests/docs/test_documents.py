@@ -8,9 +8,11 @@ import re
 import shlex
 from pathlib import Path
 
+import msgspec
 import pytest
 import typer
 
+from bench.report import Results, readme_with_figures
 from rota import settings
 from rota.cli.main import app
 from rota.domain.cron_grammar import MACROS, parse_fields
@@ -20,7 +22,8 @@ from rota.worker.runners import command, script
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 SETTINGS_PAGE = ROOT / "docs" / "reference" / "settings.md"
-README_EXAMPLE_BY_LINE = 30
+README_EXAMPLE_BY_LINE = 20
+README_PYTHON_BY_LINE = 40
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
@@ -134,10 +137,10 @@ def test_every_relative_link_leads_somewhere(document):
 def test_every_variable_in_a_document_exists(document):
     mentioned = set(VARIABLE.findall(document.read_text()))
     secrets = {name for name in mentioned if name.startswith(settings.SECRET_PREFIX)}
-    assert mentioned - secrets <= set(settings._VARIABLES) | FOR_SCRIPTS | FOR_TESTS
+    assert mentioned - secrets <= set(settings.VARIABLES) | FOR_SCRIPTS | FOR_TESTS
 
 
-@pytest.mark.parametrize("variable", sorted({*settings._VARIABLES, *FOR_SCRIPTS, *FOR_TESTS}))
+@pytest.mark.parametrize("variable", sorted({*settings.VARIABLES, *FOR_SCRIPTS, *FOR_TESTS}))
 def test_every_variable_is_in_the_reference(variable):
     assert f"`{variable}`" in SETTINGS_PAGE.read_text()
 
@@ -147,15 +150,23 @@ def test_the_defaults_in_the_reference_are_the_real_ones():
     told = {variable: default for variable, default in rows if variable not in ("ROTA_HOME", "ROTA_DATABASE_URL")}
     assert len(told) > 8
     for variable, default in told.items():
-        field, parse = settings._VARIABLES[variable]
-        assert parse(default, variable) == getattr(settings.Settings(), field), variable
+        field = settings.VARIABLES[variable]
+        assert settings.parse(variable, default) == getattr(settings.Settings(), field.name), variable
 
 
-def test_the_readme_has_a_runnable_example_by_line_30():
+def test_the_figures_in_the_readme_are_those_of_the_last_benchmark():
+    results = msgspec.json.decode((ROOT / "bench" / "results" / "results.json").read_bytes(), type=Results)
+    readme = (ROOT / "README.md").read_text()
+    assert readme_with_figures(readme, results) == readme
+    assert readme.count("jobs/s") > 1
+
+
+def test_the_readme_has_a_runnable_example_by_line_20_and_python_by_line_40():
     beginning = "\n".join((ROOT / "README.md").read_text().splitlines()[:README_EXAMPLE_BY_LINE])
     lines = shell_lines(beginning)
     assert "make up" in lines
     assert any(line.startswith("rota submit ") for line in lines)
+    assert "@app.task" in (ROOT / "README.md").read_text().splitlines()[:README_PYTHON_BY_LINE]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from newcomer import ROTA, START_SECONDS, Background
 
-from support import wait_until
+from support import kill_all, wait_until
 
 
 def family_of(home):
@@ -54,8 +54,7 @@ def test_ctrl_c_during_the_first_start_leaves_nothing_behind_and_no_traceback(ne
 def test_everything_killed_at_once_starts_again_with_all_that_was_accepted(newcomer):
     with newcomer.running("up", "--workers", "1") as background:
         job = newcomer("submit", "later", "--task", "rota.echo", "--in", "1h", "--json").json["jobId"]
-        for process in [*family_of(newcomer.rota_home), psutil.Process(background.process.pid)]:
-            process.kill()
+        kill_all([*family_of(newcomer.rota_home), psutil.Process(background.process.pid)])
         background.process.wait()
     with newcomer.running("up", "--workers", "1") as again:
         assert newcomer("job", job, "--json").json["status"] == "scheduled"

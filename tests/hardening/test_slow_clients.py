@@ -10,7 +10,7 @@ import pytest
 from raw import Seen, ask, build_echo, read_all, read_answers, say, served
 
 from rota.api.http.connection import LEAST_CONNECTIONS, MOST_CONNECTIONS, OTHER_FILES, most_connections
-from support import eventually, in_time
+from support import GUARD_SECONDS, eventually, in_time, patience
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\n\r\n"
 SLOWLORIS = 300
@@ -51,11 +51,12 @@ async def test_the_head_of_a_further_request_has_a_limit_of_its_own(echo):
 
 
 async def test_an_idle_connection_is_kept_and_then_closed(echo):
-    async with served(echo, head_seconds=0.1, keep_alive_seconds=1.0) as server:
+    head_seconds = 0.3 * patience()
+    async with served(echo, head_seconds=head_seconds, keep_alive_seconds=5 * head_seconds) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(REQUEST)
         (answer,) = read_answers(await reader.readuntil(b"nothing"))
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(2 * head_seconds)
         writer.write(REQUEST)
         (again,) = read_answers(await reader.readuntil(b"nothing"))
         assert (answer.status, again.status) == (200, 200)
@@ -79,8 +80,8 @@ async def test_a_body_that_dribbles_in_is_not_waited_for(echo):
 
 
 async def test_a_large_body_may_take_longer(echo):
-    """It comes at twice the rate that is asked for, over twice the time that a small one has."""
-    async with served(echo, body_seconds=0.5, body_bytes_per_second=100_000) as server:
+    """It comes at ten times the rate that is asked for, over twice the time that a small one has."""
+    async with served(echo, body_seconds=0.5, body_bytes_per_second=20_000) as server:
         head = b"POST /first HTTP/1.1\r\nHost: rota\r\nContent-Length: 200000\r\nConnection: close\r\n\r\n"
         (answer,) = await ask(server.port, head, *[b"x" * 10_000] * 20, pause=0.05)
     assert (answer.status, len(answer.body)) == (200, 200_000)
@@ -197,7 +198,7 @@ async def test_hundreds_that_dribble_do_not_keep_a_healthy_client_from_being_ser
     async with served(echo, connections=SLOWLORIS * 2 // 3, head_seconds=30) as server:
         dribbling = [asyncio.create_task(_dribble(server.port)) for _ in range(SLOWLORIS)]
         await eventually(lambda: len(server.keeper) >= SLOWLORIS * 2 // 3)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=GUARD_SECONDS) as client:
             for _ in range(50):
                 assert (await client.post("/first", content=b"hello")).text == "hello"
                 await asyncio.sleep(0.01)

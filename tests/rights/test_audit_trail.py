@@ -135,7 +135,10 @@ async def test_a_strange_name_in_the_path_is_kept_readable(api):
 )
 async def test_a_proxys_word_counts_only_where_it_is_trusted(api, proxies, source, cookie):
     said = {"X-Forwarded-For": "198.51.100.9, 203.0.113.7", "X-Forwarded-Proto": "https"}
-    async with listening(api.services, proxies=proxies) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with (
+        listening(api.services, proxies=proxies) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
         client.headers.update(said)
         answer = await client.post("/v1/session", json={"token": TOKEN})
         client.cookies.clear()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from rota.store.postgres.statements import load_all
 
-import rota.store.queries
-
-STATEMENTS = {path.stem for path in Path(rota.store.queries.__path__[0]).glob("*.sql")}
+STATEMENTS = set(load_all())
 
 # Claims, beats and reports.
 ONLY_WORKERS = {

@@ -67,10 +67,10 @@ async def test_everything_works_under_narrow_roles(fleet, sql):
 async def test_days_are_made_and_dropped_by_those_who_own_no_table(fleet, sql, make_role, connect):
     server = await connect(await make_role(SERVER), pool=True)
     before = await count(sql, "pg_inherits")
-    assert await server.fetch_value("make_days", 9) == 2
+    assert await server.fetch_value("make_days", ahead=9) == 2
     assert await count(sql, "pg_inherits") > before
     await sql.execute("SELECT rota.make_day(current_date - 30)")
-    assert await server.fetch_value("drop_log_days", 7) == 1
+    assert await server.fetch_value("drop_log_days", recent_days=7) == 1
     # A run whose day is not there: its worker makes it.
     today = await sql.fetchval("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')")
     for parent in ("finished_runs", "attempts"):

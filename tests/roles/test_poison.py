@@ -75,7 +75,7 @@ async def test_what_a_bound_worker_writes_does_not_stop_housekeeping(make_role, 
             "INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)"
             " VALUES ('ours', 'unique', 'k', 'waits', 'garbage', now() - interval '1 hour')"
         )
-    await database.fetch_value("sweep", 1000)
+    await database.fetch_value("sweep", limit=1000)
 
 
 WRITES = {

@@ -11,7 +11,7 @@ import re
 import pytest
 from role_statements import SERVER_STATEMENTS, WORKER_STATEMENTS
 
-from rota.store.queries import load
+from rota.store.postgres.statements import load
 from rota.store.schema.role_rights import SERVER, WORKER
 
 # They count what waits, up to a limit, and now and then: there is no index for it.
@@ -31,7 +31,7 @@ def nodes(plan):
 
 async def scans_of(connection, name, by_id):
     """Each look at a large table: how, by which index and with which conditions on it."""
-    text = load(name, by_id=by_id)
+    text = load(name).text_before17 if by_id else load(name).text
     parameters = len((await connection.prepare(text)).get_parameters())
     await connection.execute(f"PREPARE asked AS {text}")
     values = f"({', '.join(['NULL'] * parameters)})" if parameters else ""

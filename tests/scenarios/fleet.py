@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
-from support import eventually
+from support import eventually, in_time
 
 SCENARIOS = Path(__file__).parent
 READY_SECONDS = 30
@@ -51,7 +51,7 @@ class Process:
         """SIGTERM, and wait for its exit code."""
         with suppress(ProcessLookupError):
             self.process.terminate()
-        return await asyncio.wait_for(self.process.wait(), 60)
+        return await in_time(self.process.wait())
 
 
 class Fleet:

@@ -12,10 +12,10 @@ app = rota.App()
 
 
 @app.task(name="note")
-async def note(context: rota.Context, file: str, seconds: float = 0.0) -> None:
-    """Notes its start, lasts a while, notes its end."""
+async def note(context: rota.Context, file: str, seconds: float = 0.0, first_seconds: float | None = None) -> None:
+    """Notes its start, lasts a while, notes its end; the first attempt may last longer than the others."""
     _write(file, f"start {context.run_id} {context.attempt}")
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds if first_seconds is None or context.attempt > 1 else first_seconds)
     _write(file, f"end {context.run_id} {context.attempt}")
 
 

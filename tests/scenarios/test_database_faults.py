@@ -149,13 +149,13 @@ async def test_a_worker_cut_off_from_the_database_stops_its_runs_before_its_leas
     process = psutil.Process(pid)
     await own.server.stop()
     stopped_at = time.monotonic()
-    await eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, within=20)
+    await eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
     took = time.monotonic() - stopped_at
     print(f"stopped {took:.2f} s after the database went away")
     assert worker.alive
     await own.server.start()
-    await eventually(lambda: len(notes.read_text().split()) == 2, within=30)
-    run = await fleet.until(run_id, "running", within=30)
+    await eventually(lambda: len(notes.read_text().split()) == 2)
+    run = await fleet.until(run_id, "running")
     # Stopped because its worker lost the database: not charged.
     assert run["attempt"] == 1
     assert [attempt["outcome"] for attempt in run["attempts"]] == ["cut_off"]
@@ -166,11 +166,11 @@ async def test_an_outage_shorter_than_the_lease_disturbs_nobody(own):
     fleet = own.fleet
     await fleet.start_api()
     await fleet.start("scheduler")
-    await fleet.start_worker(ROTA_WORKER_LEASE_SECONDS="20")
+    await fleet.start_worker(ROTA_WORKER_LEASE_SECONDS="60")
     run_id = (await fleet.submit("rota.sleep", payload={"seconds": 3}))["runId"]
     await fleet.until(run_id, "running")
     await own.server.stop()
     await asyncio.sleep(1)
     await own.server.start()
-    run = await fleet.until(run_id, "success", within=30)
+    run = await fleet.until(run_id, "success")
     assert (run["attempt"], run["attempts"]) == (1, []), "an outage shorter than a lease disturbs nobody"

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from fleet import Fleet, family
 
-from support import eventually
+from support import eventually, kill_all
 
 pytestmark = pytest.mark.scenario
 
@@ -39,8 +39,7 @@ async def dev(tmp_path, request):
     yield development
     if request.session.testsfailed:
         print(development.fleet.logs())
-    for process in family(development.fleet):
-        process.kill()
+    kill_all(family(development.fleet))
     await development.fleet.stop()
 
 
@@ -98,7 +97,11 @@ async def test_a_change_reaches_new_runs_at_once_and_those_that_run_end_with_the
     await dev.fleet.until(*second, "running")
     dev.wording.write_text("WORD = 'third'\n")
     await dev.ever_since("third")
-    assert len(await dev.workers("draining")) == 2, "two generations are still at work"
+
+    async def two_generations_at_work():
+        return len(await dev.workers("draining")) == 2
+
+    await eventually(two_generations_at_work)
     finish.touch()
     assert await dev.results(first) == {"first"}
     assert await dev.results(second) == {"second"}
@@ -133,8 +136,7 @@ async def test_a_worker_that_is_killed_is_started_again_and_follows_the_code(dev
         return found if len(set(found) - set(pids)) == 2 else None
 
     before = await eventually(two_others_than)
-    for pid in before:
-        psutil.Process(pid).kill()
+    kill_all(psutil.Process(pid) for pid in before)
     again = await eventually(lambda: two_others_than(*before))
     dev.wording.write_text("WORD = 'second'\n")
     await eventually(lambda: two_others_than(*before, *again))

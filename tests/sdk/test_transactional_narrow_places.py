@@ -59,7 +59,7 @@ def ended(engine):
 
 def late(context: rota.Context) -> str:
     context.connection.execute("INSERT INTO ledger VALUES (1)")
-    context.connection.execute("SELECT pg_sleep(1)")
+    context.connection.execute("SELECT pg_sleep(2)")
     return "late"
 
 

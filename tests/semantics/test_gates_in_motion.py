@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import rota.store.queries
+import rota.store.postgres
 from engine import report
 from gatekeeping import ids_of
 from rota.domain.gates import Bucket, Candidate, Gate, GateStates, OpenRun, decide
@@ -21,7 +21,7 @@ from rota.store import admit as gates_module
 from support import eventually, job
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-COLUMNS = ", ".join((Path(rota.store.queries.__path__[0]) / "columns.txt").read_text().split())
+COLUMNS = ", ".join((Path(rota.store.postgres.__path__[0]) / "run_columns.txt").read_text().split())
 # A run on its way from one place to another, held open by the test.
 MOVE = f"""WITH t AS (DELETE FROM rota.upcoming_runs RETURNING *)
            INSERT INTO rota.held_runs ({COLUMNS}, gate) SELECT {COLUMNS}, 'new' FROM t"""
@@ -58,7 +58,7 @@ async def test_a_retry_holds_its_key_also_in_the_last_second_of_its_backoff(gate
     await sql.execute("UPDATE rota.upcoming_runs SET run_at = now() + interval '0.9 s'")
     await gates.scheduler.promoter.tick()
     await gates.engine.submit(orderingKey="a")
-    assert await gates.claim() == []
+    assert {found.run_id for found in await gates.claim()} <= {claim.run_id}, "the retry itself may be due by now"
 
 
 async def test_a_snoozed_run_holds_its_key(gates):
@@ -83,7 +83,7 @@ async def test_overlap_sees_a_run_that_waits_to_be_started_again(gates, sql, how
     else:
         await gates.broker.report([report(claim, Outcome.snoozed, snooze_seconds=60)])
     await time_of_schedule(gates, sql, job_id, 0)
-    assert await gates.claim() == []
+    assert {found.run_id for found in await gates.claim()} <= {claim.run_id}, "the retry itself may be due by now"
     assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs WHERE status = 'skipped'") == 1
 
 

@@ -13,7 +13,6 @@ from rota.domain.ids import fire_id, new_id
 from rota.domain.run import Outcome
 from rota.scheduler.firer import HORIZON
 from rota.store.postgres.database import Statements
-from rota.store.queries import load
 from support import eventually, job
 
 EACH_SECOND = {"scheduleType": "cron", "cronExpression": "* * * * * *"}
@@ -327,10 +326,10 @@ async def test_pause_wins_against_a_retry_in_the_middle_of_it(engine, monkeypatc
     fetch = Statements.fetch
     failed = []
 
-    async def fail_meanwhile(self, name, *arguments, **options):
+    async def fail_meanwhile(self, name, /, **options):
         if name in ("refresh_runs_of_job", "hold_runs_of_job") and not failed:
             failed.append(await broker.report([report(claim, Outcome.failed, error="e")]))
-        return await fetch(self, name, *arguments, **options)
+        return await fetch(self, name, **options)
 
     monkeypatch.setattr(Statements, "fetch", fail_meanwhile)
     assert (await engine.api.post(f"/v1/jobs/{job_id}/pause")).json()["status"] == "paused"
@@ -350,7 +349,7 @@ async def test_pause_wins_against_a_promotion_under_way(engine, database_url):
     other = await asyncpg.connect(database_url)
     moving = other.transaction()
     await moving.start()
-    assert await other.fetch(load("promote_runs"), ["default"], [plain(run_id)])
+    assert await Statements(other, by_id=False).fetch("promote_runs", namespaces=["default"], run_ids=[plain(run_id)])
     pausing = asyncio.create_task(engine.api.post(f"/v1/jobs/{job_id}/pause"))
 
     async def waits():
@@ -423,7 +422,9 @@ async def test_run_now_beside_a_cancel_leaves_no_run_behind(engine, sql, databas
     other = await asyncpg.connect(database_url)
     asking = other.transaction()
     await asking.start()
-    assert await other.fetch(load("run_now"), "default", plain(job_id), new_id(datetime.now(UTC).timestamp()))
+    assert await Statements(other, by_id=False).fetch(
+        "run_now", namespace="default", job_id=plain(job_id), run_id=new_id(datetime.now(UTC).timestamp())
+    )
     cancelling = asyncio.create_task(engine.api.request("DELETE", f"/v1/jobs/{job_id}"))
     await asyncio.sleep(0.2)
     await asking.commit()

@@ -23,26 +23,28 @@ from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.queries import load
 from rota.store.submit import LOOKAHEAD
 from rota.store.workers import Note, Success
 from rota.task.context import Context
 from rota.worker.runners.function import FunctionRunner
-from support import eventually, in_time
+from support import eventually, in_time, patience
 
 
 async def test_a_lock_on_the_runs_does_not_stop_a_workers_heart(engine, database_url):
-    run_id = await engine.submit(task="rota.sleep", payload={"seconds": 3})
-    worker = engine.worker(broker=engine.broker(lease_seconds=1.0))
+    release = asyncio.Event()
+    run_id = await engine.submit(task="hold")
+    lease = patience()  # a worker that gets no turn for so long would lose it without any lock
+    worker = engine.worker({"hold": release.wait}, broker=engine.broker(lease_seconds=lease))
     async with engine.running(worker):
         await eventually(lambda: worker._running)
         other = await asyncpg.connect(database_url)
         await other.execute("BEGIN; LOCK TABLE rota.live_runs IN ACCESS EXCLUSIVE MODE")
         for _ in range(40):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(lease / 20)
             assert not worker._cut_off
         await other.execute("ROLLBACK")
         await other.close()
+        release.set()
         run = await engine.until(run_id, "success")
         assert run["attempts"] == []
 
@@ -53,8 +55,16 @@ async def test_leaving_waits_for_a_claim_that_is_still_being_carried_out(engine,
     worker_id = await engine.join(broker)
     other = await asyncpg.connect(database_url)
     await other.execute("BEGIN")
-    begin = [float("-inf")] * len(broker._lanes["default", "default"])
-    assert await other.fetch(load("claim"), worker_id, broker._lanes["default", "default"], begin, 10, LOOKAHEAD, 10)
+    lanes = broker._lanes["default", "default"]
+    assert await databases.Statements(other, by_id=False).fetch(
+        "claim",
+        worker_id=worker_id,
+        lanes=lanes,
+        begin_at=[float("-inf")] * len(lanes),
+        room=10,
+        lookahead=LOOKAHEAD,
+        portion=10,
+    )
     leaving = asyncio.create_task(broker.leave())
     scheduler = await engine.leading()
     await scheduler.sweeper.tick()
@@ -113,10 +123,8 @@ async def test_a_statement_on_a_backend_that_hangs_comes_back_at_its_limit(datab
     pid = await sql.fetchval("SELECT pid FROM pg_stat_activity WHERE application_name = 'hangs'")
     os.kill(pid, signal.SIGSTOP)
     try:
-        statement = asyncio.create_task(database.fetch("database_time"))
-        done, _ = await asyncio.wait({statement}, timeout=1.9)
-        assert done
-        assert isinstance(statement.exception(), DatabaseUnavailableError)
+        with pytest.raises(DatabaseUnavailableError):
+            await in_time(database.fetch("database_time"))
     finally:
         os.kill(pid, signal.SIGCONT)
     assert await database.fetch("database_time")
@@ -187,11 +195,11 @@ async def test_jobs_that_were_read_and_not_fired_are_read_again(engine, sql):
     schedules._fired._looks._not_before = float("inf")
     fetch, failed = schedules._database.fetch, []
 
-    async def fail_once(name, *arguments, **options):
+    async def fail_once(name, /, **options):
         if name == "fire" and not failed:
             failed.append(True)
             raise DatabaseUnavailableError("cut")
-        return await fetch(name, *arguments, **options)
+        return await fetch(name, **options)
 
     schedules._database.fetch = fail_once
     try:

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from engine import plain
-from support import eventually, job
+from support import eventually, job, patience
 
 RUNS = 150
 FAST = {"strategy": "fixed", "baseSeconds": 0.02, "jitter": 1}
@@ -126,7 +126,7 @@ async def test_updates_bind_what_has_not_started_and_no_time_of_the_schedule_is_
 
         await eventually(all_done)
     for nominal, version in started:
-        committed = sum(moment < nominal - timedelta(seconds=0.5) for moment in changed_at)
+        committed = sum(moment < nominal - timedelta(seconds=0.5 * patience()) for moment in changed_at)
         # Claimed up to a second ahead and recalled: what starts after a change must have seen it.
         assert version >= committed, f"{nominal} ran version {version}, but {committed} was there before"
     rows = await sql.fetch(

@@ -9,6 +9,7 @@ import pytest
 
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.store.postgres.database import PLANNER, Database, Statements
+from support import eventually
 
 
 async def test_a_direct_connection_carries_the_planner_settings_from_its_start(database):
@@ -74,12 +75,16 @@ async def test_a_pool_outlives_the_death_of_its_connections(database, sql):
     assert any([await works() for _ in range(10)])
 
 
-async def test_an_idle_transaction_of_ours_lets_go_by_itself(database):
+async def test_an_idle_transaction_of_ours_lets_go_by_itself(database, sql):
     async with database.raw() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        await connection.execute("SELECT 1")
-        await asyncio.sleep(2.5)
+        pid = await connection.fetchval("SELECT pg_backend_pid()")
+
+        async def is_gone():
+            return not await sql.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid)
+
+        await eventually(is_gone)
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
             await connection.execute("SELECT 1")
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
-import rota.store.queries
 from rota.domain.ids import new_id
-from rota.store.queries import load
+from rota.store.postgres.statements import load, load_all
 
 WAITING = 100_000
-QUERIES = Path(rota.store.queries.__path__[0])
 
 
 @pytest.fixture
@@ -44,16 +41,16 @@ async def crowded(database, sql):
 async def loaded(connection, name):
     """The statement as this server gets it."""
     version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
-    return load(name, by_id=version < 170000)
+    return load(name).text_before17 if version < 170000 else load(name).text
 
 
-async def explain(database, name, *arguments):
+async def explain(database, name, /, **parameters):
     """The plan as it was executed, then rolled back."""
     async with database.raw() as connection:
         transaction = connection.transaction()
         await transaction.start()
         rows = await connection.fetch(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {await loaded(connection, name)}", *arguments
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {await loaded(connection, name)}", *load(name).bind(parameters)
         )
         await transaction.rollback()
     return json.loads(rows[0][0])[0]["Plan"]
@@ -74,7 +71,16 @@ async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
     lanes = broker._lanes["default", "default"]
-    plan = await explain(crowded, "claim", worker_id, lanes, [0.0] * len(lanes), 100, timedelta(seconds=1), 100)
+    plan = await explain(
+        crowded,
+        "claim",
+        worker_id=worker_id,
+        lanes=lanes,
+        begin_at=[0.0] * len(lanes),
+        room=100,
+        lookahead=timedelta(seconds=1),
+        portion=100,
+    )
     used = scans(plan, "live_runs")
     assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}
     assert [node["Node Type"] for node in used if "Index Name" not in node] == ["Tid Scan"]
@@ -92,13 +98,13 @@ async def test_promote_begins_at_what_is_due(crowded, engine, sql):
     plan = await explain(
         crowded,
         "promote",
-        scheduler.id,
-        list(owned),
-        list(owned.values()),
-        timedelta(seconds=1),
-        200,
-        timedelta(seconds=60),
-        [0.0] * len(owned),
+        scheduler_id=scheduler.id,
+        shards=list(owned),
+        epochs=list(owned.values()),
+        lookahead=timedelta(seconds=1),
+        limit=200,
+        missed_after=timedelta(seconds=60),
+        begin_at=[0.0] * len(owned),
     )
     used = scans(plan, "upcoming_runs")
     assert {node.get("Index Name") for node in used} == {"upcoming_runs_due", None}
@@ -106,36 +112,70 @@ async def test_promote_begins_at_what_is_due(crowded, engine, sql):
 
 
 STATEMENTS = [
-    ("due_jobs", (uuid4(), [1], [1], timedelta(seconds=6), 100, [0.0]), {"jobs": {"jobs_due"}}),
+    (
+        "due_jobs",
+        {
+            "scheduler_id": uuid4(),
+            "shards": [1],
+            "epochs": [1],
+            "horizon": timedelta(seconds=6),
+            "limit": 100,
+            "begin_at": [0.0],
+        },
+        {"jobs": {"jobs_due"}},
+    ),
     (
         "succeed",
-        (["default"], [uuid4()], [1], [0.0], [0.0], [None], [None]),
+        {
+            "namespaces": ["default"],
+            "run_ids": [uuid4()],
+            "claims": [1],
+            "started": [0.0],
+            "ended": [0.0],
+            "results": [None],
+            "result_blobs": [None],
+        },
         {"live_runs": {"live_runs_pkey"}},
     ),
     (
         "expiring_runs",
-        (uuid4(), [1], [1], 100),
+        {"scheduler_id": uuid4(), "shards": [1], "epochs": [1], "limit": 100},
         {"live_runs": {"live_runs_expiring"}, "held_runs": {"held_runs_expiring"}},
     ),
-    ("worker_signals", (uuid4(),), {"live_runs": {"live_runs_asked"}}),
-    ("claims_of_worker", (uuid4(), None), {"live_runs": {"live_runs_claimed"}}),
-    ("claims_of_gone_workers", (100,), {"live_runs": {"live_runs_claimed"}}),
-    ("recalled_runs", (uuid4(), [1], [1], 100), {"held_runs": {"held_runs_gate"}}),
-    ("cancel_runs", ("default", [uuid4()], "why"), {"live_runs": {"live_runs_pkey"}}),
+    ("worker_signals", {"worker_id": uuid4()}, {"live_runs": {"live_runs_asked"}}),
+    ("claims_of_worker", {"worker_id": uuid4(), "made_within": None}, {"live_runs": {"live_runs_claimed"}}),
+    ("claims_of_gone_workers", {"limit": 100}, {"live_runs": {"live_runs_claimed"}}),
+    (
+        "recalled_runs",
+        {"scheduler_id": uuid4(), "shards": [1], "epochs": [1], "limit": 100},
+        {"held_runs": {"held_runs_gate"}},
+    ),
+    ("cancel_runs", {"namespace": "default", "run_ids": [uuid4()], "reason": "why"}, {"live_runs": {"live_runs_pkey"}}),
     (
         "open_runs_of_job",
-        ("default", uuid4()),
+        {"namespace": "default", "job_id": uuid4()},
         {"live_runs": {"live_runs_pkey", "live_runs_of_job"}},
     ),
-    ("unbound_runs", ("default", uuid4(), 1), {"live_runs": {"live_runs_of_job"}}),
+    ("unbound_runs", {"namespace": "default", "job_id": uuid4(), "version": 1}, {"live_runs": {"live_runs_of_job"}}),
     (
         "list_runs",
-        ("default", UUID(int=0), UUID(int=2**128 - 1), None, None, None, None, None, 50, False),
+        {
+            "namespace": "default",
+            "first": UUID(int=0),
+            "before": UUID(int=2**128 - 1),
+            "owner": None,
+            "statuses": None,
+            "name": None,
+            "tag": None,
+            "task": None,
+            "limit": 50,
+            "one_shots": False,
+        },
         {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
     ),
     (
         "get_run",
-        ("default", uuid4()),
+        {"namespace": "default", "run_id": uuid4()},
         {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
     ),
 ]
@@ -150,14 +190,24 @@ async def test_limits_and_buckets_are_found_by_their_keys(database, sql):
         "INSERT INTO rota.buckets (namespace, subject, kind, tokens, granted, counted_at, full_at)"
         " SELECT 'default', 's' || n, 'requests', 1, 0, now(), now() FROM generate_series(1, 5000) AS n"
     )
-    changed = await explain(database, "changed_limits", 5000)
+    changed = await explain(database, "changed_limits", number=5000)
     assert {node["Index Name"] for node in scans(changed, "limits")} == {"limits_changed"}
     assert changed["Shared Hit Blocks"] + changed["Shared Read Blocks"] < 10, "it is asked all the time"
-    listed = await explain(database, "list_limits", "default", "s1000", 50, False)
+    listed = await explain(database, "list_limits", namespace="default", after="s1000", limit=50, with_unlimited=False)
     assert {node["Index Name"] for node in scans(listed, "limits")} == {"limits_pkey"}
     assert {node["Index Name"] for node in scans(listed, "buckets")} == {"buckets_pkey"}
     assert sum(node["Actual Rows"] for node in scans(listed, "limits")) == 50
-    taken = await explain(database, "take_tokens", "default", "s77", "requests", 1.0, 5.0, 1, 1)
+    taken = await explain(
+        database,
+        "take_tokens",
+        namespace="default",
+        subject="s77",
+        kind="requests",
+        per_second=1.0,
+        burst=5.0,
+        wanted=1,
+        least=1,
+    )
     (writing,) = [node for node in nodes(taken) if node["Node Type"] == "ModifyTable"]
     assert writing["Conflict Arbiter Indexes"] == ["buckets_pkey"]
     assert taken["Shared Hit Blocks"] + taken["Shared Read Blocks"] < 30
@@ -166,14 +216,23 @@ async def test_limits_and_buckets_are_found_by_their_keys(database, sql):
 async def test_a_bucket_is_changed_in_place(database, sql):
     """No index grows with what is taken: every change is heap-only, and pruned as it goes."""
     for _ in range(300):
-        await database.fetch("take_tokens", "default", "a", "requests", 1.0, 5.0, 1, 1)
+        await database.fetch(
+            "take_tokens",
+            namespace="default",
+            subject="a",
+            kind="requests",
+            per_second=1.0,
+            burst=5.0,
+            wanted=1,
+            least=1,
+        )
     assert await sql.fetchval("SELECT pg_relation_size('rota.buckets') / 8192") <= 2
     assert await sql.fetchval("SELECT pg_relation_size('rota.buckets_pkey') / 8192") <= 2
 
 
 async def test_statements_use_the_indexes_they_name(crowded):
-    for name, arguments, tables in STATEMENTS:
-        plan = await explain(crowded, name, *arguments)
+    for name, values, tables in STATEMENTS:
+        plan = await explain(crowded, name, **values)
         for table, indexes in tables.items():
             found = scans(plan, table)
             assert found, f"{name} does not touch {table}"
@@ -189,7 +248,7 @@ LEADERS = re.compile(
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "count_others", "sample_waiting",
             "group_dead_letters"}  # fmt: skip
-LOOKING = sorted({path.stem for path in QUERIES.glob("*.sql")} - COUNTING)
+LOOKING = sorted(load_all().keys() - COUNTING)
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
          "submission_keys")  # fmt: skip
 
@@ -245,7 +304,7 @@ async def test_a_look_for_runs_that_ended_reads_one_day_for_each(database, sql):
     for day in ("2031-01-01", "2031-01-02", "2031-01-03"):
         await sql.execute(f"SELECT rota.make_day('{day}')")
     ids = [new_id(datetime(2031, 1, 2, 12, tzinfo=UTC).timestamp()) for _ in range(20)]
-    plan = await explain(database, "ended_runs", ["default"] * len(ids), ids)
+    plan = await explain(database, "ended_runs", namespaces=["default"] * len(ids), run_ids=ids)
     looked = [
         node
         for node in nodes(plan)
@@ -257,6 +316,19 @@ async def test_a_look_for_runs_that_ended_reads_one_day_for_each(database, sql):
 
 async def test_a_list_stops_at_its_limit(crowded):
     first, last = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
-    plan = await explain(crowded, "list_runs", "default", first, last, None, None, None, None, None, 50, False)
+    plan = await explain(
+        crowded,
+        "list_runs",
+        namespace="default",
+        first=first,
+        before=last,
+        owner=None,
+        statuses=None,
+        name=None,
+        tag=None,
+        task=None,
+        limit=50,
+        one_shots=False,
+    )
     read = sum(node["Actual Rows"] for table in ("live_runs", "upcoming_runs") for node in scans(plan, table))
     assert read < 200, "a page is merged from the ends of the indexes, not sorted out of everything"

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from scenarios.fleet import SCENARIOS, Fleet, free_port
-from support import eventually
+from support import GUARD_SECONDS, eventually
 
 pytestmark = pytest.mark.scenario
 
@@ -169,7 +169,7 @@ async def test_old_and_new_change_places_under_load_and_back_again_and_nothing_i
 
 
 async def versions_at(*urls: str) -> list[str]:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=GUARD_SECONDS) as client:
         return [(await client.get(f"{url}/openapi.json")).json()["info"]["version"] for url in urls]
 
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from rota.errors import DatabaseUnavailableError
-from support import eventually
+from support import eventually, patience
 
 
 async def test_a_worker_claims_no_more_than_it_can_start_of_long_runs(engine, sql):
@@ -27,8 +27,14 @@ async def test_a_worker_claims_no_more_than_it_can_start_of_long_runs(engine, sq
             return await sql.fetchval("SELECT count(*) FROM rota.live_runs WHERE worker_id IS NOT NULL")
 
         await eventually(claimed)
-        await asyncio.sleep(0.3)
-        assert await claimed() == 3
+        for _ in range(10):
+            await asyncio.sleep(0.03)
+            assert await claimed() <= 3
+
+        async def all_slots():
+            return await claimed() == 3
+
+        await eventually(all_slots)
         release.set()
 
         async def all_done():
@@ -52,6 +58,7 @@ async def test_what_was_prefetched_and_finds_no_slot_goes_to_a_worker_that_has_o
     busy = engine.worker({"turn": turn}, slots=2)
     async with engine.running(busy):
         await eventually(lambda: done(60))
+        busy._mean_seconds = min(busy._mean_seconds, 0.01)  # a busy machine may have taken longer over them
         assert busy._prefetch() > 0, "runs are short: some are fetched ahead"
         for _ in range(2):
             await engine.submit(task="turn", payload={"wait": True})
@@ -59,7 +66,7 @@ async def test_what_was_prefetched_and_finds_no_slot_goes_to_a_worker_that_has_o
         for _ in range(40):
             await engine.submit(task="turn")
         async with engine.running(engine.worker({"turn": turn})):
-            await eventually(lambda: done(100), within=10)
+            await eventually(lambda: done(100))
         assert await sql.fetchval("SELECT max(attempt) FROM rota.finished_runs") == 1
         release.set()
 
@@ -100,7 +107,7 @@ async def test_whatever_a_task_raises_is_a_failed_attempt_and_no_more(engine, ki
     run_id = await engine.submit(task="odd", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 0.01})
     worker = engine.worker({"odd": odd if colour == "sync" else odd_async})
     async with engine.running(engine.scheduler(), worker):
-        run = await engine.until(run_id, "failed", within=10)
+        run = await engine.until(run_id, "failed")
         assert await engine.until(await engine.submit(), "success"), "the worker lives on"
     assert starts == 2
     assert [attempt["outcome"] for attempt in run["attempts"]] == ["failed", "failed"]
@@ -121,12 +128,12 @@ async def test_a_stream_of_work_does_not_keep_a_worker_from_hearing_a_cancel(eng
         streaming = asyncio.create_task(stream())
         # The hint is lost: nobody is told, the row alone says it.
         await sql.execute("UPDATE rota.live_runs SET cancel_requested_at = now()")
-        await engine.until(run_id, "cancelled", within=5)
+        await engine.until(run_id, "cancelled")
         streaming.cancel()
 
 
 async def test_a_beat_whose_backend_hangs_comes_back_well_within_the_lease(engine, sql):
-    broker = engine.broker()
+    broker = engine.broker(lease_seconds=5 * patience())
     await engine.join(broker)
     assert await broker.beat(busy=0, fenced=0, draining=False)
     rows = await sql.fetch(
@@ -184,7 +191,7 @@ async def test_a_function_in_a_thread_that_does_not_stop_takes_the_process_down_
             raise DatabaseUnavailableError("cut")
 
         beat, broker.beat = broker.beat, silence
-        await eventually(lambda: left, within=10)
+        await eventually(lambda: left)
         broker.beat = beat
         ended.set()
     assert left[0] == 70

@@ -88,9 +88,16 @@ class TokenVerifier:
 
     @property
     def fingerprint(self) -> bytes:
-        """Tells whether the same secret, provider, issuer and audience are in force as before."""
-        ring = None if self._ring is None else self._ring.origin
-        parts = (self._secret or b"", repr((ring, self._expectations)).encode())
+        """Tells whether the same secret, provider, issuer and audience are in force as before.
+
+        Sessions are stored with this hash and end when it changes. So the text behind it is written out here, and does
+        not follow the names of our classes and fields.
+        """
+        origin = None if self._ring is None else self._ring.origin
+        issuer, audience = self._expectations.issuer, self._expectations.audience
+        leeway = self._expectations.leeway_seconds
+        text = f"({origin!r}, Expectations(issuer={issuer!r}, audience={audience!r}, leeway_seconds={leeway!r}))"
+        parts = (self._secret or b"", text.encode())
         return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).digest()
 
     async def verify(self, token: str) -> Identity:

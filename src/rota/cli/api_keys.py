@@ -24,34 +24,11 @@ from rota.domain.rights import EVERYWHERE, Grant, Right, Role
 from rota.errors import BadInputError, SetupError
 from rota.settings import DEFAULT_NAMESPACE, Settings
 
-_KEY_OPTIONS = {
-    "name": "NAME",
-    "owner": "--owner",
-    "scopes": "--scope",
-    "expiresSeconds": "--expires",
-    "Rota-Namespace": "--namespace",
-    "keyId": "KEY",
-}
-_AUDIT_OPTIONS = {
-    "actor": "--actor",
-    "action": "--action",
-    "object": "--object",
-    "startTime": "--start",
-    "endTime": "--end",
-    "cursor": "--cursor",
-    "limit": "--limit",
-    "Rota-Namespace": "--namespace",
-}
 _KEY_PREFIX = "rota_"
 NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
-token = typer.Typer(help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(token, name="token")
-    for command in (whoami, audit):
-        app.command()(command)
+token = typer.Typer(
+    name="token", help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @token.callback()
@@ -67,14 +44,14 @@ def create(
     everywhere: bool = typer.Option(False, "--everywhere", help="For all namespaces."),
     owner: str | None = typer.Option(None, "--owner", help="Whom its jobs belong to (its name)."),
     sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
-    scope: list[Right] = typer.Option([], "--scope", help="Only this of what the role may do; can be repeated."),
-    expires: str | None = typer.Option(
+    scopes: list[Right] = typer.Option([], "--scope", help="Only this of what the role may do; can be repeated."),
+    expires_seconds: str | None = typer.Option(
         None, "--expires", help="Valid for so long: 12h, 90d. Without it, until revoked."
     ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Make a key. It is shown this once."""
-    with server(_KEY_OPTIONS, namespace=namespace) as client:
+    with server(create, namespace=namespace) as client:
         refuse_empty(owner, "--owner")
         body: dict[str, Any] = {
             "name": name,
@@ -84,10 +61,10 @@ def create(
         }
         if owner is not None:
             body["owner"] = owner
-        if scope:
-            body["scopes"] = [right.value for right in scope]
-        if expires is not None:
-            body["expiresSeconds"] = parse_interval(expires, "--expires")
+        if scopes:
+            body["scopes"] = [right.value for right in scopes]
+        if expires_seconds is not None:
+            body["expiresSeconds"] = parse_interval(expires_seconds, "--expires")
         made = client.call("POST", "/v1/keys", body=body)
         if as_json:
             print_json(made)
@@ -105,7 +82,7 @@ def list_(
     as_json: bool = JsonFlag,
 ) -> None:
     """List keys, without their secrets."""
-    with server(_KEY_OPTIONS, namespace=namespace) as client:
+    with server(list_, namespace=namespace) as client:
         page = client.call("GET", "/v1/keys", query={"cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)
@@ -128,13 +105,13 @@ def list_(
 
 @token.command()
 def revoke(
-    key: str = typer.Argument(metavar="KEY", help="Its prefix, its id, or the key itself."),
+    key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id, or the key itself."),
     namespace: str | None = NamespaceOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Revoke a key: no server takes it any more."""
-    with server(_KEY_OPTIONS, namespace=namespace) as client:
-        answer = client.call("DELETE", f"/v1/keys/{_find_key(client, key.strip())}")
+    with server(revoke, namespace=namespace) as client:
+        answer = client.call("DELETE", f"/v1/keys/{_find_key(client, key_id.strip())}")
         if as_json:
             print_json(answer)
             return
@@ -152,7 +129,7 @@ def sign(
     """Sign a JWT with ROTA_JWT_SECRET, without asking a server. It can't be revoked: keep it short."""
     from rota.access.jwt_signing import sign_token  # noqa: PLC0415 - cryptography takes a while, and no other command needs it
 
-    with errors_in_words(_KEY_OPTIONS):
+    with errors_in_words(sign):
         settings = Settings.from_environment()
         if settings.jwt_secret is None:
             raise SetupError("There is no secret to sign with: set ROTA_JWT_SECRET as the server has it.")
@@ -189,21 +166,21 @@ def audit(
     actor: str | None = typer.Option(None, "--actor", help="Only of this actor."),
     action: str | None = typer.Option(None, "--action", help="Only this action, such as cancel_job."),
     about: str | None = typer.Option(None, "--object", help="Only about this job, run, pool or key."),
-    start: str | None = typer.Option(None, "--start", help="At or after this time."),
-    end: str | None = typer.Option(None, "--end", help="Before this time."),
+    start_time: str | None = typer.Option(None, "--start", help="At or after this time."),
+    end_time: str | None = typer.Option(None, "--end", help="Before this time."),
     namespace: str | None = NamespaceOption,
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Show who did what, latest first."""
-    with server(_AUDIT_OPTIONS, namespace=namespace) as client:
+    with server(audit, namespace=namespace) as client:
         query = {
             "actor": actor,
             "action": action,
             "object": about,
-            "startTime": check_time(start, "--start") if start else None,
-            "endTime": check_time(end, "--end") if end else None,
+            "startTime": check_time(start_time, "--start") if start_time else None,
+            "endTime": check_time(end_time, "--end") if end_time else None,
             "cursor": cursor,
             "limit": limit,
         }

@@ -18,11 +18,6 @@ from rota.settings import Settings
 FEWEST_JOBS = 1000
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.command()(bench)
-
-
 def bench(
     jobs: int = typer.Option(20_000, "--jobs", min=FEWEST_JOBS, max=1_000_000, help="Jobs in the burst."),
     seconds: float = typer.Option(10.0, "--seconds", min=1, max=600, help="Length of the steady parts."),

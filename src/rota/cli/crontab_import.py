@@ -27,7 +27,7 @@ from rota.cli.crontab_plan import (
     plan,
 )
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import OPTIONS, JsonFlag, errors_in_words, print_json, refuse_empty, say, server
+from rota.cli.terminal.output import JsonFlag, errors_in_words, print_json, refuse_empty, say, server
 from rota.cli.terminal.tables import Column, clean, print_table, text, time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.contract.jobs import JobOut
@@ -50,12 +50,9 @@ _COLUMNS = (
     time("THEN", "then", drop=1),
     text("ID", "jobId", drop=2),
 )
-importing = typer.Typer(help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(importing, name="import")
+importing = typer.Typer(
+    name="import", help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @importing.callback()
@@ -75,7 +72,7 @@ def crontab(
     ),
     timezone: str | None = typer.Option(None, "--timezone", help="The zone where CRON_TZ says none (this machine's)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
-    tag: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
+    tags: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Make cron jobs of a crontab; again, to follow its changes.
@@ -88,12 +85,12 @@ def crontab(
     """
     with errors_in_words():
         refuse_empty(label, "--label")
-        wanted = _wanted(label or _label(file), timezone, pool, tag)
+        wanted = _wanted(label or _label(file), timezone, pool, tags)
         found = parse_crontab(_read(file), system=system)
         _tell(found, wanted, system=system)
         if found.problems and not skip_bad:
             raise BadInputError("nothing was imported; mend these lines, or leave them out with --skip-bad")
-    with server(OPTIONS) as client:
+    with server(crontab) as client:
         jobs = _jobs(client, wanted, dry_run=dry_run)
         planned = plan(found.entries, wanted, jobs)
         gone = gone_from(planned, jobs)

@@ -32,11 +32,6 @@ COLUMNS = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(database_roles)
-
-
 def database_roles(
     server: list[str] = ServerOption,
     worker: list[str] = WorkerOption,

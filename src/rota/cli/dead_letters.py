@@ -10,7 +10,6 @@ import typer
 
 from rota.cli.terminal.output import (
     FAILED,
-    FILTERS,
     JsonFlag,
     LimitOption,
     check_id,
@@ -24,6 +23,7 @@ from rota.cli.terminal.tables import console, print_table, text, time
 from rota.errors import BadInputError
 
 dead_letters = typer.Typer(
+    name="dead-letters",
     help="List runs that failed for good, and decide on them.",
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -35,11 +35,6 @@ NameOption = typer.Option(None, "--name", help="All with this name.")
 ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
 MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
 AllFlag = typer.Option(False, "--all", help="All there are.")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(dead_letters, name="dead-letters")
 
 
 @dead_letters.callback()
@@ -57,7 +52,7 @@ def list_dead_letters(
     if context.invoked_subcommand:
         _refuse_before(context.invoked_subcommand, task, job_id, name, error, cursor, as_json or None)
         return
-    with server(FILTERS) as client:
+    with server(list_dead_letters) as client:
         wanted = None if job_id is None else check_id(job_id, "job", "--job")
         query = {"task": task, "jobId": wanted, "name": name, "error": error, "cursor": cursor, "limit": limit}
         page = client.call("GET", "/v1/dead-letters", query=query)
@@ -107,7 +102,7 @@ def redrive(
     as_json: bool = JsonFlag,
 ) -> None:
     """Run dead letters again, under the same idempotency keys."""
-    with server(FILTERS) as client:
+    with server(redrive) as client:
         selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
         if per_second is None:
             count = client.call("POST", "/v1/dead-letters/redrive", body=selection)["count"]
@@ -130,7 +125,7 @@ def discard(
     as_json: bool = JsonFlag,
 ) -> None:
     """Forget dead letters; the failed runs stay in history."""
-    with server(FILTERS) as client:
+    with server(discard) as client:
         selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
         count = client.call("POST", "/v1/dead-letters/discard", body=selection)["count"]
         _tell("discarded", count, selection, as_json=as_json)

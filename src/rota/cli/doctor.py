@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import typer
 from rich.text import Text
 
 from rota.cli.processes import HomeOption
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _WIDTH = max(map(len, _STYLES)) + 2
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(doctor)
 
 
 def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:

@@ -20,11 +20,6 @@ NAMES = {"gitignore": ".gitignore"}
 TEMPLATES = ("tasks.py", "test_tasks.py", "pyproject.toml", "README.md", "gitignore")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(init)
-
-
 def init(
     directory: Path = typer.Argument(Path(), metavar="[DIRECTORY]", help="Where; made if it is not there. Else here."),
     force: list[str] = typer.Option([], "--force", metavar="FILE", help="Write over this file; can be repeated."),

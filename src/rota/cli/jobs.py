@@ -19,8 +19,6 @@ from rota.cli.terminal.completion import (
     complete_task,
 )
 from rota.cli.terminal.output import (
-    FILTERS,
-    OPTIONS,
     JsonFlag,
     LimitOption,
     check_id,
@@ -35,7 +33,7 @@ from rota.cli.terminal.tables import Column, console, print_fields, print_table,
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.cli.unknown_tasks import warn_of_unknown
 from rota.cli.waiting import ask_until_taken, wait_for_submitted
-from rota.client.bodies import new_key
+from rota.client.bodies import fields_of, new_key
 from rota.client.retries import NOT_NOW
 from rota.errors import BadInputError
 
@@ -43,12 +41,6 @@ Priority = Literal["critical", "high", "normal", "low"]
 Overlap = Literal["allow", "skip", "queue", "replace"]
 Misfire = Literal["skip", "latest", "all"]
 OnDuplicate = Literal["reject", "replace", "keep"]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (submit, jobs, job):
-        app.command()(command)
 
 
 def submit(
@@ -60,26 +52,32 @@ def submit(
     payload: str | None = typer.Option(None, "--payload", "-p", help="A JSON object for the task."),
     script: str | None = typer.Option(None, "--script", help="A script from the scripts directory instead of a task."),
     params: str | None = typer.Option(None, "--params", help="A JSON object for the script."),
-    at: str | None = typer.Option(None, "--at", help="Run at this time, such as 2030-01-31T09:30:00Z."),
+    schedule_time: str | None = typer.Option(None, "--at", help="Run at this time, such as 2030-01-31T09:30:00Z."),
     delay: str | None = typer.Option(None, "--in", help="Run after this long: 90, 90s, 15m, 2h30m, 1d."),
-    cron: str | None = typer.Option(None, "--cron", help="Run on a cron expression: 5 fields, or 6, seconds first."),
-    every: str | None = typer.Option(None, "--every", help="Run at this interval: 90s, 15m, 1d."),
+    cron_expression: str | None = typer.Option(
+        None, "--cron", help="Run on a cron expression: 5 fields, or 6, seconds first."
+    ),
+    every_seconds: str | None = typer.Option(None, "--every", help="Run at this interval: 90s, 15m, 1d."),
     timezone: str | None = typer.Option(None, "--timezone", help="The IANA time zone of --cron (UTC)."),
-    retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="Retries at most (3)."),
-    timeout: str | None = typer.Option(None, "--timeout", help="Stop an attempt after this long: 90s, 15m."),
-    expires: str | None = typer.Option(None, "--expires", help="Skip it if it was not started after this long."),
+    max_retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="Retries at most (3)."),
+    timeout_seconds: str | None = typer.Option(None, "--timeout", help="Stop an attempt after this long: 90s, 15m."),
+    expires_seconds: str | None = typer.Option(
+        None, "--expires", help="Skip it if it was not started after this long."
+    ),
     priority: Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
-    tag: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
+    tags: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
     ordering_key: str | None = typer.Option(None, "--ordering-key", help="One after the other, with this key."),
-    limit_key: str | None = typer.Option(None, "--concurrency-key", help="What --concurrency-limit counts together."),
-    limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
-    rate: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
+    concurrency_key: str | None = typer.Option(
+        None, "--concurrency-key", help="What --concurrency-limit counts together."
+    ),
+    concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
+    rate_limit: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
     overlap: Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
     misfire: Misfire | None = typer.Option(None, "--misfire", help="What to run of times that were missed (latest)."),
-    jitter: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
-    unique: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
+    jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
+    unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
     on_duplicate: OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
@@ -106,32 +104,35 @@ def submit(
         for option, given in (("--errors", errors), ("--quiet", quiet)):
             if given:
                 raise BadInputError("goes with --file", field=option)
-        body = {"name": name} | _schedule(at=at, delay=delay, cron=cron, every=every, timezone=timezone)
+        body = {"name": name} | _schedule(
+            at=schedule_time, delay=delay, cron=cron_expression, every=every_seconds, timezone=timezone
+        )
         if wait and body["scheduleType"] not in ("immediate", "future"):
             raise BadInputError("is for jobs that run once, not for --cron and --every", field="--wait")
-        optional = {
-            "task": _task(task, script),
-            "payload": _payload(payload, script, params),
-            "maxRetries": retries,
-            "timeoutSeconds": parse_duration(timeout, "--timeout") if timeout is not None else None,
-            "expiresSeconds": parse_duration(expires, "--expires") if expires is not None else None,
-            "priority": priority,
-            "pool": pool,
-            "tags": tag or None,
-            "orderingKey": ordering_key,
-            "concurrencyKey": limit_key,
-            "concurrencyLimit": limit,
-            "rateLimit": _rate(rate) if rate is not None else None,
-            "overlap": overlap,
-            "misfire": misfire,
-            "jitterSeconds": parse_duration(jitter, "--jitter") if jitter is not None else None,
-            "uniqueKey": unique,
-            "onDuplicate": on_duplicate,
-        }
-        body |= {field: value for field, value in optional.items() if value is not None}
+        body |= fields_of(
+            {
+                "task": _task(task, script),
+                "payload": _payload(payload, script, params),
+                "max_retries": max_retries,
+                "timeout_seconds": _seconds(timeout_seconds, "--timeout"),
+                "expires_seconds": _seconds(expires_seconds, "--expires"),
+                "priority": priority,
+                "pool": pool,
+                "tags": tags or None,
+                "ordering_key": ordering_key,
+                "concurrency_key": concurrency_key,
+                "concurrency_limit": concurrency_limit,
+                "rate_limit": _rate(rate_limit),
+                "overlap": overlap,
+                "misfire": misfire,
+                "jitter_seconds": _seconds(jitter_seconds, "--jitter"),
+                "unique_key": unique_key,
+                "on_duplicate": on_duplicate,
+            }
+        )
         body |= read_object(more, "--set") or {}
         refuse_empty(key, "--key")
-    with server(OPTIONS) as client:
+    with server(submit) as client:
         key = key or (new_key() if wait else None)
         headers = {"Idempotency-Key": key} if key else None
         submit_it = partial(client.call, "POST", "/v1/jobs", body=body, headers=headers)
@@ -148,8 +149,14 @@ def submit(
             console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
 
 
-def _rate(text: str) -> dict[str, Any]:
+def _seconds(given: str | None, option: str) -> float | None:
+    return None if given is None else parse_duration(given, option)
+
+
+def _rate(text: str | None) -> dict[str, Any] | None:
     """10/s, 100/1m: so many starts per time."""
+    if text is None:
+        return None
     count, _, per = text.partition("/")
     if not per or not count.isascii() or not count.isdigit():
         raise BadInputError("must be so many starts per time, such as 10/s or 100/1m", field="--rate")
@@ -164,8 +171,8 @@ def jobs(
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
-    start: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
-    end: str | None = typer.Option(None, "--end", help="Planned before this time."),
+    start_time: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
+    end_time: str | None = typer.Option(None, "--end", help="Planned before this time."),
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -174,15 +181,15 @@ def jobs(
 
     Those that run once are listed from 24 hours ago on, unless --start says otherwise.
     """
-    with server(FILTERS) as client:
+    with server(jobs) as client:
         query = {
             "status": status_filter,
             "name": name,
             "task": task,
             "tag": tag,
             "owner": owner,
-            "startTime": check_time(start, "--start"),
-            "endTime": check_time(end, "--end"),
+            "startTime": check_time(start_time, "--start"),
+            "endTime": check_time(end_time, "--end"),
             "cursor": cursor,
             "limit": limit,
         }

@@ -12,25 +12,14 @@ from rota.cli.terminal.tables import Column, console, print_table, text
 from rota.client.bodies import LimitChanges
 from rota.errors import BadInputError
 
-OPTIONS = {
-    "requestsPerSecond": "--requests-per-second",
-    "requestBurst": "--request-burst",
-    "jobsPerSecond": "--jobs-per-second",
-    "jobBurst": "--job-burst",
-    "mostWaiting": "--most-waiting",
-    "largestPayloadBytes": "--largest-payload-bytes",
-    "largestBatch": "--largest-batch",
-    "mostFanOut": "--most-fan-out",
-}
-WHOLE = "(namespace)"
+_NAMES = tuple(LimitChanges.__annotations__)
+_WHOLE = "(namespace)"
 limits = typer.Typer(
-    help="Show and set what the namespace and those in it may.", rich_markup_mode=None, invoke_without_command=True
+    name="limits",
+    help="Show and set what the namespace and those in it may.",
+    rich_markup_mode=None,
+    invoke_without_command=True,
 )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(limits, name="limits")
 
 
 @limits.callback()
@@ -46,13 +35,13 @@ def list_limits(
             with errors_in_words():
                 raise BadInputError(f"give options behind {context.invoked_subcommand}")
         return
-    with server({"cursor": "--cursor"}) as client:
+    with server(list_limits) as client:
         page = client.call("GET", "/v1/limits", query={"cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)
             return
         columns = (
-            Column(heading="SUBJECT", show=lambda item: item["subject"] or WHOLE, least=12),
+            Column(heading="SUBJECT", show=lambda item: item["subject"] or _WHOLE, least=12),
             Column(heading="REQUESTS/S", show=lambda item: _rate(item, "requestsPerSecond", "requestBurst")),
             Column(heading="JOBS/S", show=lambda item: _rate(item, "jobsPerSecond", "jobBurst")),
             text("WAITING", "mostWaiting"),
@@ -80,36 +69,34 @@ def set_limits(
 ) -> None:
     """Set limits of a subject, or of the namespace as a whole."""
     given = {
-        "requestsPerSecond": requests_per_second,
-        "requestBurst": request_burst,
-        "jobsPerSecond": jobs_per_second,
-        "jobBurst": job_burst,
-        "mostWaiting": most_waiting,
-        "largestPayloadBytes": largest_payload_bytes,
-        "largestBatch": largest_batch,
-        "mostFanOut": most_fan_out,
+        "requests_per_second": requests_per_second,
+        "request_burst": request_burst,
+        "jobs_per_second": jobs_per_second,
+        "job_burst": job_burst,
+        "most_waiting": most_waiting,
+        "largest_payload_bytes": largest_payload_bytes,
+        "largest_batch": largest_batch,
+        "most_fan_out": most_fan_out,
     }
-    with server({**OPTIONS, "subject": "--subject"}) as client:
-        changes = _changes(given, lift)
-        answer = client.set_limits(subject, **changes)
-        shown = {"subject": answer.subject} | {name: getattr(answer, snake) for name, snake in _NAMES.items()}
+    with server(set_limits) as client:
+        answer = client.set_limits(subject, **_changes(given, lift))
         if as_json:
-            print_json(shown)
+            fields = zip(answer.__struct_fields__, answer.__struct_encode_fields__, strict=True)
+            print_json({wire: getattr(answer, name) for name, wire in fields if name in ("subject", *_NAMES)})
             return
-        console().print(_words(shown), soft_wrap=True, markup=False)
-
-
-_NAMES = {name: option.removeprefix("--").replace("-", "_") for name, option in OPTIONS.items()}
+        named = [
+            f"{name.replace('_', ' ')} {value:g}" for name in _NAMES if (value := getattr(answer, name)) is not None
+        ]
+        words = f"{answer.subject or 'the namespace'}: {', '.join(named) or 'no limits'}"
+        console().print(words, soft_wrap=True, markup=False)
 
 
 def _changes(given: Mapping[str, Any], lift: list[str]) -> LimitChanges:
-    """What to change, in the client's words."""
-    changes = {_NAMES[name]: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in given.items() if value is not None}
     for word in lift:
         name = word.removeprefix("--").replace("-", "_")
-        if name not in _NAMES.values():
-            known = ", ".join(option.removeprefix("--") for option in OPTIONS.values())
-            raise BadInputError(f"must be one of {known}", field="--lift")
+        if name not in _NAMES:
+            raise BadInputError(f"must be one of {', '.join(_NAMES).replace('_', '-')}", field="--lift")
         if name in changes:
             raise BadInputError(f"--{word} is set and lifted at once", field="--lift")
         changes[name] = None
@@ -120,8 +107,3 @@ def _changes(given: Mapping[str, Any], lift: list[str]) -> LimitChanges:
 
 def _rate(item: Mapping[str, Any], rate: str, burst: str) -> str:
     return "-" if item[rate] is None else f"{item[rate]:g} (burst {item[burst]})"
-
-
-def _words(shown: Mapping[str, Any]) -> str:
-    named = [f"{_NAMES[name].replace('_', ' ')} {shown[name]:g}" for name in OPTIONS if shown[name] is not None]
-    return f"{shown['subject'] or 'the namespace'}: {', '.join(named) or 'no limits'}"

@@ -17,13 +17,7 @@ from rota.errors import BadInputError
 
 PATIENCE_SECONDS = 30.0
 AGAIN_SECONDS = 0.5
-_FIELDS = {"search": "--search", "startTime": "--start", "endTime": "--end", "limit": "--limit", "cursor": "--cursor"}
 _STYLES = {"stderr": "red", "rota": "yellow"}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(logs)
 
 
 def logs(
@@ -35,8 +29,10 @@ def logs(
     ),
     follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they come, until the run has ended."),
     search: str | None = typer.Option(None, "--search", "-s", help="Search the logs of recent runs for a text."),
-    start: str | None = typer.Option(None, "--start", help="With --search: of runs planned at or after this time."),
-    end: str | None = typer.Option(None, "--end", help="With --search: of runs planned before this time."),
+    start_time: str | None = typer.Option(
+        None, "--start", help="With --search: of runs planned at or after this time."
+    ),
+    end_time: str | None = typer.Option(None, "--end", help="With --search: of runs planned before this time."),
     cursor: str | None = typer.Option(None, "--cursor", help="With --search: nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -45,14 +41,14 @@ def logs(
 
     With --follow the exit code is 0 when the run succeeded, else 1.
     """
-    with server(_FIELDS) as client:
+    with server(logs) as client:
         if search is not None:
             if identifier or follow:
                 raise BadInputError("goes with neither a run nor --follow", field="--search")
             query = {
                 "search": search,
-                "startTime": check_time(start, "--start"),
-                "endTime": check_time(end, "--end"),
+                "startTime": check_time(start_time, "--start"),
+                "endTime": check_time(end_time, "--end"),
                 "cursor": cursor,
                 "limit": limit,
             }

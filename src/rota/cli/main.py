@@ -52,25 +52,22 @@ def _options(
     """Options that go before any command."""
 
 
-for group in (
-    processes,
-    init,
-    doctor,
-    database_roles,
-    jobs,
-    crontab_import,
-    schedules,
-    runs,
-    top,
-    watch,
-    pools,
-    limits,
-    logs,
-    dead_letters,
-    api_keys,
-    bench,
-):
-    group.add_to(app)
+# In the order in which the help lists them: groups stand last.
+_COMMANDS = (
+    *(processes.up, processes.dev, processes.api, processes.scheduler, processes.worker),
+    *(processes.migrate, processes.database_url),
+    *(init.init, doctor.doctor, database_roles.database_roles),
+    *(jobs.submit, jobs.jobs, jobs.job),
+    *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers),
+    *(top.top, watch.watch),
+    *(pools.pools, pools.pool, pools.events),
+    *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
+)
+_GROUPS = (crontab_import.importing, schedules.schedule, limits.limits, dead_letters.dead_letters, api_keys.token)
+for command in _COMMANDS:
+    app.command()(command)
+for group in _GROUPS:
+    app.add_typer(group)
 
 
 def main() -> None:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import typer
 
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, print_json, say, server, tell_next_page
+from rota.cli.terminal.output import JsonFlag, LimitOption, print_json, say, server, tell_next_page
 from rota.cli.terminal.tables import Column, console, print_table, status, text, time
 from rota.client import Client
 from rota.domain.text import nearest
 from rota.errors import BadInputError
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (pools, pool, events):
-        app.command()(command)
 
 
 def pools(as_json: bool = JsonFlag) -> None:
@@ -79,7 +73,7 @@ def events(
     as_json: bool = JsonFlag,
 ) -> None:
     """List what happened to breakers, pools and schedules."""
-    with server(FILTERS) as client:
+    with server(events) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
         if as_json:
             print_json(page)

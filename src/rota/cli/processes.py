@@ -30,12 +30,6 @@ VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the process
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (up, dev, api, scheduler, worker, migrate, database_url):
-        app.command()(command)
-
-
 def up(
     home: Path | None = HomeOption,
     host: str | None = HostOption,

@@ -15,17 +15,11 @@ from rota.cli.terminal.completion import (
     complete_run_status,
     complete_task,
 )
-from rota.cli.terminal.output import FILTERS, JsonFlag, LimitOption, check_id, print_json, server, tell_next_page
+from rota.cli.terminal.output import JsonFlag, LimitOption, check_id, print_json, server, tell_next_page
 from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
 from rota.cli.terminal.times import check_time, show_age, show_length, show_time
 from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run
 from rota.errors import BadInputError
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    for command in (runs, run, why, cancel, workers):
-        app.command()(command)
 
 
 def runs(
@@ -37,8 +31,8 @@ def runs(
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
-    start: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
-    end: str | None = typer.Option(None, "--end", help="Planned before this time."),
+    start_time: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
+    end_time: str | None = typer.Option(None, "--end", help="Planned before this time."),
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -47,15 +41,15 @@ def runs(
 
     Those planned for the last 24 hours up to now; with --status or --end, the future as well.
     """
-    with server(FILTERS) as client:
+    with server(runs) as client:
         filters = {
             "status": status_filter,
             "name": name,
             "task": task,
             "tag": tag,
             "owner": owner,
-            "startTime": check_time(start, "--start"),
-            "endTime": check_time(end, "--end"),
+            "startTime": check_time(start_time, "--start"),
+            "endTime": check_time(end_time, "--end"),
         }
         if job_id and any(filters.values()):
             raise BadInputError("goes with no other filter", field="--job")
@@ -137,7 +131,7 @@ def cancel(
 
     Cancelling a job ends everything of it that waits or runs.
     """
-    with server(FILTERS) as client:
+    with server(cancel) as client:
         given = {"task": task, "name": name, "tag": tag, "owner": owner, "status": status}
         filters = {field: value for field, value in given.items() if value is not None}
         if (identifier is None) == (not filters):

@@ -16,26 +16,12 @@ from rota.cli.terminal.times import check_time, parse_interval, show_local_time,
 from rota.domain.schedule import ClockChange, load_zone
 from rota.errors import BadInputError
 
-OPTIONS = {
-    "cronExpression": "EXPRESSION",
-    "everySeconds": "--every",
-    "timezone": "--timezone",
-    "dst": "--dst",
-    "startTime": "--start",
-    "endTime": "--end",
-    "jobId": "--job",
-    "after": "--after",
-    "count": "--count",
-}
 _LONGEST_ZONE = 21  # with it the heading is as wide as what stands below
 _MOST_FIELDS = 6
 _MINUTE = 60
-schedule = typer.Typer(help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Registers the commands of this file."""
-    app.add_typer(schedule, name="schedule")
+schedule = typer.Typer(
+    name="schedule", help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True
+)
 
 
 @schedule.callback()
@@ -45,15 +31,15 @@ def _group() -> None:
 
 @schedule.command()
 def preview(
-    expression: list[str] | None = typer.Argument(
+    cron_expression: list[str] | None = typer.Argument(
         None, metavar="[EXPRESSION]", help="Cron: 5 fields, 6 with seconds first, or a name such as @daily; in quotes."
     ),
-    every: str | None = typer.Option(None, "--every", help="An interval instead: 90s, 15m, 1d."),
+    every_seconds: str | None = typer.Option(None, "--every", help="An interval instead: 90s, 15m, 1d."),
     timezone: str = typer.Option("UTC", "--timezone", help="The IANA time zone, such as Europe/Berlin."),
     count: int = typer.Option(10, "--count", "-n", min=1, max=100, help="How many times."),
     after: str | None = typer.Option(None, "--after", help="Only after this time (now)."),
-    start: str | None = typer.Option(None, "--start", help="The schedule's start."),
-    end: str | None = typer.Option(None, "--end", help="The schedule's end."),
+    start_time: str | None = typer.Option(None, "--start", help="The schedule's start."),
+    end_time: str | None = typer.Option(None, "--end", help="The schedule's end."),
     dst: ClockChange = typer.Option("shift", "--dst", help="What to do at a clock change."),
     job_id: str | None = typer.Option(
         None, "--job", autocompletion=complete_job, help="The job whose id decides what H stands for."
@@ -64,16 +50,16 @@ def preview(
 
     On the zone's clock and in UTC; a time before which that clock is changed says so.
     """
-    with server(OPTIONS) as client:
-        cron, seconds = _which(_joined(expression), every)
+    with server(preview) as client:
+        cron, seconds = _which(_joined(cron_expression), every_seconds)
         zone = load_zone(timezone)
         answer = client.preview(
             cron,
             every=seconds,
             timezone=timezone,
             dst=dst,
-            start_time=_moment(start, "--start"),
-            end_time=_moment(end, "--end"),
+            start_time=_moment(start_time, "--start"),
+            end_time=_moment(end_time, "--end"),
             job_id=None if job_id is None else check_id(job_id, "job", "--job"),
             after=_moment(after, "--after"),
             count=count,

@@ -26,16 +26,13 @@ _PLAIN_BARS = "._-=+*%#"
 _ALARMING_SECONDS = 10.0
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(top)
-
-
 def top(
     interval: float = typer.Option(
         2.0, "--interval", "-i", min=0.5, max=3600, help="Look again after so many seconds."
     ),
-    window: int = typer.Option(WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."),
+    window_seconds: int = typer.Option(
+        WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."
+    ),
     once: bool = typer.Option(False, "--once", help="Look once, print it, and end."),
     as_json: bool = JsonFlag,
 ) -> None:
@@ -44,16 +41,16 @@ def top(
     Drawn again every two seconds; q or Ctrl-C ends it. In a pipe, and with --once, it is printed once. With --json one
     line of JSON per look: what `GET /v1/stats` answered.
     """
-    with server({"windowSeconds": "--window"}) as client:
+    with server(top) as client:
         try:
             if as_json:
-                _print_json(client, window, interval, once=once)
+                _print_json(client, window_seconds, interval, once=once)
             elif once or not is_live():
-                for line in _draw(_look(client, window), terminal_width(), None):
+                for line in _draw(_look(client, window_seconds), terminal_width(), None):
                     console().print(line, soft_wrap=True)
             else:
                 show_live(
-                    lambda width, height: _draw(_look(client, window), width, height),
+                    lambda width, height: _draw(_look(client, window_seconds), width, height),
                     seconds=interval,
                     whole_screen=True,
                 )

@@ -25,13 +25,8 @@ BAR_WIDTH = 20
 _OVER = ("completed", "cancelled")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Registers the command of this file."""
-    app.command()(watch)
-
-
 def watch(
-    target: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…)."),
+    name: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…)."),
 ) -> None:
     """Watch a job or a run as it goes.
 
@@ -39,8 +34,8 @@ def watch(
     stops watching before. A schedule with its latest runs, until q or Ctrl-C. Without a terminal, a line for each
     change.
     """
-    with server({"name": "JOB"}) as client:
-        view = _view(client, target)
+    with server(watch) as client:
+        view = _view(client, name)
         try:
             if is_live():
                 show_live(view.draw, seconds=LOOK_SECONDS, whole_screen=False)

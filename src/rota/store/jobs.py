@@ -56,34 +56,40 @@ class Jobs:
 
     async def get(self, namespace: str, job_id: UUID) -> Any | None:
         """The row of a recurring job, or None."""
-        return await self._database.fetch_row("get_job", namespace, job_id)
+        return await self._database.fetch_row("get_job", namespace=namespace, job_id=job_id)
 
     async def owner(self, namespace: str, job_id: UUID) -> str | None:
         """Whose job it is; None when there is none."""
-        owner: str | None = await self._database.fetch_value("owner_of_job", namespace, job_id)
+        owner: str | None = await self._database.fetch_value("owner_of_job", namespace=namespace, job_id=job_id)
         return owner
 
     async def first_run(self, namespace: str, job_id: UUID) -> Any | None:
         """The run that a one-shot job is; None when there is none or it is the run of another job."""
-        row = await self._database.fetch_row("get_run", namespace, job_id)
+        row = await self._database.fetch_row("get_run", namespace=namespace, run_id=job_id)
         return row if row is not None and row["job_id"] == job_id else None
 
     async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
         """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
         bound = floor_id(now + timedelta(milliseconds=1))
-        return await self._database.fetch_row("latest_run_of_job", namespace, job_id, bound)
+        return await self._database.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=bound)
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
-        return await self._database.fetch("list_jobs", namespace, *wanted.arguments, limit)
+        return await self._database.fetch(
+            "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
+        )
 
     async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """One-shot jobs that match, latest planned first."""
-        return await self._database.fetch("list_runs", namespace, *wanted.arguments, limit, True)
+        return await self._database.fetch(
+            "list_runs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit, one_shots=True
+        )
 
     async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
         """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
-        pool: str | None = await self._database.fetch_value("run_now", namespace, job_id, run_id)
+        pool: str | None = await self._database.fetch_value(
+            "run_now", namespace=namespace, job_id=job_id, run_id=run_id
+        )
         return pool
 
     async def change(
@@ -116,20 +122,24 @@ class Jobs:
             await self._cancel_runs(statements, namespace, job_id, changed)
             return changed
 
-        open_runs = [row["id"] for row in await self._database.fetch("open_runs_of_job", namespace, job_id)]
+        open_runs = [
+            row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
+        ]
         return await with_days(self._database, open_runs, lambda: self._database.transact(cancel_job))
 
     async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
         """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
 
         async def hold() -> bool:
-            return bool(await self._database.fetch("pause_run", namespace, job_id))
+            return bool(await self._database.fetch("pause_run", namespace=namespace, run_id=job_id))
 
         await self._while_unclaimed(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
 
     async def resume_one_shot(self, namespace: str, job_id: UUID) -> str | None:
         """Lets a held one-shot go; returns its pool, or None when it was not held."""
-        pool: str | None = await self._database.fetch_value("resume_run", namespace, job_id, LOOKAHEAD)
+        pool: str | None = await self._database.fetch_value(
+            "resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD
+        )
         return pool
 
     async def change_one_shot(
@@ -147,15 +157,12 @@ class Jobs:
         async def replace() -> bool:
             rows = await self._database.fetch(
                 "change_run",
-                namespace,
-                job_id,
-                version,
-                *_definition_arguments(definition, payload_id),
-                definition.options,
-                run_at,
-                LOOKAHEAD,
-                definition.blob,
-                definition.policies,
+                namespace=namespace,
+                run_id=job_id,
+                version=version,
+                **_definition_columns(definition, payload_id),
+                run_at=run_at,
+                lookahead=LOOKAHEAD,
             )
             pool.extend(row["pool"] for row in rows)
             return bool(rows)
@@ -189,17 +196,21 @@ class Jobs:
 
     async def _cancel_runs(self, statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
         for _ in range(LOOKS):
-            open_runs = [row["id"] for row in await statements.fetch("open_runs_of_job", namespace, job_id)]
+            open_runs = [
+                row["id"] for row in await statements.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
+            ]
             if not open_runs:
                 return
-            rows = await statements.fetch("cancel_runs", namespace, open_runs, "its job was cancelled")
+            rows = await statements.fetch(
+                "cancel_runs", namespace=namespace, run_ids=open_runs, reason="its job was cancelled"
+            )
             changed.workers.update(row["worker_id"] for row in rows if row["worker_id"])
         raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
 
 
 async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
     """The job's row, ours until the transaction ends, and the time at which it became ours."""
-    row = await statements.fetch_row("lock_job", namespace, job_id)
+    row = await statements.fetch_row("lock_job", namespace=namespace, job_id=job_id)
     # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
     return None if row is None else {**row, "database_time": await statements.fetch_value("database_time")}
 
@@ -214,16 +225,20 @@ async def apply_change(statements: Statements, row: Any, change: JobChange) -> C
     changed.version = await _write(statements, row, change, mark)
     for _ in range(LOOKS):
         # First bound, then held: what is bound is locked by us; what was missed keeps its version and is seen below.
-        await statements.fetch("refresh_runs_of_job", namespace, job_id)
+        await statements.fetch("refresh_runs_of_job", namespace=namespace, job_id=job_id)
         if change.state == "paused":
-            await statements.fetch("hold_runs_of_job", namespace, job_id, changed.version)
-        changed.workers.update(r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace, job_id))
-        if not await statements.fetch_value("unbound_runs", namespace, job_id, changed.version):
+            await statements.fetch("hold_runs_of_job", namespace=namespace, job_id=job_id, version=changed.version)
+        changed.workers.update(
+            r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace=namespace, job_id=job_id)
+        )
+        if not await statements.fetch_value(
+            "unbound_runs", namespace=namespace, job_id=job_id, version=changed.version
+        ):
             break
     else:
         raise ConflictError("the job's runs kept moving while it was being changed; try again")
     if change.state == "scheduled":
-        rows = await statements.fetch("release_runs_of_job", namespace, job_id, LOOKAHEAD)
+        rows = await statements.fetch("release_runs_of_job", namespace=namespace, job_id=job_id, lookahead=LOOKAHEAD)
         changed.pools.update(r["pool"] for r in rows)
     return changed
 
@@ -231,7 +246,7 @@ async def apply_change(statements: Statements, row: Any, change: JobChange) -> C
 async def _drop_future(statements: Statements, namespace: str, job_id: UUID, mark: datetime) -> datetime:
     """Drops the schedule's unclaimed future runs; the mark goes back only to just before the earliest of them."""
     while True:
-        row = await statements.fetch_row("drop_future_runs", namespace, job_id)
+        row = await statements.fetch_row("drop_future_runs", namespace=namespace, job_id=job_id)
         if row is None or not row["seen"]:
             return mark
         if row["earliest"] is not None:
@@ -245,51 +260,49 @@ async def _write(statements: Statements, row: Any, change: JobChange, mark: date
     elif change.state == "scheduled":
         next_fire_at = change.timetable.schedule(row["id"]).next_after(max(mark, row["database_time"]))
     timetable, definition = change.timetable, change.definition
-    *columns, large_payload = _definition_arguments(definition, change.payload_id)
     version: int = await statements.fetch_value(
         "change_job",
-        row["namespace"],
-        row["id"],
-        *columns,
-        definition.options,
-        timetable.schedule_type,
-        timetable.cron_expression,
-        timetable.every_seconds,
-        timetable.timezone,
-        timetable.anchor_at,
-        "completed" if change.state == "scheduled" and next_fire_at is None else change.state,
-        next_fire_at,
-        mark,
-        definition.owner,
-        large_payload,
-        definition.blob,
-        definition.policies,
-        timetable.misfire,
-        timetable.start_at,
-        timetable.end_at,
-        timetable.jitter_seconds,
-        timetable.dst,
+        namespace=row["namespace"],
+        job_id=row["id"],
+        **_definition_columns(definition, change.payload_id),
+        owner=definition.owner,
+        schedule_type=timetable.schedule_type,
+        cron_expression=timetable.cron_expression,
+        every_seconds=timetable.every_seconds,
+        timezone=timetable.timezone,
+        anchor_at=timetable.anchor_at,
+        start_at=timetable.start_at,
+        end_at=timetable.end_at,
+        jitter_seconds=timetable.jitter_seconds,
+        dst=timetable.dst,
+        misfire=timetable.misfire,
+        state="completed" if change.state == "scheduled" and next_fire_at is None else change.state,
+        next_fire_at=next_fire_at,
+        fired_through=mark,
     )
     return version
 
 
-def _definition_arguments(definition: Definition, payload_id: UUID | None) -> tuple[Any, ...]:
-    """name, task, pool, priority, tags, inline payload, payload's id, payload to be stored under that id.
+def _definition_columns(definition: Definition, payload_id: UUID | None) -> dict[str, Any]:
+    """What change_job and change_run write of a definition; a large payload is stored under `payload_id`.
 
     Without a payload in the definition, `payload_id` names a stored one to keep.
     """
     payload = definition.payload
     large = payload is not None and len(payload.encode()) > INLINE_PAYLOAD_BYTES
-    return (
-        definition.name,
-        definition.task,
-        definition.pool,
-        definition.priority,
-        list(definition.tags),
-        None if large else payload,
-        payload_id if large or payload is None else None,
-        payload if large else None,
-    )
+    return {
+        "name": definition.name,
+        "task": definition.task,
+        "pool": definition.pool,
+        "priority": definition.priority,
+        "tags": list(definition.tags),
+        "payload": None if large else payload,
+        "payload_id": payload_id if large or payload is None else None,
+        "large_payload": payload if large else None,
+        "options": definition.options,
+        "blob": definition.blob,
+        "policies": definition.policies,
+    }
 
 
 def definition_of(row: Any) -> Definition:

@@ -40,11 +40,6 @@ class RunFilter(msgspec.Struct, frozen=True):
     tag: str | None = None
     task: str | None = None
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """As the list statements want them."""
-        return (self.first, self.before, self.owner, self.statuses, self.name, self.tag, self.task)
-
 
 class DeadLetterFilter(msgspec.Struct, frozen=True):
     """Which dead letters: ids in [first, before), and fields that must match (None: any)."""
@@ -73,32 +68,39 @@ class Runs:
 
     async def get(self, namespace: str, run_id: UUID) -> Any:
         """The run's row in the view; raises NotFoundError."""
-        row = await self._database.fetch_row("get_run", namespace, run_id)
+        row = await self._database.fetch_row("get_run", namespace=namespace, run_id=run_id)
         if row is None:
             raise NotFoundError("there is no such run")
         return row
 
     async def owned(self, namespace: str, run_ids: Sequence[UUID], owner: str) -> list[UUID]:
         """Which of these are this owner's."""
-        return [row["id"] for row in await self._database.fetch("owned_runs", namespace, list(run_ids), owner)]
+        return [
+            row["id"]
+            for row in await self._database.fetch("owned_runs", namespace=namespace, run_ids=list(run_ids), owner=owner)
+        ]
 
     async def ended(self, wanted: Sequence[tuple[str, UUID]]) -> set[tuple[str, UUID]]:
         """Which of these runs, each with its namespace, have ended."""
         namespaces, ids = [namespace for namespace, _ in wanted], [run_id for _, run_id in wanted]
-        rows = await self._database.fetch("ended_runs", namespaces, ids)
+        rows = await self._database.fetch("ended_runs", namespaces=namespaces, run_ids=ids)
         return {(row["namespace"], row["id"]) for row in rows}
 
     async def attempts(self, namespace: str, run_id: UUID) -> list[Any]:
         """Its attempts that did not succeed."""
-        return await self._database.fetch("attempts_of_run", namespace, run_id)
+        return await self._database.fetch("attempts_of_run", namespace=namespace, run_id=run_id)
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Runs that match, latest planned first."""
-        return await self._database.fetch("list_runs", namespace, *wanted.arguments, limit, False)
+        return await self._database.fetch(
+            "list_runs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit, one_shots=False
+        )
 
     async def list_of_job(self, namespace: str, job_id: UUID, before: UUID, limit: int) -> list[Any]:
         """A job's runs, latest first."""
-        return await self._database.fetch("list_runs_of_job", namespace, job_id, before, limit)
+        return await self._database.fetch(
+            "list_runs_of_job", namespace=namespace, job_id=job_id, before=before, limit=limit
+        )
 
     async def cancel(self, namespace: str, run_id: UUID) -> tuple[str, set[UUID]]:
         """Ends a run that is not claimed, or marks one that is.
@@ -108,11 +110,13 @@ class Runs:
 
         async def cancel_run(statements: Statements) -> tuple[str, set[UUID]]:
             for _ in range(LOOKS):
-                rows = await statements.fetch("cancel_runs", namespace, [run_id], "cancelled on request")
+                rows = await statements.fetch(
+                    "cancel_runs", namespace=namespace, run_ids=[run_id], reason="cancelled on request"
+                )
                 if rows:
                     workers = {row["worker_id"] for row in rows if row["worker_id"]}
                     return ("requested" if workers else "cancelled"), workers
-                row = await statements.fetch_row("get_run", namespace, run_id)
+                row = await statements.fetch_row("get_run", namespace=namespace, run_id=run_id)
                 if row is None:
                     raise NotFoundError("there is no such run")
                 if row["place"] == "finished":
@@ -126,17 +130,29 @@ class Runs:
         """New runs of these ('manual', 'retry' or 'redrive')."""
         moment = now.timestamp()
         ordered = sorted(set(run_ids))
-        rows = await self._database.fetch("rerun", namespace, ordered, [new_id(moment) for _ in ordered], cause)
+        rows = await self._database.fetch(
+            "rerun", namespace=namespace, run_ids=ordered, new_ids=[new_id(moment) for _ in ordered], cause=cause
+        )
         return [Rerun(row["id"], row["pool"]) for row in rows]
 
     async def dead_letters(self, namespace: str, wanted: DeadLetterFilter, limit: int) -> list[Any]:
         """Dead letters that match, latest first."""
-        return await self._database.fetch("list_dead_letters", namespace, *msgspec.structs.astuple(wanted), limit)
+        return await self._database.fetch(
+            "list_dead_letters", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
+        )
 
     async def dead_letter_groups(self, namespace: str, owner: str | None) -> list[Any]:
         """The latest of them by task and kind of error, most first."""
-        return await self._database.fetch("group_dead_letters", namespace, owner, GROUPED_LETTERS, MOST_GROUPS)
+        return await self._database.fetch(
+            "group_dead_letters",
+            namespace=namespace,
+            owner=owner,
+            most_letters=GROUPED_LETTERS,
+            most_groups=MOST_GROUPS,
+        )
 
     async def discard(self, namespace: str, run_ids: Sequence[UUID]) -> int:
         """Forgets dead letters; the failed runs stay in history."""
-        return len(await self._database.fetch("discard_dead_letters", namespace, sorted(set(run_ids))))
+        return len(
+            await self._database.fetch("discard_dead_letters", namespace=namespace, run_ids=sorted(set(run_ids)))
+        )

@@ -12,8 +12,7 @@ import msgspec
 
 from rota.domain.job import Timetable
 from rota.errors import DataRejectedError
-from rota.store.lease import columns
-from rota.store.postgres.batches import with_days, write_each
+from rota.store.postgres.batches import columns, with_days, write_each
 from rota.store.postgres.database import Database, MissingDayError
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.submit import LOOKAHEAD
@@ -100,7 +99,13 @@ class Schedules:
         """Jobs to fire."""
         with self._fired.look(owned) as look:
             rows = await self._database.fetch(
-                "due_jobs", self._scheduler_id, *columns(owned), horizon, limit, look.begin_at
+                "due_jobs",
+                scheduler_id=self._scheduler_id,
+                shards=list(owned),
+                epochs=list(owned.values()),
+                horizon=horizon,
+                limit=limit,
+                begin_at=look.begin_at,
             )
             look.took((row["shard"], row["reached"]) for row in rows)
         return [_scheduled_job(row) for row in rows]
@@ -114,20 +119,21 @@ class Schedules:
             ends = list(accumulate(len(firing.runs) for firing in some))
             return await self._database.fetch(
                 "fire",
-                self._scheduler_id,
-                [job.namespace for job in jobs],
-                [job.id for job in jobs],
-                [job.version for job in jobs],
-                [job.fired_through for job in jobs],
-                [firing.mark for firing in some],
-                [firing.next_fire_at for firing in some],
-                [end - len(firing.runs) + 1 for firing, end in zip(some, ends, strict=True)],
-                ends,
-                [run.id for run in runs],
-                [run.nominal_at for run in runs],
-                *columns(owned),
-                [run.run_at for run in runs],
-                [run.skipped for run in runs],
+                scheduler_id=self._scheduler_id,
+                shards=list(owned),
+                epochs=list(owned.values()),
+                namespaces=[job.namespace for job in jobs],
+                job_ids=[job.id for job in jobs],
+                versions=[job.version for job in jobs],
+                marks=[job.fired_through for job in jobs],
+                new_marks=[firing.mark for firing in some],
+                next_fires=[firing.next_fire_at for firing in some],
+                first_runs=[end - len(firing.runs) + 1 for firing, end in zip(some, ends, strict=True)],
+                last_runs=ends,
+                run_ids=[run.id for run in runs],
+                nominal_times=[run.nominal_at for run in runs],
+                start_times=[run.run_at for run in runs],
+                skipped=[run.skipped for run in runs],
             )
 
         async def write_with_days(some: Sequence[Firing]) -> list[Any]:
@@ -147,30 +153,49 @@ class Schedules:
 
     async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> Promoted:
         """Moves due runs to live, or to their gates. One that is refused is buried alone."""
-        arguments = (self._scheduler_id, *columns(owned), LOOKAHEAD, limit, missed_after)
+        wanted: dict[str, Any] = {
+            "scheduler_id": self._scheduler_id,
+            "shards": list(owned),
+            "epochs": list(owned.values()),
+            "lookahead": LOOKAHEAD,
+            "limit": limit,
+            "missed_after": missed_after,
+        }
         try:
             with self._promoted.look(owned) as look:
-                rows = await self._database.fetch("promote", *arguments, look.begin_at)
+                rows = await self._database.fetch("promote", **wanted, begin_at=look.begin_at)
                 look.took((row["shard"], row["reached"]) for row in rows)
                 look.rows = sum(row["runs"] for row in rows)
         except DataRejectedError:
-            due = await self._database.fetch("due_runs", *arguments, look.begin_at)
+            due = await self._database.fetch("due_runs", **wanted, begin_at=look.begin_at)
             rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
         return _promoted(rows)
 
     async def expire(self, owned: Mapping[int, int], limit: int, reason: str) -> int:
         """Skips runs that were not started in time; returns how many."""
-        arguments = ("expire_runs", self._scheduler_id, *columns(owned), limit, reason)
+        late: dict[str, Any] = {
+            "scheduler_id": self._scheduler_id,
+            "shards": list(owned),
+            "epochs": list(owned.values()),
+            "limit": limit,
+        }
         try:
-            return len(await self._database.fetch(*arguments))
+            return len(await self._database.fetch("expire_runs", **late, reason=reason))
         except MissingDayError:
-            late = await self._database.fetch("expiring_runs", self._scheduler_id, *columns(owned), limit)
-            await self._database.fetch("make_days_of", [row["id"] for row in late])
-            return len(await self._database.fetch(*arguments))
+            rows = await self._database.fetch("expiring_runs", **late)
+            await self._database.fetch("make_days_of", run_ids=[row["id"] for row in rows])
+            return len(await self._database.fetch("expire_runs", **late, reason=reason))
 
     async def missed_runs(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> list[MissedRun]:
         """Runs of schedules that are too late to be promoted without a thought."""
-        rows = await self._database.fetch("missed_runs", self._scheduler_id, *columns(owned), missed_after, limit)
+        rows = await self._database.fetch(
+            "missed_runs",
+            scheduler_id=self._scheduler_id,
+            shards=list(owned),
+            epochs=list(owned.values()),
+            missed_after=missed_after,
+            limit=limit,
+        )
         return [
             MissedRun(
                 row["namespace"], row["id"], row["job_id"], row["nominal_at"], timetable_of(row), row["database_time"]
@@ -185,7 +210,7 @@ class Schedules:
             return await with_days(
                 self._database,
                 [run_id for _, run_id, _ in some],
-                lambda: self._database.fetch("skip_runs", *map(list, zip(*some, strict=True))),
+                lambda: self._database.fetch("skip_runs", **columns(some, "namespaces", "run_ids", "reasons")),
             )
 
         async def reject(skip: tuple[str, UUID, str], error: DataRejectedError) -> None:
@@ -199,7 +224,13 @@ class Schedules:
 
     async def recalled_runs(self, owned: Mapping[int, int], limit: int) -> list[RecalledRun]:
         """Runs that wait for a decision because their job changed while a worker held them."""
-        rows = await self._database.fetch("recalled_runs", self._scheduler_id, *columns(owned), limit)
+        rows = await self._database.fetch(
+            "recalled_runs",
+            scheduler_id=self._scheduler_id,
+            shards=list(owned),
+            epochs=list(owned.values()),
+            limit=limit,
+        )
         return [
             RecalledRun(
                 row["namespace"],
@@ -226,11 +257,11 @@ class Schedules:
                 [run.id for run, _ in some],
                 lambda: self._database.fetch(
                     "readmit",
-                    [run.namespace for run, _ in some],
-                    [run.id for run, _ in some],
-                    [fate for _, fate in some],
-                    [run.version for run, _ in some],
-                    LOOKAHEAD,
+                    namespaces=[run.namespace for run, _ in some],
+                    run_ids=[run.id for run, _ in some],
+                    fates=[fate for _, fate in some],
+                    versions=[run.version for run, _ in some],
+                    lookahead=LOOKAHEAD,
                 ),
             )
 
@@ -247,37 +278,38 @@ class Schedules:
 
     async def note_zone_data(self, version: str) -> None:
         """All stored times are computed with this zone data."""
-        await self._database.fetch("note_zone_data", version)
+        await self._database.fetch("note_zone_data", version=version)
 
     async def zoned_jobs(self, after: ScheduledJob | None, limit: int) -> list[ScheduledJob]:
         """Schedules in local time, some after the other."""
-        begin = (after.namespace, after.id) if after else ("", UUID(int=0))
-        return [_scheduled_job(row) for row in await self._database.fetch("zoned_jobs", *begin, limit)]
+        namespace, job_id = (after.namespace, after.id) if after else ("", UUID(int=0))
+        rows = await self._database.fetch("zoned_jobs", namespace=namespace, job_id=job_id, limit=limit)
+        return [_scheduled_job(row) for row in rows]
 
     async def move_next_fires(self, moves: Sequence[tuple[ScheduledJob, datetime]]) -> int:
         """Writes other next fire times, for jobs that are still as they were read; returns how many."""
         rows = await self._database.fetch(
             "move_next_fires",
-            [job.namespace for job, _ in moves],
-            [job.id for job, _ in moves],
-            [job.version for job, _ in moves],
-            [job.next_fire_at for job, _ in moves],
-            [wanted for _, wanted in moves],
+            namespaces=[job.namespace for job, _ in moves],
+            job_ids=[job.id for job, _ in moves],
+            versions=[job.version for job, _ in moves],
+            before=[job.next_fire_at for job, _ in moves],
+            wanted=[wanted for _, wanted in moves],
         )
         return len(rows)
 
     async def make_days(self, ahead: int) -> int:
         """Makes the day partitions of history for the days to come."""
-        made: int = await self._database.fetch_value("make_days", ahead)
+        made: int = await self._database.fetch_value("make_days", ahead=ahead)
         return made
 
     async def sweep(self, limit: int) -> int:
         """Takes away expired keys and rows of workers and schedulers long gone."""
-        swept: int = await self._database.fetch_value("sweep", limit)
+        swept: int = await self._database.fetch_value("sweep", limit=limit)
         return swept
 
     async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
-        return await self._database.fetch("promote_runs", *map(list, zip(*runs, strict=True)))
+        return await self._database.fetch("promote_runs", **columns(runs, "namespaces", "run_ids"))
 
     async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
         namespace, run_id = run
@@ -286,7 +318,9 @@ class Schedules:
             await with_days(
                 self._database,
                 [run_id],
-                lambda: self._database.fetch("bury_upcoming", namespace, run_id, f"could not be promoted: {error}"),
+                lambda: self._database.fetch(
+                    "bury_upcoming", namespace=namespace, run_id=run_id, error=f"could not be promoted: {error}"
+                ),
             )
         except DataRejectedError as again:
             _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))

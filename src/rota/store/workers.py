@@ -13,7 +13,7 @@ from rota.domain.application import Application, encode_schedules, release_of
 from rota.domain.lag_histogram import STEPS
 from rota.domain.run import Claim, Outcome, Verdict
 from rota.errors import DataRejectedError, SetupError
-from rota.store.postgres.batches import or_nothing, with_days, write_each
+from rota.store.postgres.batches import columns, or_nothing, with_days, write_each
 from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.telemetry import get_logger
@@ -171,13 +171,24 @@ class Workers:
         """
         await self._check_binding(registration)
         lanes: dict[PoolKey, list[int]] = {}
-        *columns, _ = msgspec.structs.astuple(registration)
         app = registration.application
-        known: tuple[Any, ...] = (None,) * 5
-        if app:
-            schedules = encode_schedules(app.schedules)
-            known = (app.namespace, app.name, app.version, schedules, release_of(app.version))
-        for row in await self._database.fetch("register_worker", *columns, *known):
+        rows = await self._database.fetch(
+            "register_worker",
+            worker_id=registration.id,
+            host=registration.host,
+            pid=registration.pid,
+            namespaces=registration.namespaces,
+            pools=registration.pools,
+            tasks=registration.tasks,
+            slots=registration.slots,
+            lease=registration.lease,
+            app_namespace=app.namespace if app else None,
+            app=app.name if app else None,
+            version=app.version if app else None,
+            schedules=encode_schedules(app.schedules) if app else None,
+            release=release_of(app.version) if app else None,
+        )
+        for row in rows:
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
         return lanes
 
@@ -187,7 +198,15 @@ class Workers:
         while left := room - len(claims):
             portion = self._portion.of(left)
             with self._positions.look(lanes) as look:
-                rows = await self._database.fetch("claim", worker_id, lanes, look.begin_at, left, lookahead, portion)
+                rows = await self._database.fetch(
+                    "claim",
+                    worker_id=worker_id,
+                    lanes=lanes,
+                    begin_at=look.begin_at,
+                    room=left,
+                    lookahead=lookahead,
+                    portion=portion,
+                )
                 look.took((row[0], row[1]) for row in rows)
             claims += [Claim(*row[3:]) for row in rows]
             self._portion.adapt(room=left, taken=len(rows), locked=rows[0]["locked"] if rows else 0)
@@ -209,9 +228,24 @@ class Workers:
         timeout: float | None = None,
     ) -> Beat | None:
         """One heartbeat, with what was done since the last; None when the worker was given up."""
-        columns = [list(column) for column in zip(*map(msgspec.structs.astuple, done), strict=True)] or [[]] * 7
         rows = await self._database.fetch(
-            "beat_worker", worker_id, busy, fenced, draining, ailing, *columns, timeout=timeout
+            "beat_worker",
+            worker_id=worker_id,
+            busy=busy,
+            fenced=fenced,
+            draining=draining,
+            ailing=ailing,
+            **columns(
+                map(msgspec.structs.astuple, done),
+                "namespaces",
+                "pools",
+                "started",
+                "succeeded",
+                "failed",
+                "retried",
+                "lags",
+            ),
+            timeout=timeout,
         )
         return Beat(*rows[0]) if rows else None
 
@@ -222,13 +256,13 @@ class Workers:
     async def signals(self, worker_id: UUID) -> tuple[list[tuple[int, bool]], frozenset[PoolKey]]:
         """(claim number, cancel?) of what the worker is asked, where not cancel means give back if not started; and
         the pools that are paused."""
-        rows = await self._database.fetch("worker_signals", worker_id)
+        rows = await self._database.fetch("worker_signals", worker_id=worker_id)
         asked = [(row["claim"], row["cancel"]) for row in rows if row["pool"] is None]
         return asked, frozenset((row["namespace"], row["pool"]) for row in rows if row["pool"] is not None)
 
     async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
         """What is claimed in its name: everything, or what was claimed this long ago at most."""
-        rows = await self._database.fetch("claims_of_worker", worker_id, made_within)
+        rows = await self._database.fetch("claims_of_worker", worker_id=worker_id, made_within=made_within)
         return [(row["namespace"], row["id"], row["claim"]) for row in rows]
 
     async def note(self, notes: Sequence[Note]) -> None:
@@ -236,7 +270,17 @@ class Workers:
 
         async def write(some: Sequence[Note]) -> list[Any]:
             return await self._database.fetch(
-                "note_starts", *map(list, zip(*map(msgspec.structs.astuple, some), strict=True))
+                "note_starts",
+                **columns(
+                    map(msgspec.structs.astuple, some),
+                    "namespaces",
+                    "run_ids",
+                    "claims",
+                    "started",
+                    "progress",
+                    "notes",
+                    "checkpoints",
+                ),
             )
 
         async def reject(note: Note, error: DataRejectedError) -> None:
@@ -246,7 +290,7 @@ class Workers:
 
     async def leave(self, worker_id: UUID) -> None:
         """The worker stopped in good order."""
-        await self._database.fetch("leave_worker", worker_id)
+        await self._database.fetch("leave_worker", worker_id=worker_id)
 
     async def succeed(self, successes: Sequence[Success]) -> Settled:
         """Records runs that succeeded, each fenced by its claim number; safe to repeat."""
@@ -289,19 +333,19 @@ class Workers:
 
     async def give_up(self, worker_id: UUID, beat: int, why: str) -> bool:
         """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""
-        return bool(await self._database.fetch("mark_worker_gone", worker_id, beat, why))
+        return bool(await self._database.fetch("mark_worker_gone", worker_id=worker_id, beat=beat, why=why))
 
     async def lost_claims(self, limit: int) -> list[LostClaim]:
         """What workers that are gone left behind."""
-        return [LostClaim(*row) for row in await self._database.fetch("claims_of_gone_workers", limit)]
+        return [LostClaim(*row) for row in await self._database.fetch("claims_of_gone_workers", limit=limit)]
 
     async def fleet(self, namespace: str | None = None) -> list[Any]:
         """The fleet, for people."""
-        return await self._database.fetch("list_workers", namespace)
+        return await self._database.fetch("list_workers", namespace=namespace)
 
     async def waiting_for(self, namespace: str, pool: str, task: str) -> Any:
         """What the fleet offers to a run of this task in this pool."""
-        return await self._database.fetch_row("waiting_for", namespace, pool, task)
+        return await self._database.fetch_row("waiting_for", namespace=namespace, pool=pool, task=task)
 
     async def _check_binding(self, registration: Registration) -> None:
         """Says in words what the database would refuse in its own."""
@@ -318,7 +362,7 @@ class Workers:
 
     async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
         wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]
-        rows = await self._database.fetch("payloads_of", *map(list, zip(*wanted, strict=True)))
+        rows = await self._database.fetch("payloads_of", **columns(wanted, "namespaces", "payload_ids"))
         found = {(row["namespace"], row["id"]): (row["body"], row["blob"]) for row in rows}
 
         def completed(claim: Claim) -> Claim:
@@ -334,13 +378,13 @@ class Workers:
             run_ids,
             lambda: self._database.fetch(
                 "succeed",
-                list(set(namespaces)),
-                run_ids,
-                claims,
-                started,
-                ended,
-                or_nothing(results),
-                or_nothing(blobs),
+                namespaces=list(set(namespaces)),
+                run_ids=run_ids,
+                claims=claims,
+                started=started,
+                ended=ended,
+                results=or_nothing(results),
+                result_blobs=or_nothing(blobs),
             ),
         )
 
@@ -351,34 +395,31 @@ class Workers:
             [report.run_id for report in reports],
             lambda: self._database.fetch(
                 "settle",
-                *_identity_columns(reports),
-                [verdict.disposition for verdict in verdicts],
-                [verdict.charged for verdict in verdicts],
-                [verdict.loss for verdict in verdicts],
-                [verdict.delay_seconds for verdict in verdicts],
-                [report.started for report in reports],
-                [report.ended for report in reports],
-                [report.outcome for report in reports],
-                [report.error for report in reports],
-                [report.traceback for report in reports],
-                [report.checkpoint for report in reports],
+                **_identity_columns(reports),
+                dispositions=[verdict.disposition for verdict in verdicts],
+                charged=[verdict.charged for verdict in verdicts],
+                losses=[verdict.loss for verdict in verdicts],
+                delays=[verdict.delay_seconds for verdict in verdicts],
+                started=[report.started for report in reports],
+                ended=[report.ended for report in reports],
+                outcomes=[report.outcome for report in reports],
+                errors=[report.error for report in reports],
+                tracebacks=[report.traceback for report in reports],
+                checkpoints=[report.checkpoint for report in reports],
             ),
         )
 
     async def _find_fenced(self, reports: Sequence[Success | Ended], settled: Settled) -> set[int]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
         missing = [report for report in reports if report.claim not in settled.rejected]
-        rows = await self._database.fetch("recorded_reports", *_identity_columns(missing))
+        rows = await self._database.fetch("recorded_reports", **_identity_columns(missing))
         recorded = {row["claim"] for row in rows}
         return {report.claim for report in missing} - recorded
 
 
-def _identity_columns(reports: Sequence[Success | Ended]) -> tuple[list[str], list[UUID], list[int]]:
-    return (
-        [report.namespace for report in reports],
-        [report.run_id for report in reports],
-        [report.claim for report in reports],
-    )
+def _identity_columns(reports: Sequence[Success | Ended]) -> dict[str, Any]:
+    rows = ((report.namespace, report.run_id, report.claim) for report in reports)
+    return columns(rows, "namespaces", "run_ids", "claims")
 
 
 def _each_run_once(successes: Sequence[Success]) -> Iterator[list[Success]]:

@@ -1,6 +1,6 @@
 """Databases for tests: one server, one migrated template, a clone of it for each test.
 
-The time of these databases can be set (queries/make_clock.sql). The search path that makes it so is a setting of each
+The time of these databases can be set (sql/make_clock.sql). The search path that makes it so is a setting of each
 database: PostgreSQL does not copy those from a template.
 """
 
@@ -23,8 +23,8 @@ import asyncpg
 from rota.errors import SetupError
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
+from rota.store.postgres.statements import load
 from rota.store.schema.migrate import migrate
-from rota.testing.queries import load
 
 SERVER_VARIABLE = "ROTA_TEST_DATABASE_URL"
 # Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes some 20 ms.
@@ -90,11 +90,11 @@ class Databases:
         database = await Database.connect(_with_database(self._url, self._template), size=1)
         try:
             async with database.raw() as connection:
-                await connection.execute(load("make_clock"))
+                await connection.execute(load("make_clock", "rota.testing").text)
             await migrate(database)
             async with database.raw() as connection:
-                await connection.execute(load("turn_functions"))
-                await connection.execute(load("limit_shards"))
+                await connection.execute(load("turn_functions", "rota.testing").text)
+                await connection.execute(load("limit_shards", "rota.testing").text)
         finally:
             await database.close()
 

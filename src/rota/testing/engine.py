@@ -29,9 +29,9 @@ from rota.sdk.app import App
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.database import Database
+from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
-from rota.testing.queries import load
 
 CONNECTIONS = 8
 LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
@@ -127,7 +127,7 @@ class Engine:
 
     async def set_clock(self, moment: datetime) -> None:
         """Sets the time, and does nothing else."""
-        await self.fetch("set_clock", moment)
+        await self.fetch("set_clock", moment=moment)
         self.clock.moment = moment
 
     async def settle(self) -> Moments:
@@ -146,10 +146,11 @@ class Engine:
             if self.clock.moment < target:
                 await self.set_clock(target)
 
-    async def fetch(self, name: str, *arguments: Any) -> list[Any]:
+    async def fetch(self, name: str, /, **parameters: Any) -> list[Any]:
         """The rows of a statement of the kit."""
+        statement = load(name, "rota.testing")
         async with self._database.raw() as connection:
-            rows: list[Any] = await connection.fetch(load(name), *arguments)
+            rows: list[Any] = await connection.fetch(statement.text, *statement.bind(parameters))
             return rows
 
     @property
@@ -197,7 +198,7 @@ class Engine:
         self._hints.some.clear()
         for worker in self.workers:
             await worker.stop_cancelled()
-            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", worker.tasks)}
+            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
             if places:
                 await worker.serve(places)
                 done += await worker.start_due()
@@ -225,7 +226,7 @@ class Engine:
 
     async def _moments(self) -> Moments:
         tasks = [name for worker in self.workers for name in worker.tasks]
-        (row,) = await self.fetch("next_moments", tasks)
+        (row,) = await self.fetch("next_moments", tasks=tasks)
         return Moments(row["is_due"], row["next_at"], row["retry_at"])
 
 

@@ -112,7 +112,7 @@ class Kit:
 
     async def submitted(self, task: AnyTask | None = None) -> list[Submission]:
         """Everything that was submitted, in order. Schedules that are declared in code are not."""
-        rows = await self._engine.fetch("read_submissions", _name(task))
+        rows = await self._engine.fetch("read_submissions", task=_name(task))
         last = len(self._submitted)
         rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
         return [submission_of(row, await self._text(row["payload"], row["payload_blob"])) for row in rows]
@@ -171,12 +171,12 @@ class Kit:
                 self._submitted.setdefault(parse_job(answer.job_id), len(self._submitted))
 
     async def _newly_ended(self) -> list[RunRecord]:
-        ended = {row["id"] for row in await self._engine.fetch("ended_runs")} - self._known
+        ended = {row["id"] for row in await self._engine.fetch("finished_in_test")} - self._known
         self._known |= ended
         return await self._read_runs(list(ended), None, None) if ended else []
 
     async def _read_runs(self, ids: Sequence[UUID] | None, task: str | None, status: str | None) -> list[RunRecord]:
-        rows = await self._engine.fetch("read_runs", ids, task, status)
+        rows = await self._engine.fetch("read_runs", ids=ids, task=task, status=status)
         rows.sort(key=lambda row: (row["started_at"] or row["run_at"], row["claim"] or 0, row["id"]))
         return [
             run_of(

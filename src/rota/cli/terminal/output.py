@@ -8,65 +8,38 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, NoReturn
 
 import typer
 from rich.text import Text
+from typer.models import ArgumentInfo, OptionInfo
 
 from rota.cli.terminal.tables import clean, console
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.client.bodies import fields_of
 from rota.client.retries import NOT_NOW
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.settings import Settings
 
+Command = Callable[..., None]
 BAD_INPUT = 2
 FAILED = 1
 _CLIENT_ERRORS = range(400, 500)
 _NOT_AUTHENTICATED = 401
 
-# What the API calls a field, and where it is given on the command line.
-OPTIONS = {
-    "name": "NAME",
-    "task": "--task",
-    "payload": "--payload",
-    "payload.script": "--script",
-    "scheduleTime": "--at",
-    "cronExpression": "--cron",
-    "everySeconds": "--every",
-    "timezone": "--timezone",
-    "maxRetries": "--retries",
-    "timeoutSeconds": "--timeout",
-    "expiresSeconds": "--expires",
-    "priority": "--priority",
-    "pool": "--pool",
-    "tags": "--tag",
+# Options of fields whose parameters can't have the same name. The other parameters are named like the fields.
+_OPTIONS = {
     "Idempotency-Key": "--key",
-    "orderingKey": "--ordering-key",
-    "concurrencyKey": "--concurrency-key",
-    "concurrencyLimit": "--concurrency-limit",
-    "rateLimit": "--rate",
+    "Rota-Namespace": "--namespace",
+    "object": "--object",
+    "payload.script": "--script",
     "rateLimit.limit": "--rate",
     "rateLimit.perSeconds": "--rate",
-    "overlap": "--overlap",
-    "misfire": "--misfire",
-    "jitterSeconds": "--jitter",
-    "uniqueKey": "--unique",
-    "onDuplicate": "--on-duplicate",
-}
-FILTERS = {
-    "owner": "--owner",
     "status": "--status",
-    "name": "--name",
-    "tag": "--tag",
-    "task": "--task",
-    "startTime": "--start",
-    "endTime": "--end",
-    "cursor": "--cursor",
-    "limit": "--limit",
-    "jobId": "--job",
 }
 _INDEX = re.compile(r"\[\d+\]$")
 _PHRASES = ((re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),)
@@ -90,18 +63,18 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Turns errors into a line and an exit code; `options` says under which option a field of the API was given."""
+def errors_in_words(command: Command | None = None) -> Iterator[None]:
+    """Turns errors into a line and an exit code; fields of the API are called what they are called in the command."""
     try:
         yield
     except ServerUnreachableError as error:
         hint = "" if error.advised else " Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT."
         fail(f"{error}.{hint}")
     except AnswerError as error:
-        fail(_problem_words(error, options or {}), BAD_INPUT if is_refusal(error.status) else FAILED)
+        fail(_problem_words(error, _options_of(command)), BAD_INPUT if is_refusal(error.status) else FAILED)
     except BadInputError as error:
         field = error.fields[0][0] if error.fields else ""
-        fail(f"{(options or {}).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
+        fail(f"{_options_of(command).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
     except SetupError as error:
         fail(str(error), FAILED if isinstance(error.__cause__, DatabaseUnavailableError) else BAD_INPUT)
     except RotaError as error:
@@ -109,12 +82,12 @@ def errors_in_words(options: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def server(options: Mapping[str, str] | None = None, *, namespace: str | None = None) -> Iterator[Client]:
-    """A client for the server that the environment names."""
-    with errors_in_words(options):
+def server(command: Command | None = None, *, namespace: str | None = None) -> Iterator[Client]:
+    """A client for the server that the environment names; errors are told as `errors_in_words` does."""
+    with errors_in_words(command):
         settings = Settings.from_environment()
         token = settings.token
-        # Whoever sits before a terminal sees at once that something is wrong, and decides.
+        # No retries: a person at a terminal sees at once that something is wrong, and decides.
         with Client(settings.url, token or "", namespace=namespace, retries=0) as client:
             try:
                 yield client
@@ -122,6 +95,19 @@ def server(options: Mapping[str, str] | None = None, *, namespace: str | None = 
                 if error.status == _NOT_AUTHENTICATED:
                     fail(_token_words(settings, token, str(error.problem.get("said", ""))))
                 raise
+
+
+def _options_of(command: Command | None) -> dict[str, str]:
+    """The option or argument of a command that sets each field of the API."""
+    if command is None:
+        return {}
+    named: dict[str, str] = {}
+    for name, parameter in signature(command).parameters.items():
+        if isinstance(parameter.default, OptionInfo) and parameter.default.param_decls:
+            named[name] = parameter.default.param_decls[0]
+        elif isinstance(parameter.default, ArgumentInfo) and parameter.default.metavar:
+            named[name] = parameter.default.metavar.strip("[]")
+    return _OPTIONS | fields_of(named)
 
 
 def is_refusal(status: int) -> bool:

@@ -179,7 +179,7 @@ def check_database_clock(facts: Facts, now: datetime) -> Iterator[Finding]:
 
 async def fetch_fleet(database: Database) -> dict[str, Any]:
     """The same as a server tells, where there is none to ask."""
-    waiting = await database.fetch("sample_waiting", SAMPLE)
+    waiting = await database.fetch("sample_waiting", limit=SAMPLE)
     return {
         "workers": [dict(row) for row in await Workers(database).fleet()],
         "shards": [dict(row) for row in await Shards(database).owners()],

@@ -55,26 +55,26 @@ class ApiKeys:
         who = new.identity
         made: datetime = await self._database.fetch_value(
             "add_api_key",
-            new.id,
-            new.kind,
-            new.namespace,
-            new.name,
-            new.prefix,
-            new.hash,
-            who.name,
-            _encoder.encode(who.grants).decode(),
-            None if who.scopes is None else sorted(who.scopes),
-            who.kind,
-            new.parent,
-            new.authority,
-            new.created_by,
-            new.expires_at,
+            id=new.id,
+            kind=new.kind,
+            namespace=new.namespace,
+            name=new.name,
+            prefix=new.prefix,
+            hash=new.hash,
+            owner=who.name,
+            grants=_encoder.encode(who.grants).decode(),
+            scopes=None if who.scopes is None else sorted(who.scopes),
+            identity=who.kind,
+            parent=new.parent,
+            authority=new.authority,
+            created_by=new.created_by,
+            expires_at=new.expires_at,
         )
         return made
 
     async def find(self, hashes: Sequence[bytes]) -> dict[bytes, KnownCredential]:
         """Those of these that are in force."""
-        rows = await self._database.fetch("find_api_keys", list(hashes))
+        rows = await self._database.fetch("find_api_keys", hashes=list(hashes))
         found = {}
         for row in rows:
             try:
@@ -85,22 +85,24 @@ class ApiKeys:
 
     async def list(self, namespace: str, before: UUID, limit: int) -> Sequence[Any]:
         """Keys of a namespace, latest first."""
-        return await self._database.fetch("list_api_keys", namespace, before, limit)
+        return await self._database.fetch("list_api_keys", namespace=namespace, before=before, limit=limit)
 
     async def revoke(self, namespaces: Sequence[str], key_id: UUID, by: str) -> Any:
         """Ends a key of one of these namespaces; raises NotFoundError."""
-        row = await self._database.fetch_row("revoke_api_key", list(namespaces), key_id, by)
+        row = await self._database.fetch_row(
+            "revoke_api_key", namespaces=list(namespaces), key_id=key_id, revoked_by=by
+        )
         if row is None:
             raise NotFoundError("there is no such key")
         return row
 
     async def end_session(self, digest: bytes) -> None:
         """Signs somebody out."""
-        await self._database.fetch("end_session", digest)
+        await self._database.fetch("end_session", hash=digest)
 
     async def note_use(self, ids: Sequence[UUID]) -> None:
         """These were used just now."""
-        await self._database.fetch("note_key_use", sorted(ids))
+        await self._database.fetch("note_key_use", ids=sorted(ids))
 
 
 def grants_of(row: Any) -> dict[str, Grant]:

@@ -43,12 +43,14 @@ class AuditTrail:
 
     async def add(self, entry: AuditEntry) -> None:
         """Before anything is done."""
-        await self._database.fetch("add_audit", *msgspec.structs.astuple(entry))
+        await self._database.fetch("add_audit", **msgspec.structs.asdict(entry))
 
     async def add_outcome(self, entry_id: UUID, status: int, made: str | None, change: str | None) -> None:
         """When it is over."""
-        await self._database.fetch("add_audit_outcome", entry_id, status, made, change)
+        await self._database.fetch("add_audit_outcome", id=entry_id, status=status, object=made, change=change)
 
     async def find(self, namespace: str, wanted: AuditFilter, limit: int) -> list[Any]:
         """Entries that match, latest first."""
-        return await self._database.fetch("list_audit", namespace, *msgspec.structs.astuple(wanted), limit)
+        return await self._database.fetch(
+            "list_audit", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
+        )

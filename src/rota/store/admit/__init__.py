@@ -34,8 +34,7 @@ from rota.domain.gates import (
     gates_of,
 )
 from rota.domain.policies import Policies, decode_policies
-from rota.store.lease import columns
-from rota.store.postgres.batches import with_days
+from rota.store.postgres.batches import columns, with_days
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
@@ -124,7 +123,7 @@ class Gates:
     async def next_due_in(self, owned: Mapping[int, int]) -> float | None:
         """In how many seconds there is something to do (0: now); None: nothing is known. Costs one statement."""
         begin = self._taken.begin(0)
-        seconds: float | None = await self._database.fetch_value("next_candidate", list(owned), begin)
+        seconds: float | None = await self._database.fetch_value("next_candidate", shards=list(owned), begin_at=begin)
         return seconds
 
     async def _round(
@@ -132,10 +131,16 @@ class Gates:
     ) -> Admitted:
         done = Admitted()
         departures = await self._departures(statements)
-        new = await statements.fetch("new_candidates", self._scheduler_id, *columns(owned), limit)
+        new = await statements.fetch(
+            "new_candidates",
+            scheduler_id=self._scheduler_id,
+            shards=list(owned),
+            epochs=list(owned.values()),
+            limit=limit,
+        )
         many = len(new) > NEW_PER_ROUND
         new = sorted(new, key=lambda row: row["run_at"])[:NEW_PER_ROUND] if many else new
-        waking = await statements.fetch("waking_gates", WAKING_PER_ROUND)
+        waking = await statements.fetch("waking_gates", limit=WAKING_PER_ROUND)
         done.looked_at = len(departures) + len(new) + len(waking)
         done.more = many or len(departures) >= NOTES_PER_ROUND or len(new) >= limit or len(waking) >= WAKING_PER_ROUND
         if not done.looked_at:
@@ -155,7 +160,7 @@ class Gates:
 
     async def _departures(self, statements: Statements) -> list[Departure]:
         with self._taken.look(_ONE_KEY) as look:
-            rows = await statements.fetch("take_departures", NOTES_PER_ROUND, look.begin_at[0])
+            rows = await statements.fetch("take_departures", limit=NOTES_PER_ROUND, begin_at=look.begin_at[0])
             look.took((0, row["reached"]) for row in rows)
         departures = [
             Departure(
@@ -178,13 +183,13 @@ class Gates:
         for row in new:
             found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
         found.locked = {*called, *(gate for gates in found.runs.values() for gate in gates)}
-        await statements.fetch("lock_gates", sorted({_number(gate) for gate in found.locked}))
+        await statements.fetch("lock_gates", numbers=sorted({_number(gate) for gate in found.locked}))
         if called:
             await self._find_called(statements, called, found)
         return found
 
     async def _find_called(self, statements: Statements, called: Mapping[Gate, int], found: _Found) -> None:
-        rows = await statements.fetch("called_candidates", *_gate_columns(called), list(called.values()))
+        rows = await statements.fetch("called_candidates", **_gate_columns(called), rooms=list(called.values()))
         counts: dict[Gate, int] = {}
         others: set[Gate] = set()
         for row in rows:
@@ -200,7 +205,7 @@ class Gates:
             others.update(gate for gate in gates if gate not in found.locked)
         if others:
             numbers = {_number(gate) for gate in others}
-            had = {row["number"] for row in await statements.fetch("try_lock_gates", sorted(numbers))}
+            had = {row["number"] for row in await statements.fetch("try_lock_gates", numbers=sorted(numbers))}
             found.locked |= {gate for gate in others if _number(gate) in had}
 
 
@@ -231,9 +236,8 @@ def _number(gate: Gate) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
-def _gate_columns(gates: Iterable[Gate]) -> tuple[list[str], list[str], list[str]]:
-    gates = list(gates)
-    return [gate.namespace for gate in gates], [gate.kind for gate in gates], [gate.key for gate in gates]
+def _gate_columns(gates: Iterable[Gate]) -> dict[str, Any]:
+    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces", "kinds", "keys")
 
 
 async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[RunKey], datetime]:
@@ -241,7 +245,9 @@ async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[
     keys = sorted(found.runs, key=lambda key: key[1])
     deferred = [key for key in keys if not found.locked.issuperset(found.runs[key])]
     held_up = set(deferred)
-    rows = await statements.fetch("lock_candidates", [namespace for namespace, _ in keys], [key[1] for key in keys])
+    rows = await statements.fetch(
+        "lock_candidates", namespaces=[namespace for namespace, _ in keys], run_ids=[key[1] for key in keys]
+    )
     candidates = []
     for row in rows:
         policies = decode_policies(row["policies"])
@@ -268,15 +274,15 @@ async def _look_around(
     around = GateStates(now, {}, {}, {}, {}, {})
     by_kind = _by_kind(candidates, departures)
     if orders := by_kind.get("order"):
-        for row in await statements.fetch("orders_of", *_names_and_keys(orders)):
+        for row in await statements.fetch("orders_of", **_names_and_keys(orders)):
             around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
-        for row in await statements.fetch("limits_of", *_names_and_keys(limits)):
+        for row in await statements.fetch("limits_of", **_names_and_keys(limits)):
             around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
     if jobs := by_kind.get("overlap"):
         around.open_runs = {gate: [] for gate in jobs}
-        namespaces, keys = _names_and_keys(jobs)
-        for row in await statements.fetch("overlaps_of", namespaces, [UUID(hex=key) for key in keys]):
+        job_ids = [UUID(hex=gate.key) for gate in jobs]
+        for row in await statements.fetch("overlaps_of", namespaces=[gate.namespace for gate in jobs], job_ids=job_ids):
             gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
             around.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
     await _remember(statements, around, by_kind, waking)
@@ -306,7 +312,7 @@ async def _remember(
     woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
     if not (rates or breakers or woken):
         return
-    for row in await statements.fetch("read_gates", *_gate_columns({*rates, *breakers, *woken})):
+    for row in await statements.fetch("read_gates", **_gate_columns({*rates, *breakers, *woken})):
         gate = Gate(row["namespace"], row["kind"], row["key"])
         if gate.kind == "rate":
             around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
@@ -322,9 +328,8 @@ async def _remember(
             around.breakers[gate].wakes_at = None
 
 
-def _names_and_keys(gates: Iterable[Gate]) -> tuple[list[str], list[str]]:
-    gates = list(gates)
-    return [gate.namespace for gate in gates], [gate.key for gate in gates]
+def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
+    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces", "keys")
 
 
 def _hear(departures: Sequence[Departure], around: GateStates) -> list[Event]:
@@ -361,19 +366,20 @@ async def _write(
     done.admitted = len(goes)
     done.more = done.more or bool(deferred) or len(goes) >= MOST_AT_A_GATE
     if goes:
-        rows = await statements.fetch("admit", *_columns(sorted(goes, key=_by_id)))
+        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces", "run_ids"))
         done.pools = {row["pool"] for row in rows}
     if waits:
-        await statements.fetch("park", *_columns(waits))
+        await statements.fetch("park", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
     if skips:
-        await statements.fetch("skip_held", *_columns(sorted(skips, key=_by_id)))
+        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces", "run_ids", "reasons"))
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
             done.workers |= await _cancel(statements, candidate.namespace, verdict.cancel, reason)
             done.more = True
     if done.events:
-        await statements.fetch("add_events", *_columns([msgspec.structs.astuple(event) for event in done.events]))
+        rows = [msgspec.structs.astuple(event) for event in done.events]
+        await statements.fetch("add_events", **columns(rows, "namespaces", "kinds", "subjects", "details", "job_ids"))
     done.more |= await _write_gates(statements, around, found)
     await _call_again(statements, around, found)
 
@@ -383,10 +389,10 @@ async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], 
     workers: set[UUID] = set()
     left = set(runs)
     for _ in range(LOOKS):
-        rows = await statements.fetch("cancel_runs", namespace, sorted(left), reason)
+        rows = await statements.fetch("cancel_runs", namespace=namespace, run_ids=sorted(left), reason=reason)
         workers |= {row["worker_id"] for row in rows if row["worker_id"]}
         left -= {row["id"] for row in rows}
-        open_runs = [await statements.fetch_row("get_run", namespace, run_id) for run_id in left]
+        open_runs = [await statements.fetch_row("get_run", namespace=namespace, run_id=run_id) for run_id in left]
         left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
         if not left:
             break
@@ -410,7 +416,24 @@ async def _write_gates(statements: Statements, around: GateStates, found: _Found
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
         rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
     if rows:
-        await statements.fetch("write_gates", *_columns(sorted(rows, key=lambda row: row[:3])))
+        rows.sort(key=lambda row: row[:3])
+        await statements.fetch(
+            "write_gates",
+            **columns(
+                rows,
+                "namespaces",
+                "kinds",
+                "keys",
+                "tokens",
+                "counted_at",
+                "states",
+                "failures",
+                "probes",
+                "until",
+                "wakes_at",
+                "full_at",
+            ),
+        )
     wakes = [bucket.wakes_at for bucket in around.buckets.values()]
     wakes += [breaker.wakes_at for breaker in around.breakers.values()]
     return any(moment is not None and moment <= around.now for moment in wakes)
@@ -420,18 +443,14 @@ async def _call_again(statements: Statements, around: GateStates, found: _Found)
     """A limit that still has room, where more may wait than were looked at, is looked at again."""
     for gate, policies in found.full.items():
         if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:
-            await statements.fetch("call_gate", gate.namespace, gate.key)
+            await statements.fetch("call_gate", namespace=gate.namespace, key=gate.key)
 
 
 async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
     """Nobody waits at these gates."""
     if waking:
         gates = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
-        await statements.fetch("rest_gates", *_gate_columns(gates))
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+        await statements.fetch("rest_gates", **_gate_columns(gates))
 
 
 def _by_id(row: tuple[Any, ...]) -> UUID:

@@ -50,21 +50,25 @@ class DeclaredJobs:
 
     async def pending(self) -> list[tuple[str, str]]:
         """(namespace, application) of those whose version in force is not applied yet."""
-        rows = await self._database.fetch("versions_in_force", self._patience, None, None)
+        rows = await self._database.fetch("versions_in_force", patience=self._patience, namespace=None, app=None)
         return [(row["namespace"], row["app"]) for row in rows]
 
     async def reconcile(self, namespace: str, app: str) -> Reconciled | None:
         """Makes the jobs what is declared; None when somebody else did it meanwhile."""
 
         async def reconcile_app(statements: Statements) -> Reconciled | None:
-            await statements.fetch("lock_app", namespace, app)
-            ruling = await statements.fetch_row("versions_in_force", self._patience, namespace, app)
+            await statements.fetch("lock_app", namespace=namespace, app=app)
+            ruling = await statements.fetch_row(
+                "versions_in_force", patience=self._patience, namespace=namespace, app=app
+            )
             if ruling is None:
                 return None
             done = Reconciled(app, ruling["version"])
             schedules = decode_schedules(ruling["schedules"]) if ruling["schedules"] else ()
             await _Work(statements, namespace, done).apply(schedules)
-            await statements.fetch("note_app", namespace, app, ruling["version"], ruling["schedules"])
+            await statements.fetch(
+                "note_app", namespace=namespace, app=app, version=ruling["version"], schedules=ruling["schedules"]
+            )
             return done
 
         return await self._database.transact(reconcile_app)
@@ -80,7 +84,8 @@ class _Work:
 
     async def apply(self, schedules: Sequence[DeclaredSchedule]) -> None:
         rows = {
-            row["id"]: row for row in await self._statements.fetch("declared_jobs", self._namespace, self._done.app)
+            row["id"]: row
+            for row in await self._statements.fetch("declared_jobs", namespace=self._namespace, app=self._done.app)
         }
         for declared in schedules:
             job_id = declared_id(self._namespace, self._done.app, declared.name)
@@ -99,30 +104,30 @@ class _Work:
         shards: int = await self._statements.fetch_value("read_constants")
         await self._statements.fetch(
             "declare_job",
-            self._namespace,
-            job_id,
-            definition.owner,
-            definition.name,
-            definition.task,
-            definition.pool,
-            definition.priority,
-            list(definition.tags),
-            definition.payload,
-            definition.options,
-            shard_of(job_id, shards),
-            timetable.schedule_type,
-            timetable.cron_expression,
-            timetable.every_seconds,
-            timetable.timezone,
-            timetable.anchor_at,
-            timetable.schedule(job_id).next_after(moment),
-            definition.policies,
-            timetable.misfire,
-            timetable.start_at,
-            timetable.end_at,
-            timetable.jitter_seconds,
-            timetable.dst,
-            self._done.app,
+            namespace=self._namespace,
+            job_id=job_id,
+            owner=definition.owner,
+            name=definition.name,
+            task=definition.task,
+            pool=definition.pool,
+            priority=definition.priority,
+            tags=list(definition.tags),
+            payload=definition.payload,
+            options=definition.options,
+            shard=shard_of(job_id, shards),
+            schedule_type=timetable.schedule_type,
+            cron_expression=timetable.cron_expression,
+            every_seconds=timetable.every_seconds,
+            timezone=timetable.timezone,
+            anchor_at=timetable.anchor_at,
+            next_fire_at=timetable.schedule(job_id).next_after(moment),
+            policies=definition.policies,
+            misfire=timetable.misfire,
+            start_at=timetable.start_at,
+            end_at=timetable.end_at,
+            jitter_seconds=timetable.jitter_seconds,
+            dst=timetable.dst,
+            app=self._done.app,
         )
         await self._note(job_id, declared, None)
         self._done.made[job_id] = declared.name
@@ -163,7 +168,12 @@ class _Work:
     ) -> None:
         text = None if declared is None else _encoder.encode(declared).decode()
         await self._statements.fetch(
-            "note_declared", self._namespace, job_id, text, version or self._done.version, note
+            "note_declared",
+            namespace=self._namespace,
+            job_id=job_id,
+            declared=text,
+            version=version or self._done.version,
+            note=note,
         )
 
     async def _record(self) -> None:
@@ -177,7 +187,9 @@ class _Work:
         subjects = [show_job(job_id) for _, job_id, _ in events]
         details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
         namespaces, ids = [self._namespace] * len(events), [job_id for _, job_id, _ in events]
-        await self._statements.fetch("add_events", namespaces, kinds, subjects, details, ids)
+        await self._statements.fetch(
+            "add_events", namespaces=namespaces, kinds=kinds, subjects=subjects, details=details, job_ids=ids
+        )
 
     def _tell(self, changed: Changed) -> None:
         self._done.told.workers |= changed.workers

@@ -24,14 +24,16 @@ class Events:
 
     async def after(self, number: int, limit: int) -> EventPage:
         """Those of all namespaces behind a number, in order."""
-        rows = await self._database.fetch("follow_events", number, limit)
+        rows = await self._database.fetch("follow_events", after=number, limit=limit)
         return EventPage([row for row in rows if row["id"] is not None], rows[0]["oldest"], rows[0]["next"])
 
     async def between(self, namespace: str, after: int, until: int, owner: str | None, limit: int) -> list[Any]:
         """Those of a namespace (and about this owner's jobs) with numbers above `after` and up to `until`, in order."""
-        return await self._database.fetch("events_between", namespace, after, until, owner, limit)
+        return await self._database.fetch(
+            "events_between", namespace=namespace, after=after, until=until, owner=owner, limit=limit
+        )
 
     async def latest_before(self, age: timedelta) -> int:
         """The number of the latest event that is older than this; 0 when there is none."""
-        number: int | None = await self._database.fetch_value("earlier_event", age)
+        number: int | None = await self._database.fetch_value("earlier_event", age=age)
         return number or 0

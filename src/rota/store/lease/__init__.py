@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -35,7 +35,9 @@ class Shards:
 
     async def beat(self, scheduler_id: UUID, host: str, pid: int) -> datetime:
         """One heartbeat; returns the database's time."""
-        moment: datetime = await self._database.fetch_value("beat_scheduler", scheduler_id, host, pid)
+        moment: datetime = await self._database.fetch_value(
+            "beat_scheduler", scheduler_id=scheduler_id, host=host, pid=pid
+        )
         return moment
 
     async def read(self) -> Leases:
@@ -52,23 +54,21 @@ class Shards:
         """Takes these shards if their epochs still stand; returns what was got, shard by new epoch."""
         wanted = list(leases)
         rows = await self._database.fetch(
-            "take_shards", scheduler_id, [lease.shard for lease in wanted], [lease.epoch for lease in wanted]
+            "take_shards",
+            scheduler_id=scheduler_id,
+            shards=[lease.shard for lease in wanted],
+            epochs=[lease.epoch for lease in wanted],
         )
         return {row["shard"]: row["epoch"] for row in rows}
 
     async def drop(self, scheduler_id: UUID, shards: Iterable[int]) -> None:
         """Lets go of some shards."""
-        await self._database.fetch("drop_shards", scheduler_id, list(shards))
+        await self._database.fetch("drop_shards", scheduler_id=scheduler_id, shards=list(shards))
 
     async def leave(self, scheduler_id: UUID) -> None:
         """Lets go of everything and takes the scheduler's row away."""
-        await self._database.fetch("leave_scheduler", scheduler_id)
+        await self._database.fetch("leave_scheduler", scheduler_id=scheduler_id)
 
     async def owners(self) -> list[Any]:
         """Who owns what, for people."""
         return await self._database.fetch("list_shards")
-
-
-def columns(owned: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """Shards and epochs as statements want them."""
-    return list(owned), list(owned.values())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import with_days, write_each
+from rota.store.postgres.batches import columns, with_days, write_each
 from rota.store.postgres.database import Database
 from rota.telemetry import get_logger
 
@@ -56,7 +56,10 @@ class Logs:
             return await with_days(
                 self._database,
                 [chunk.run_id for chunk in some],
-                lambda: self._database.fetch("add_log_chunks", *zip(*some, strict=True)),
+                lambda: self._database.fetch(
+                    "add_log_chunks",
+                    **columns(some, "namespaces", "run_ids", "claims", "numbers", "attempts", "last", "bodies"),
+                ),
             )
 
         async def reject(chunk: StoredChunk, error: DataRejectedError) -> None:
@@ -66,19 +69,23 @@ class Logs:
 
     async def of_run(self, namespace: str, run_id: UUID, *, after: int = 0, limit: int) -> list[Any]:
         """Fresh chunks of a run behind a position, in order."""
-        return await self._database.fetch("log_chunks_of_run", namespace, run_id, after, limit)
+        return await self._database.fetch(
+            "log_chunks_of_run", namespace=namespace, run_id=run_id, after=after, limit=limit
+        )
 
     async def tail(self, wanted: Sequence[tuple[str, UUID, int]], limit: int) -> list[Any]:
         """What runs wrote after a position each: (namespace, run id, position); and whether they have ended."""
-        return await self._database.fetch("tail_logs", *map(list, zip(*wanted, strict=True)), limit)
+        return await self._database.fetch(
+            "tail_logs", **columns(wanted, "namespaces", "run_ids", "positions"), limit=limit
+        )
 
     async def kept(self, namespace: str, run_id: UUID) -> list[Any]:
         """Where the logs of its attempts are in object storage, in order."""
-        return await self._database.fetch("kept_logs_of_run", namespace, run_id)
+        return await self._database.fetch("kept_logs_of_run", namespace=namespace, run_id=run_id)
 
     async def ended(self, limit: int, size: int) -> list[Any]:
         """Logs that ended and are not in object storage yet, with what they say: so many, and about so many bytes."""
-        return await self._database.fetch("ended_logs", limit, size)
+        return await self._database.fetch("ended_logs", limit=limit, size=size)
 
     async def find_endless(self) -> None:
         """Counts as ended what belongs to days that are over and does not run any more."""
@@ -86,7 +93,7 @@ class Logs:
 
     async def drop_days(self, recent_days: int) -> int:
         """Lets chunks of old days go that are kept in object storage; returns how many days."""
-        dropped: int = await self._database.fetch_value("drop_log_days", recent_days)
+        dropped: int = await self._database.fetch_value("drop_log_days", recent_days=recent_days)
         return dropped
 
     async def note_kept(self, kept: Sequence[KeptLog]) -> None:
@@ -94,14 +101,30 @@ class Logs:
         await with_days(
             self._database,
             [log.run_id for log in kept],
-            lambda: self._database.fetch("note_kept_logs", *zip(*kept, strict=True)),
+            lambda: self._database.fetch(
+                "note_kept_logs",
+                **columns(
+                    kept, "namespaces", "run_ids", "claims", "attempts", "positions", "blobs", "firsts", "lengths"
+                ),
+            ),
         )
 
     async def search(
         self, namespace: str, first: UUID, place: Place, text: str, chunks: int, owner: str | None
     ) -> tuple[list[Any], Place | None]:
         """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
-        rows = await self._database.fetch("search_logs", namespace, first, *place, text.lower(), chunks, owner)
+        run_id, claim, number = place
+        rows = await self._database.fetch(
+            "search_logs",
+            namespace=namespace,
+            first=first,
+            run_id=run_id,
+            claim=claim,
+            number=number,
+            text=text.lower(),
+            chunks=chunks,
+            owner=owner,
+        )
         found = [row for row in rows if row["found"]]
         last = rows[-1] if len(rows) and rows[-1]["last"] else None
         return found, None if last is None else (last["run_id"], last["claim"], last["number"])

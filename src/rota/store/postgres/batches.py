@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 from rota.errors import DataRejectedError
@@ -37,6 +37,12 @@ async def write_each(
     ]
 
 
+def columns(rows: Iterable[tuple[Any, ...]], *names: str) -> dict[str, Any]:
+    """Rows as the named columns that a statement takes."""
+    found = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    return dict(zip(names, found, strict=True))
+
+
 def or_nothing(column: Sequence[Item]) -> Sequence[Item]:
     """A column of a batch that is often empty throughout: then none of it is sent. What is missing of it is null."""
     return column if any(value is not None for value in column) else ()
@@ -47,5 +53,5 @@ async def with_days(database: Database, run_ids: Sequence[UUID], write: Callable
     try:
         return await write()
     except MissingDayError:
-        await database.fetch("make_days_of", run_ids)
+        await database.fetch("make_days_of", run_ids=run_ids)
         return await write()

@@ -22,7 +22,7 @@ import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
 from rota.store.postgres.address import check_files, explain
-from rota.store.queries import load, load_all
+from rota.store.postgres.statements import Statement, load, load_all
 from rota.telemetry import get_logger
 
 PLANNER = {
@@ -41,7 +41,7 @@ STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 TRANSIENT_TRIES = 10
 OLDEST_SERVER = 150000
-LISTS_IN_SECOND_COLUMNS = 170000  # see queries/__init__.py
+LISTS_IN_SECOND_COLUMNS = 170000  # see statements.py
 
 _SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
 _UNAVAILABLE: tuple[type[Exception], ...] = (
@@ -73,21 +73,27 @@ class Statements:
         self._connection = connection
         self._by_id = by_id
 
-    async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
-        """All rows of the statement in queries/<name>.sql."""
-        with _translated(name):
-            rows: list[Any] = await self._connection.fetch(load(name, by_id=self._by_id), *arguments, timeout=timeout)
-            return rows
+    async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
+        """All rows of the statement in <name>.sql."""
+        statement = load(name)
+        return await self.run(statement, statement.bind(parameters), timeout)
 
-    async def fetch_row(self, name: str, *arguments: Any) -> Any | None:
+    async def fetch_row(self, name: str, /, **parameters: Any) -> Any | None:
         """The first row, or None."""
-        rows = await self.fetch(name, *arguments)
+        rows = await self.fetch(name, **parameters)
         return rows[0] if rows else None
 
-    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+    async def fetch_value(self, name: str, /, **parameters: Any) -> Any:
         """The first column of the first row."""
-        row = await self.fetch_row(name, *arguments)
-        return None if row is None else row[0]
+        rows = await self.fetch(name, **parameters)
+        return rows[0][0] if rows else None
+
+    async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
+        """All rows of the statement, with values in its order."""
+        with _translated(statement.name):
+            text = statement.text_before17 if self._by_id else statement.text
+            rows: list[Any] = await self._connection.fetch(text, *values, timeout=timeout)
+            return rows
 
 
 class Database:
@@ -126,12 +132,14 @@ class Database:
         except _UNAVAILABLE:
             self._pool.terminate()
 
-    async def fetch(self, name: str, *arguments: Any, timeout: float | None = None) -> list[Any]:
-        """All rows of the statement in queries/<name>.sql, in a transaction of its own.
+    async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
+        """All rows of the statement in <name>.sql, in a transaction of its own.
 
         `timeout` covers the wait for a connection as well. Deadlocks and serialization failures are tried again: a
         single statement that failed left nothing behind.
         """
+        statement = load(name)
+        values = statement.bind(parameters)
 
         async def once() -> list[Any]:
             with _translated(name):
@@ -141,21 +149,21 @@ class Database:
         async def attempt() -> list[Any]:
             if self.pooled:
                 async with self._transaction() as statements:
-                    return await statements.fetch(name, *arguments, timeout=timeout)
+                    return await statements.run(statement, values, timeout)
             async with self._connection() as connection:
-                return await Statements(connection, by_id=self._by_id).fetch(name, *arguments, timeout=timeout)
+                return await Statements(connection, by_id=self._by_id).run(statement, values, timeout)
 
         return await _persist(name, once)
 
-    async def fetch_row(self, name: str, *arguments: Any) -> Any | None:
+    async def fetch_row(self, name: str, /, **parameters: Any) -> Any | None:
         """The first row, or None."""
-        rows = await self.fetch(name, *arguments)
+        rows = await self.fetch(name, **parameters)
         return rows[0] if rows else None
 
-    async def fetch_value(self, name: str, *arguments: Any) -> Any:
+    async def fetch_value(self, name: str, /, **parameters: Any) -> Any:
         """The first column of the first row."""
-        row = await self.fetch_row(name, *arguments)
-        return None if row is None else row[0]
+        rows = await self.fetch(name, **parameters)
+        return rows[0][0] if rows else None
 
     async def transact(self, body: Callable[[Statements], Awaitable[T]]) -> T:
         """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked."""

@@ -1,4 +1,4 @@
--- Notes what somebody asks for, before it is done. $1 id; $2 namespace; $3 actor; $4 kind of identity; $5 key; $6 from where;
--- $7 action; $8 object; $9 request.
+-- Notes what somebody asks for, before it is done. :id id; :namespace namespace; :actor actor; :kind kind of identity; :key_id key; :source from where;
+-- :action action; :object object; :request request.
 INSERT INTO rota.audit (id, namespace, actor, kind, key_id, source, action, object, request)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::jsonb)
+VALUES (:id, :namespace, :actor, :kind, :key_id, :source, :action, :object, :request::text::jsonb)

@@ -1,2 +1,2 @@
--- Notes how it ended. $1 id; $2 status of the answer; $3 object, if it was made by it; $4 change.
-INSERT INTO rota.audit_outcomes (id, status, object, change) VALUES ($1, $2, $3, $4::text::jsonb)
+-- Notes how it ended. :id id; :status status of the answer; :object object, if it was made by it; :change change.
+INSERT INTO rota.audit_outcomes (id, status, object, change) VALUES (:id, :status, :object, :change::text::jsonb)

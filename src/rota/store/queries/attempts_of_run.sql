@@ -1,5 +1,5 @@
--- The attempts of a run that did not succeed, in order. $1 namespace; $2 run id. Index: primary key, pruned by id.
+-- The attempts of a run that did not succeed, in order. :namespace namespace; :run_id run id. Index: primary key, pruned by id.
 SELECT number, claim, worker_id, started_at, finished_at, outcome, error, traceback
   FROM rota.attempts
- WHERE namespace = $1 AND run_id = $2
+ WHERE namespace = :namespace AND run_id = :run_id
  ORDER BY finished_at, number

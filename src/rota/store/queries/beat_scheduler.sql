@@ -1,4 +1,4 @@
--- A scheduler's heartbeat; makes its row if it is not there. $1 id; $2 host; $3 pid.
-INSERT INTO rota.schedulers (id, host, pid) VALUES ($1, $2, $3)
+-- A scheduler's heartbeat; makes its row if it is not there. :scheduler_id id; :host host; :pid pid.
+INSERT INTO rota.schedulers (id, host, pid) VALUES (:scheduler_id, :host, :pid)
 ON CONFLICT (id) DO UPDATE SET beat = schedulers.beat + 1, beat_at = clock_timestamp()
 RETURNING clock_timestamp() AS database_time

@@ -1,13 +1,13 @@
 -- Buries a run that can't be promoted for its data: upcoming -> finished (failed) + dead letter.
--- $1 namespace; $2 run id; $3 error. Index: primary key.
+-- :namespace namespace; :run_id run id; :error error. Index: primary key.
 WITH taken AS (
-    DELETE FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2 RETURNING {run}
+    DELETE FROM rota.upcoming_runs WHERE namespace = :namespace AND id = :run_id RETURNING {run}
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL AND (attempt > 0 OR snoozes > 0)
 ), buried AS (
     INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
-    SELECT namespace, id, job_id, name, task, $3 FROM taken
+    SELECT namespace, id, job_id, name, task, :error FROM taken
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, error)
-SELECT {run}, 'failed', now(), $3 FROM taken
+SELECT {run}, 'failed', now(), :error FROM taken

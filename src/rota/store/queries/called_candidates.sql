@@ -1,7 +1,7 @@
--- The first at each of these gates: $1 namespaces, $2 kinds, $3 keys, $4 at most so many there. Asked under the locks of these
+-- The first at each of these gates: :namespaces namespaces, :kinds kinds, :keys keys, :rooms at most so many there. Asked under the locks of these
 -- gates, so that nobody is on the way to them. Index: held_runs_waiting.
 SELECT r.namespace, r.id, r.job_id, r.policies, g.kind, g.key
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS g (namespace, kind, key, room)
+  FROM unnest(:namespaces::text[], :kinds::text[], :keys::text[], :rooms::integer[]) AS g (namespace, kind, key, room)
  CROSS JOIN LATERAL (
        SELECT h.namespace, h.id, h.job_id, h.policies FROM rota.held_runs AS h
         WHERE h.namespace = g.namespace AND h.gate = g.kind AND h.gate_key = g.key

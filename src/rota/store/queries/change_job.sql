@@ -1,16 +1,16 @@
 -- Writes a recurring job's new definition, state and marks, and raises its version. Called under lock_job.
--- $1 namespace; $2 id; then the columns in order. The large payload, if any ($20 its text or $21 its key in object storage), gets a row of its own: runs that
+-- :namespace namespace; :job_id id; then the columns in order. The large payload, if any (:large_payload its text or :blob its key in object storage), gets a row of its own: runs that
 -- were made before keep the old one.
 WITH large AS (
     INSERT INTO rota.payloads (namespace, id, body, blob)
-    SELECT $1, $9::uuid, $20::text, $21::text WHERE coalesce($20::text, $21::text) IS NOT NULL
+    SELECT :namespace, :payload_id::uuid, :large_payload::text, :blob::text WHERE coalesce(:large_payload::text, :blob::text) IS NOT NULL
 )
 UPDATE rota.jobs
-   SET version = version + 1, name = $3, task = $4, pool = $5, priority = $6, tags = $7, payload = $8,
-       payload_id = $9, options = $10, schedule_type = $11, cron_expression = $12, every_seconds = $13,
-       timezone = $14, anchor_at = $15, state = $16, next_fire_at = $17, fired_through = $18, updated_at = now(),
-       owner = $19, policies = $22::jsonb, misfire = $23, start_at = $24, end_at = $25, jitter_seconds = $26, dst = $27,
+   SET version = version + 1, name = :name, task = :task, pool = :pool, priority = :priority, tags = :tags, payload = :payload,
+       payload_id = :payload_id, options = :options, schedule_type = :schedule_type, cron_expression = :cron_expression, every_seconds = :every_seconds,
+       timezone = :timezone, anchor_at = :anchor_at, state = :state, next_fire_at = :next_fire_at, fired_through = :fired_through, updated_at = now(),
+       owner = :owner, policies = :policies::jsonb, misfire = :misfire, start_at = :start_at, end_at = :end_at, jitter_seconds = :jitter_seconds, dst = :dst,
        -- What a person resumes or cancels is no longer what its application paused.
-       note = CASE WHEN paused_by_app AND $16 = 'paused' THEN note END, paused_by_app = paused_by_app AND $16 = 'paused'
- WHERE namespace = $1 AND id = $2
+       note = CASE WHEN paused_by_app AND :state = 'paused' THEN note END, paused_by_app = paused_by_app AND :state = 'paused'
+ WHERE namespace = :namespace AND id = :job_id
 RETURNING version

@@ -1,6 +1,6 @@
 -- Claims ready runs for a worker: due ones first, by rank, then those due within the lookahead.
--- $1 worker id; $2 lanes, with $3 where to begin in each (seconds since the epoch); $4 room; $5 lookahead (interval);
--- $6 at most this many of each lane. A lane that gives as many may have more, so nothing is taken that goes after the
+-- :worker_id worker id; :lanes lanes, with :begin_at where to begin in each (seconds since the epoch); :room room; :lookahead lookahead (interval);
+-- :portion at most this many of each lane. A lane that gives as many may have more, so nothing is taken that goes after the
 -- last it gave: callers repeat.
 -- Gives back the runs, each with its lane, how far that lane has been emptied by taking it, and how many were locked.
 -- Index: live_runs_ready, one range per lane that begins at its position (never in the future: clocks go back). The rows found are updated where they lie
@@ -14,10 +14,10 @@
 -- Rank is ready_at minus five minutes per level of priority: all age alike, nothing is re-sorted.
 WITH me AS MATERIALIZED (
     SELECT id, (extract(epoch FROM clock_timestamp()) * 1000)::bigint << 21 AS moment
-      FROM rota.workers WHERE id = $1 AND gone_at IS NULL FOR KEY SHARE
+      FROM rota.workers WHERE id = :worker_id AND gone_at IS NULL FOR KEY SHARE
 ), lanes AS MATERIALIZED (
     SELECT lane, least(to_timestamp(begin_at), now() - interval '250 ms') AS begin_at
-      FROM me, unnest($2::bigint[], $3::float8[]) AS i (lane, begin_at)
+      FROM me, unnest(:lanes::bigint[], :begin_at::float8[]) AS i (lane, begin_at)
 ), found AS MATERIALIZED (
     SELECT lanes.lane, r.place, r.ready_at > now() AS ahead, r.ready_at - r.priority * interval '5 minutes' AS rank
       FROM lanes
@@ -25,21 +25,21 @@ WITH me AS MATERIALIZED (
            SELECT l.ctid AS place, l.ready_at, l.priority
              FROM rota.live_runs AS l
             WHERE l.lane = lanes.lane AND l.worker_id IS NULL
-              AND l.ready_at >= lanes.begin_at AND l.ready_at <= now() + $5::interval
+              AND l.ready_at >= lanes.begin_at AND l.ready_at <= now() + :lookahead::interval
             ORDER BY l.ready_at
-            LIMIT $6
+            LIMIT :portion
               FOR UPDATE SKIP LOCKED
            ) AS r
 ), sure AS MATERIALIZED (
-    SELECT bool_or(ahead) AS ahead, max(rank) AS rank FROM found GROUP BY lane HAVING count(*) >= $6 ORDER BY 1, 2 LIMIT 1
+    SELECT bool_or(ahead) AS ahead, max(rank) AS rank FROM found GROUP BY lane HAVING count(*) >= :portion ORDER BY 1, 2 LIMIT 1
 ), picked AS MATERIALIZED (
     SELECT place FROM found
      WHERE (ahead, rank) <= (SELECT ahead, rank FROM sure) OR NOT EXISTS (SELECT FROM sure)
      ORDER BY ahead, rank
-     LIMIT $4
+     LIMIT :room
 )
 UPDATE rota.live_runs AS l
-   SET worker_id = $1, claim = (SELECT moment FROM me) + nextval('rota.claim_numbers') % 2097152, claimed_at = now(),
+   SET worker_id = :worker_id, claim = (SELECT moment FROM me) + nextval('rota.claim_numbers') % 2097152, claimed_at = now(),
        started_at = NULL, progress = NULL, progress_note = NULL
  WHERE l.ctid = ANY (ARRAY(SELECT place FROM picked))
 RETURNING l.lane, extract(epoch FROM least(l.ready_at, now()))::float8 AS reached, (SELECT count(*) FROM found) AS locked,

@@ -1,4 +1,4 @@
--- How many runs wait in pools, counted up to the cap of each: ready or at a gate. $1 namespaces; $2 pools; $3 caps.
+-- How many runs wait in pools, counted up to the cap of each: ready or at a gate. :namespaces namespaces; :pools pools; :caps caps.
 -- Walks what waits in the order of the tables, and no further than the caps.
 SELECT i.namespace, i.pool,
        (SELECT count(*) FROM (SELECT FROM rota.live_runs AS l
@@ -6,4 +6,4 @@ SELECT i.namespace, i.pool,
      + (SELECT count(*) FROM (SELECT FROM rota.held_runs AS h
                                WHERE h.namespace = i.namespace AND h.pool = i.pool AND h.gate NOT IN ('pause', 'recall')
                                LIMIT i.cap) AS first_ones) AS waiting
-  FROM unnest($1::text[], $2::text[], $3::bigint[]) AS i (namespace, pool, cap)
+  FROM unnest(:namespaces::text[], :pools::text[], :caps::bigint[]) AS i (namespace, pool, cap)

@@ -1,29 +1,29 @@
 -- Drops the unclaimed future runs that a schedule made: the schedule changed or was paused, and will make what is
--- right later. One whose time has come and that only starts later (jitter), or that was started before, is not of the future. $1 namespace; $2 job id. Gives back how many the snapshot showed (callers repeat until 0: one that was
+-- right later. One whose time has come and that only starts later (jitter), or that was started before, is not of the future. :namespace namespace; :job_id job id. Gives back how many the snapshot showed (callers repeat until 0: one that was
 -- moving was not dropped) and the earliest nominal time among those dropped. Index: ..._of_job.
 WITH seen AS (
     SELECT (SELECT count(*) FROM rota.upcoming_runs
-             WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+             WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
                AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp())
          + (SELECT count(*) FROM rota.live_runs
-             WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
+             WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND worker_id IS NULL
                AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp())
          + (SELECT count(*) FROM rota.held_runs
-             WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND gate = 'new'
+             WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
                AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()) AS runs
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs
-     WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+     WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
        AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 ), from_live AS (
     DELETE FROM rota.live_runs
-     WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND worker_id IS NULL
+     WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND worker_id IS NULL
        AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 ), from_held AS (
     DELETE FROM rota.held_runs
-     WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND gate = 'new'
+     WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
        AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 )

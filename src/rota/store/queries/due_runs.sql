@@ -2,16 +2,16 @@
 -- Parameters, index and filter as in promote.
 WITH leased AS MATERIALIZED (
     SELECT l.shard, mine.begin_at
-      FROM unnest($2::smallint[], $3::bigint[], $7::float8[]) AS mine (shard, epoch, begin_at)
-      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+      FROM unnest(:shards::smallint[], :epochs::bigint[], :begin_at::float8[]) AS mine (shard, epoch, begin_at)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
 SELECT r.namespace, r.id
   FROM leased
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id FROM rota.upcoming_runs AS u
-        WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at) AND u.run_at <= now() + $4::interval
-          AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
+        WHERE u.shard = leased.shard AND u.run_at >= to_timestamp(leased.begin_at) AND u.run_at <= now() + :lookahead::interval
+          AND (u.run_at > now() - :missed_after::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
         ORDER BY u.run_at
-        LIMIT $5
+        LIMIT :limit
        ) AS r
  ORDER BY r.id

@@ -1,8 +1,8 @@
 -- Logs that ended and are not kept in object storage yet, oldest first, with what they say.
--- $1 at most this many attempts; $2 about this many bytes. Index: log_ends_oldest, then the primary key of log_chunks.
+-- :limit at most this many attempts; :size about this many bytes. Index: log_ends_oldest, then the primary key of log_chunks.
 WITH ended AS MATERIALIZED (
     SELECT e.namespace, e.run_id, e.claim, e.ended_at, c.size
-      FROM (SELECT * FROM rota.log_ends ORDER BY ended_at LIMIT $1) AS e
+      FROM (SELECT * FROM rota.log_ends ORDER BY ended_at LIMIT :limit) AS e
      CROSS JOIN LATERAL (
            SELECT coalesce(sum(octet_length(c.body)), 0) AS size FROM rota.log_chunks AS c
             WHERE c.namespace = e.namespace AND c.run_id = e.run_id AND c.claim = e.claim OFFSET 0) AS c
@@ -15,4 +15,4 @@ SELECT e.namespace, e.run_id, e.claim, c.attempt, c.position, c.body
        SELECT min(c.attempt) AS attempt, min(c.position) AS position, string_agg(c.body, '' ORDER BY c.number) AS body
          FROM rota.log_chunks AS c
         WHERE c.namespace = e.namespace AND c.run_id = e.run_id AND c.claim = e.claim OFFSET 0) AS c
- WHERE e.before < $2
+ WHERE e.before < :size

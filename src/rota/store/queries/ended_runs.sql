@@ -1,6 +1,6 @@
--- Which of several runs have ended. $1 namespaces; $2 run ids. Index: primary key of finished_runs, one day of it each.
+-- Which of several runs have ended. :namespaces namespaces; :run_ids run ids. Index: primary key of finished_runs, one day of it each.
 SELECT i.namespace, i.id
-  FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
+  FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
  CROSS JOIN LATERAL (
        SELECT f.status FROM rota.finished_runs AS f WHERE f.namespace = i.namespace AND f.id = i.id OFFSET 0
        ) AS f

@@ -1,3 +1,3 @@
--- Events of a namespace in order. $1 namespace; numbers in ($2, $3]; $4 owner, null for any; $5 limit. Index: primary key.
+-- Events of a namespace in order. :namespace namespace; numbers in (:after, :until]; :owner owner, null for any; :limit limit. Index: primary key.
 SELECT id, at, kind, subject, detail FROM rota.events
- WHERE namespace = $1 AND id > $2 AND id <= $3 AND ($4::text IS NULL OR owner = $4) ORDER BY id LIMIT $5
+ WHERE namespace = :namespace AND id > :after AND id <= :until AND (:owner::text IS NULL OR owner = :owner) ORDER BY id LIMIT :limit

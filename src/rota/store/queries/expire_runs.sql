@@ -1,22 +1,22 @@
--- Skips runs that no worker took in time: live or held -> finished (skipped). $1 scheduler id; $2 shards with $3 the epochs
--- they were leased at; $4 at most this many of each place and shard; $5 the reason. A run that moves at this moment is left for the next round.
+-- Skips runs that no worker took in time: live or held -> finished (skipped). :scheduler_id scheduler id; :shards shards with :epochs the epochs
+-- they were leased at; :limit at most this many of each place and shard; :reason the reason. A run that moves at this moment is left for the next round.
 -- Index: live_runs_expiring, held_runs_expiring; `claim IS NULL`, since `worker_id IS NULL` would let in the index of all
 -- that is ready, and with it a plan that reads it for each shard. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
 WITH leased AS MATERIALIZED (
-    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
-      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+    SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 ), late_live AS MATERIALIZED (
     SELECT r.place FROM leased
      CROSS JOIN LATERAL (
            SELECT l.ctid AS place FROM rota.live_runs AS l
             WHERE l.shard = leased.shard AND l.claim IS NULL AND l.expires_at IS NOT NULL AND l.expires_at < now()
-            ORDER BY l.expires_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS r
+            ORDER BY l.expires_at LIMIT :limit FOR UPDATE SKIP LOCKED) AS r
 ), late_held AS MATERIALIZED (
     SELECT r.place FROM leased
      CROSS JOIN LATERAL (
            SELECT h.ctid AS place FROM rota.held_runs AS h
             WHERE h.shard = leased.shard AND h.expires_at IS NOT NULL AND h.expires_at < now()
-            ORDER BY h.expires_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS r
+            ORDER BY h.expires_at LIMIT :limit FOR UPDATE SKIP LOCKED) AS r
 ), from_live AS (
     DELETE FROM rota.live_runs AS l WHERE l.ctid = ANY (ARRAY(SELECT place FROM late_live)) RETURNING {l.run}
 ), from_held AS (
@@ -27,5 +27,5 @@ WITH leased AS MATERIALIZED (
      WHERE policies IS NOT NULL
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
-SELECT {run}, 'skipped', now(), $5::text FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t
+SELECT {run}, 'skipped', now(), :reason::text FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t
 RETURNING id

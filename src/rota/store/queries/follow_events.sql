@@ -1,10 +1,10 @@
 -- Events of all namespaces behind a number, in order, and how far transactions are: none before `oldest` is under way any
--- more, none from `next` on had begun. One row without an event when there is none. $1 number; $2 limit.
+-- more, none from `next` on had begun. One row without an event when there is none. :after number; :limit limit.
 -- Index: primary key.
 SELECT e.id, e.namespace, e.owner, e.at, e.kind, e.subject, e.detail,
        pg_snapshot_xmin(s.snapshot)::text::bigint AS oldest, pg_snapshot_xmax(s.snapshot)::text::bigint AS next
   FROM (SELECT pg_current_snapshot() AS snapshot) AS s
   LEFT JOIN LATERAL (
-       SELECT * FROM rota.events WHERE id > $1 ORDER BY id LIMIT $2
+       SELECT * FROM rota.events WHERE id > :after ORDER BY id LIMIT :limit
        ) AS e ON true
  ORDER BY e.id

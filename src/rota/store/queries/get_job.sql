@@ -1,7 +1,7 @@
--- A recurring job. $1 namespace; $2 job id. Index: primary key.
+-- A recurring job. :namespace namespace; :job_id job id. Index: primary key.
 SELECT j.*, p.body AS large_payload, p.blob AS payload_blob
   FROM rota.jobs AS j
   LEFT JOIN LATERAL (
        SELECT p.body, p.blob FROM rota.payloads AS p WHERE p.namespace = j.namespace AND p.id = j.payload_id OFFSET 0
        ) AS p ON true
- WHERE j.namespace = $1 AND j.id = $2
+ WHERE j.namespace = :namespace AND j.id = :job_id

@@ -1,7 +1,7 @@
--- A run wherever it is, with its large payload. $1 namespace; $2 run id. Index: primary keys; the id prunes history.
+-- A run wherever it is, with its large payload. :namespace namespace; :run_id run id. Index: primary keys; the id prunes history.
 SELECT r.*, p.body AS large_payload, p.blob AS payload_blob, now() AS database_time
   FROM rota.runs AS r
   LEFT JOIN LATERAL (
        SELECT p.body, p.blob FROM rota.payloads AS p WHERE p.namespace = r.namespace AND p.id = r.payload_id OFFSET 0
        ) AS p ON true
- WHERE r.namespace = $1 AND r.id = $2
+ WHERE r.namespace = :namespace AND r.id = :run_id

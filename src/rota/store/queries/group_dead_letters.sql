@@ -1,17 +1,17 @@
--- The latest dead letters by task and kind of error, most first: the first line of the error, with # for every number. $1 namespace;
--- $2 owner, null for any; $3 at most this many dead letters are looked at; $4 at most this many kinds.
+-- The latest dead letters by task and kind of error, most first: the first line of the error, with # for every number. :namespace namespace;
+-- :owner owner, null for any; :most_letters at most this many dead letters are looked at; :most_groups at most this many kinds.
 -- Index: primary key of dead_letters, walked backwards; with an owner also that of finished_runs (pruned by id).
 SELECT l.task, l.kind, count(*) AS dead_letters, min(l.buried_at) AS first_at, max(l.buried_at) AS last_at,
        (array_agg(l.run_id ORDER BY l.run_id DESC))[1] AS run_id
   FROM (SELECT d.task, d.run_id, d.buried_at,
                left(regexp_replace(split_part(left(coalesce(d.error, ''), 400), E'\n', 1), '\d+', '#', 'g'), 200) AS kind
           FROM rota.dead_letters AS d
-         WHERE d.namespace = $1
-           AND ($2::text IS NULL
+         WHERE d.namespace = :namespace
+           AND (:owner::text IS NULL
                 OR EXISTS (SELECT FROM rota.finished_runs AS f
-                            WHERE f.namespace = d.namespace AND f.id = d.run_id AND f.owner = $2 OFFSET 0))
+                            WHERE f.namespace = d.namespace AND f.id = d.run_id AND f.owner = :owner OFFSET 0))
          ORDER BY d.run_id DESC
-         LIMIT $3) AS l
+         LIMIT :most_letters) AS l
  GROUP BY l.task, l.kind
  ORDER BY dead_letters DESC, last_at DESC
- LIMIT $4
+ LIMIT :most_groups

@@ -1,10 +1,10 @@
 -- The latest run of a job that is due: of a one-shot itself or the last that was made of it, of a schedule the last
--- whose time has come. $1 namespace; $2 job id; $3 ids below this (now). Index: primary keys, and ..._of_job.
+-- whose time has come. :namespace namespace; :job_id job id; :before ids below this (now). Index: primary keys, and ..._of_job.
 SELECT r.*, p.body AS large_payload, p.blob AS payload_blob
   FROM (
-        (SELECT * FROM rota.runs WHERE namespace = $1 AND id = $2 AND job_id = id)
+        (SELECT * FROM rota.runs WHERE namespace = :namespace AND id = :job_id AND job_id = id)
         UNION ALL
-        (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND id < $3
+        (SELECT * FROM rota.runs WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND id < :before
           ORDER BY id DESC LIMIT 1)
        ) AS r
   LEFT JOIN LATERAL (

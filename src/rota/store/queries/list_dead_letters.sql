@@ -1,5 +1,5 @@
--- Dead letters with payload and error, latest first. $1 namespace; ids in [$2, $3); filters, null for any: $4 task,
--- $5 job id, $6 name, $7 owner, $8 what the error contains; $9 limit. Index: primary key of dead_letters, then of finished_runs (pruned by id).
+-- Dead letters with payload and error, latest first. :namespace namespace; ids in [:first, :before); filters, null for any: :task task,
+-- :job_id job id, :name name, :owner owner, :error what the error contains; :limit limit. Index: primary key of dead_letters, then of finished_runs (pruned by id).
 SELECT d.run_id, d.job_id, d.name, d.task, d.error, d.buried_at, f.owner, f.attempt, f.traceback, f.nominal_at,
        coalesce(f.payload, p.body) AS payload
   FROM rota.dead_letters AS d
@@ -9,8 +9,8 @@ SELECT d.run_id, d.job_id, d.name, d.task, d.error, d.buried_at, f.owner, f.atte
   LEFT JOIN LATERAL (
        SELECT p.body FROM rota.payloads AS p WHERE p.namespace = f.namespace AND p.id = f.payload_id OFFSET 0
        ) AS p ON true
- WHERE d.namespace = $1 AND d.run_id >= $2 AND d.run_id < $3
-   AND ($4::text IS NULL OR d.task = $4) AND ($5::uuid IS NULL OR d.job_id = $5) AND ($6::text IS NULL OR d.name = $6)
-   AND ($7::text IS NULL OR f.owner = $7) AND ($8::text IS NULL OR strpos(d.error, $8) > 0)
+ WHERE d.namespace = :namespace AND d.run_id >= :first AND d.run_id < :before
+   AND (:task::text IS NULL OR d.task = :task) AND (:job_id::uuid IS NULL OR d.job_id = :job_id) AND (:name::text IS NULL OR d.name = :name)
+   AND (:owner::text IS NULL OR f.owner = :owner) AND (:error::text IS NULL OR strpos(d.error, :error) > 0)
  ORDER BY d.run_id DESC
- LIMIT $9
+ LIMIT :limit

@@ -1,8 +1,8 @@
--- Recurring jobs. $1 namespace; ids in [$2, $3); filters, null for any: $4 owner, $5 states, $6 name, $7 tag, $8 task;
--- $9 limit. Index: primary key.
+-- Recurring jobs. :namespace namespace; ids in [:first, :before); filters, null for any: :owner owner, :statuses states, :name name, :tag tag, :task task;
+-- :limit limit. Index: primary key.
 SELECT * FROM rota.jobs
- WHERE namespace = $1 AND id >= $2 AND id < $3
-   AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR state = ANY ($5))
-   AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags)) AND ($8::text IS NULL OR task = $8)
+ WHERE namespace = :namespace AND id >= :first AND id < :before
+   AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR state = ANY (:statuses))
+   AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags)) AND (:task::text IS NULL OR task = :task)
  ORDER BY id DESC
- LIMIT $9
+ LIMIT :limit

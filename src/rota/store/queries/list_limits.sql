@@ -1,5 +1,5 @@
--- Limits of a namespace (its own first) with what is left in their buckets. $1 namespace; $2 only subjects behind this one (null:
--- from the beginning); $3 how many at most; $4 whether there are defaults: then somebody of whom every limit was lifted differs
+-- Limits of a namespace (its own first) with what is left in their buckets. :namespace namespace; :after only subjects behind this one (null:
+-- from the beginning); :limit how many at most; :with_unlimited whether there are defaults: then somebody of whom every limit was lifted differs
 -- from those of whom nothing is said, else that row says nothing and is left out. Index: primary keys.
 SELECT l.namespace, l.subject, l.requests_per_second, l.request_burst, l.jobs_per_second, l.job_burst, l.most_waiting,
        l.largest_payload_bytes, l.largest_batch, l.most_fan_out, l.changed_at, l.number,
@@ -8,8 +8,8 @@ SELECT l.namespace, l.subject, l.requests_per_second, l.request_burst, l.jobs_pe
   FROM rota.limits AS l
   LEFT JOIN rota.buckets AS r ON r.namespace = l.namespace AND r.subject = l.subject AND r.kind = 'requests'
   LEFT JOIN rota.buckets AS j ON j.namespace = l.namespace AND j.subject = l.subject AND j.kind = 'jobs'
- WHERE l.namespace = $1 AND ($2::text IS NULL OR l.subject > $2)
+ WHERE l.namespace = :namespace AND (:after::text IS NULL OR l.subject > :after)
    AND (num_nonnulls(l.requests_per_second, l.request_burst, l.jobs_per_second, l.job_burst, l.most_waiting,
                      l.largest_payload_bytes, l.largest_batch, l.most_fan_out) > 0
-        OR ($4 AND l.subject <> ''))
- ORDER BY l.namespace, l.subject LIMIT $3
+        OR (:with_unlimited AND l.subject <> ''))
+ ORDER BY l.namespace, l.subject LIMIT :limit

@@ -1,10 +1,10 @@
--- Pools that somebody said something about or that live workers serve, with what they offer. $1 namespace.
+-- Pools that somebody said something about or that live workers serve, with what they offer. :namespace namespace.
 SELECT names.pool, p.paused_at, p.most_waiting,
-       (SELECT count(*) FROM rota.workers AS w WHERE w.gone_at IS NULL AND $1 = ANY (w.namespaces) AND names.pool = ANY (w.pools)) AS workers,
+       (SELECT count(*) FROM rota.workers AS w WHERE w.gone_at IS NULL AND :namespace = ANY (w.namespaces) AND names.pool = ANY (w.pools)) AS workers,
        (SELECT coalesce(sum(w.slots), 0) FROM rota.workers AS w
-         WHERE w.gone_at IS NULL AND $1 = ANY (w.namespaces) AND names.pool = ANY (w.pools)) AS slots
-  FROM (SELECT pool FROM rota.pools WHERE namespace = $1
+         WHERE w.gone_at IS NULL AND :namespace = ANY (w.namespaces) AND names.pool = ANY (w.pools)) AS slots
+  FROM (SELECT pool FROM rota.pools WHERE namespace = :namespace
         UNION
-        SELECT unnest(w.pools) FROM rota.workers AS w WHERE w.gone_at IS NULL AND $1 = ANY (w.namespaces)) AS names (pool)
-  LEFT JOIN rota.pools AS p ON p.namespace = $1 AND p.pool = names.pool
+        SELECT unnest(w.pools) FROM rota.workers AS w WHERE w.gone_at IS NULL AND :namespace = ANY (w.namespaces)) AS names (pool)
+  LEFT JOIN rota.pools AS p ON p.namespace = :namespace AND p.pool = names.pool
  ORDER BY names.pool

@@ -1,39 +1,39 @@
--- Runs, latest planned first. $1 namespace; ids in [$2, $3) (time range and cursor); filters, null for any: $4 owner,
--- $5 statuses, $6 name, $7 tag, $8 task; $9 limit; $10 only one-shot jobs (runs that are their own job).
+-- Runs, latest planned first. :namespace namespace; ids in [:first, :before) (time range and cursor); filters, null for any: :owner owner,
+-- :statuses statuses, :name name, :tag tag, :task task; :limit limit; :one_shots only one-shot jobs (runs that are their own job).
 -- Index: primary keys in the order of ids. Place by place, so that one whose statuses are not asked for is not read at
 -- all: `status = failed` must not walk over millions of upcoming runs.
 SELECT * FROM (
     (SELECT * FROM rota.runs
-      WHERE place = 'upcoming' AND ($5::text[] IS NULL OR $5 && ARRAY['scheduled', 'retrying'])
-        AND namespace = $1 AND id >= $2 AND id < $3 AND (NOT $10::boolean OR job_id = id)
-        AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR status = ANY ($5))
-        AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags))
-        AND ($8::text IS NULL OR task = $8)
-      ORDER BY id DESC LIMIT $9)
+      WHERE place = 'upcoming' AND (:statuses::text[] IS NULL OR :statuses && ARRAY['scheduled', 'retrying'])
+        AND namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
+        AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+        AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags))
+        AND (:task::text IS NULL OR task = :task)
+      ORDER BY id DESC LIMIT :limit)
     UNION ALL
     (SELECT * FROM rota.runs
-      WHERE place = 'held' AND ($5::text[] IS NULL OR $5 && ARRAY['blocked', 'scheduled', 'retrying'])
-        AND namespace = $1 AND id >= $2 AND id < $3 AND (NOT $10::boolean OR job_id = id)
-        AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR status = ANY ($5))
-        AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags))
-        AND ($8::text IS NULL OR task = $8)
-      ORDER BY id DESC LIMIT $9)
+      WHERE place = 'held' AND (:statuses::text[] IS NULL OR :statuses && ARRAY['blocked', 'scheduled', 'retrying'])
+        AND namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
+        AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+        AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags))
+        AND (:task::text IS NULL OR task = :task)
+      ORDER BY id DESC LIMIT :limit)
     UNION ALL
     (SELECT * FROM rota.runs
-      WHERE place = 'live' AND ($5::text[] IS NULL OR $5 && ARRAY['queued', 'running'])
-        AND namespace = $1 AND id >= $2 AND id < $3 AND (NOT $10::boolean OR job_id = id)
-        AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR status = ANY ($5))
-        AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags))
-        AND ($8::text IS NULL OR task = $8)
-      ORDER BY id DESC LIMIT $9)
+      WHERE place = 'live' AND (:statuses::text[] IS NULL OR :statuses && ARRAY['queued', 'running'])
+        AND namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
+        AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+        AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags))
+        AND (:task::text IS NULL OR task = :task)
+      ORDER BY id DESC LIMIT :limit)
     UNION ALL
     (SELECT * FROM rota.runs
-      WHERE place = 'finished' AND ($5::text[] IS NULL OR $5 && ARRAY['success', 'failed', 'cancelled', 'skipped'])
-        AND namespace = $1 AND id >= $2 AND id < $3 AND (NOT $10::boolean OR job_id = id)
-        AND ($4::text IS NULL OR owner = $4) AND ($5::text[] IS NULL OR status = ANY ($5))
-        AND ($6::text IS NULL OR name = $6) AND ($7::text IS NULL OR $7 = ANY (tags))
-        AND ($8::text IS NULL OR task = $8)
-      ORDER BY id DESC LIMIT $9)
+      WHERE place = 'finished' AND (:statuses::text[] IS NULL OR :statuses && ARRAY['success', 'failed', 'cancelled', 'skipped'])
+        AND namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
+        AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+        AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags))
+        AND (:task::text IS NULL OR task = :task)
+      ORDER BY id DESC LIMIT :limit)
 ) AS r
  ORDER BY id DESC
- LIMIT $9
+ LIMIT :limit

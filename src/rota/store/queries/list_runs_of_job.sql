@@ -1,9 +1,9 @@
--- The runs of a job, latest first. $1 namespace; $2 job id; ids below $3; $4 limit. Index: primary key and ..._of_job.
+-- The runs of a job, latest first. :namespace namespace; :job_id job id; ids below :before; :limit limit. Index: primary key and ..._of_job.
 SELECT * FROM (
-    (SELECT * FROM rota.runs WHERE namespace = $1 AND id = $2 AND job_id = id AND id < $3)
+    (SELECT * FROM rota.runs WHERE namespace = :namespace AND id = :job_id AND job_id = id AND id < :before)
     UNION ALL
-    (SELECT * FROM rota.runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id AND id < $3
-      ORDER BY id DESC LIMIT $4)
+    (SELECT * FROM rota.runs WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND id < :before
+      ORDER BY id DESC LIMIT :limit)
 ) AS r
  ORDER BY id DESC
- LIMIT $4
+ LIMIT :limit

@@ -1,7 +1,7 @@
--- Runs that use up a limit, with how many there are. $1 namespace; $2 concurrency key; $3 at most so many.
+-- Runs that use up a limit, with how many there are. :namespace namespace; :key concurrency key; :limit at most so many.
 -- Index: live_runs_limited.
 SELECT l.id, (SELECT count(*) FROM rota.live_runs AS l
-               WHERE l.namespace = $1 AND (l.policies ->> 'limit') = $2) AS used
+               WHERE l.namespace = :namespace AND (l.policies ->> 'limit') = :key) AS used
   FROM rota.live_runs AS l
- WHERE l.namespace = $1 AND (l.policies ->> 'limit') = $2
- LIMIT $3
+ WHERE l.namespace = :namespace AND (l.policies ->> 'limit') = :key
+ LIMIT :limit

@@ -1,7 +1,7 @@
--- The named runs if they still wait at a gate, ours until the transaction ends. $1 namespaces; $2 run ids, in order.
+-- The named runs if they still wait at a gate, ours until the transaction ends. :namespaces namespaces; :run_ids run ids, in order.
 -- Index: primary key.
 SELECT h.namespace, h.id, h.job_id, h.cause, h.attempt, h.snoozes, h.nominal_at, h.run_at, h.pool, h.policies, clock_timestamp() AS database_time
-  FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
+  FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
  CROSS JOIN LATERAL (
        SELECT * FROM rota.held_runs AS h
         WHERE h.namespace = i.namespace AND h.id = i.id AND h.gate NOT IN ('pause', 'recall')

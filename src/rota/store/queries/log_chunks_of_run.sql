@@ -1,6 +1,6 @@
--- What a run wrote after a position, in order. $1 namespace; $2 run id; $3 position; $4 at most this many.
+-- What a run wrote after a position, in order. :namespace namespace; :run_id run id; :after position; :limit at most this many.
 -- Index: primary key; the id prunes to one day. A run has few chunks: what it may write is limited.
 SELECT position, claim, attempt, body FROM rota.log_chunks
- WHERE namespace = $1 AND run_id = $2 AND position > $3
+ WHERE namespace = :namespace AND run_id = :run_id AND position > :after
  ORDER BY position
- LIMIT $4
+ LIMIT :limit

@@ -1,8 +1,8 @@
--- Gives a worker up if its beat is still the one that was watched. $1 id; $2 beat; $3 why.
+-- Gives a worker up if its beat is still the one that was watched. :worker_id id; :beat beat; :why why.
 -- FOR UPDATE conflicts with the FOR KEY SHARE of a claim under way: the claim is wholly before or finds it gone.
 WITH watched AS (
-    SELECT id FROM rota.workers WHERE id = $1 AND beat = $2 AND gone_at IS NULL FOR UPDATE
+    SELECT id FROM rota.workers WHERE id = :worker_id AND beat = :beat AND gone_at IS NULL FOR UPDATE
 )
-UPDATE rota.workers AS w SET gone_at = now(), gone_why = $3, busy = 0
+UPDATE rota.workers AS w SET gone_at = now(), gone_why = :why, busy = 0
   FROM watched WHERE w.id = watched.id
 RETURNING w.id

@@ -1,18 +1,18 @@
--- Runs made by a schedule that nobody promoted in time: everything was down. $1 scheduler id; $2 shards with
--- $3 their epochs; $4 how late counts as missed; $5 at most this many per shard. With what the job's schedule
+-- Runs made by a schedule that nobody promoted in time: everything was down. :scheduler_id scheduler id; :shards shards with
+-- :epochs their epochs; :missed_after how late counts as missed; :limit at most this many per shard. With what the job's schedule
 -- says, for the misfire rules. Index: upcoming_runs_due.
 WITH leased AS MATERIALIZED (
-    SELECT l.shard FROM unnest($2::smallint[], $3::bigint[]) AS mine (shard, epoch)
-      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+    SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
 SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone,
        j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, clock_timestamp() AS database_time
   FROM leased
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id, u.job_id, u.nominal_at FROM rota.upcoming_runs AS u
-        WHERE u.shard = leased.shard AND u.run_at <= now() - $4::interval
+        WHERE u.shard = leased.shard AND u.run_at <= now() - :missed_after::interval
           AND u.cause = 'schedule' AND u.attempt = 0 AND u.snoozes = 0
         ORDER BY u.run_at
-        LIMIT $5
+        LIMIT :limit
        ) AS r
  CROSS JOIN LATERAL (SELECT * FROM rota.jobs AS j WHERE j.namespace = r.namespace AND j.id = r.job_id OFFSET 0) AS j

@@ -1,2 +1,2 @@
--- An application's version is applied. $1 namespace; $2 name; $3 version; $4 its schedules. Index: primary key.
-UPDATE rota.apps SET version = $3, schedules = $4::jsonb, changed_at = now() WHERE namespace = $1 AND app = $2
+-- An application's version is applied. :namespace namespace; :app name; :version version; :schedules its schedules. Index: primary key.
+UPDATE rota.apps SET version = :version, schedules = :schedules::jsonb, changed_at = now() WHERE namespace = :namespace AND app = :app

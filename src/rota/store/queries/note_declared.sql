@@ -1,5 +1,5 @@
--- Writes how a job stands to the code that declares it. $1 namespace; $2 id; $3 what is declared (null: nothing any more);
--- $4 the version of the application; $5 a note for people. Index: primary key.
+-- Writes how a job stands to the code that declares it. :namespace namespace; :job_id id; :declared what is declared (null: nothing any more);
+-- :version the version of the application; :note a note for people. Index: primary key.
 UPDATE rota.jobs
-   SET declared = coalesce($3::jsonb, declared), app_version = $4, paused_by_app = $3::text IS NULL, note = $5::text
- WHERE namespace = $1 AND id = $2
+   SET declared = coalesce(:declared::jsonb, declared), app_version = :version, paused_by_app = :declared::text IS NULL, note = :note::text
+ WHERE namespace = :namespace AND id = :job_id

@@ -1,8 +1,8 @@
--- Notes where the logs of attempts are kept, and that this is done. $1 namespaces; $2 run ids; $3 claims; $4 attempts;
--- $5 positions; $6 blobs; $7 first bytes; $8 lengths. Two keepers that meet: the first stands. Index: primary keys.
+-- Notes where the logs of attempts are kept, and that this is done. :namespaces namespaces; :run_ids run ids; :claims claims; :attempts attempts;
+-- :positions positions; :blobs blobs; :firsts first bytes; :lengths lengths. Two keepers that meet: the first stands. Index: primary keys.
 WITH input AS MATERIALIZED (
-    SELECT * FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[], $7::bigint[],
-                         $8::integer[])
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :attempts::integer[], :positions::bigint[], :blobs::text[], :firsts::bigint[],
+                         :lengths::integer[])
         AS i (namespace, run_id, claim, attempt, position, blob, first, length)
 ), done AS (
     DELETE FROM rota.log_ends AS e USING input AS i

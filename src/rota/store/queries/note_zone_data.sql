@@ -1,2 +1,2 @@
--- Notes with which zone data the stored times were computed. $1 its version.
-UPDATE rota.constants SET zone_data = $1
+-- Notes with which zone data the stored times were computed. :version its version.
+UPDATE rota.constants SET zone_data = :version

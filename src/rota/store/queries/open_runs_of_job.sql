@@ -1,15 +1,15 @@
--- The runs of a job that have not ended and whose cancel was not asked for. $1 namespace; $2 job id.
+-- The runs of a job that have not ended and whose cancel was not asked for. :namespace namespace; :job_id job id.
 -- Index: primary keys for the one-shot itself, ..._of_job for the rest.
-SELECT id FROM rota.upcoming_runs WHERE namespace = $1 AND id = $2 AND job_id = id
+SELECT id FROM rota.upcoming_runs WHERE namespace = :namespace AND id = :job_id AND job_id = id
 UNION ALL
-SELECT id FROM rota.held_runs WHERE namespace = $1 AND id = $2 AND job_id = id
+SELECT id FROM rota.held_runs WHERE namespace = :namespace AND id = :job_id AND job_id = id
 UNION ALL
-SELECT id FROM rota.live_runs WHERE namespace = $1 AND id = $2 AND job_id = id AND cancel_requested_at IS NULL
+SELECT id FROM rota.live_runs WHERE namespace = :namespace AND id = :job_id AND job_id = id AND cancel_requested_at IS NULL
 UNION ALL
-SELECT id FROM rota.upcoming_runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+SELECT id FROM rota.upcoming_runs WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
 UNION ALL
-SELECT id FROM rota.held_runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+SELECT id FROM rota.held_runs WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
 UNION ALL
-SELECT id FROM rota.live_runs WHERE namespace = $1 AND job_id = $2 AND job_id <> id
+SELECT id FROM rota.live_runs WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
                                 AND cancel_requested_at IS NULL
 ORDER BY id

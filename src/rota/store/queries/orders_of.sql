@@ -1,5 +1,5 @@
 -- How it stands with ordering keys: who is first in line, and who has the key: who is live, or was started and waits to be
--- started again, not letting go (also where it is promoted and not due yet). $1 namespaces; $2 keys. Asked under the locks of
+-- started again, not letting go (also where it is promoted and not due yet). :namespaces namespaces; :keys keys. Asked under the locks of
 -- these keys. Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
 SELECT i.namespace, i.key,
        (SELECT h.id FROM rota.held_runs AS h
@@ -15,4 +15,4 @@ SELECT i.namespace, i.key,
                   WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key
                     AND h.gate NOT IN ('pause', 'recall') AND h.run_at > now()
                     AND (h.attempt > 0 OR h.snoozes > 0) AND NOT (h.policies ? 'letGo') LIMIT 1)) AS holder
-  FROM unnest($1::text[], $2::text[]) AS i (namespace, key)
+  FROM unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)

@@ -1,7 +1,7 @@
--- What of a job has not ended: live, started and waiting to be started again, or (with its gate) not started and at one. $1 namespaces; $2 job ids. Asked under the locks of
+-- What of a job has not ended: live, started and waiting to be started again, or (with its gate) not started and at one. :namespaces namespaces; :job_ids job ids. Asked under the locks of
 -- these jobs. Index: ..._of_job.
 SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
-  FROM unnest($1::text[], $2::uuid[]) AS i (namespace, job_id)
+  FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
  CROSS JOIN LATERAL (
        SELECT l.id, l.nominal_at, NULL AS gate FROM rota.live_runs AS l
         WHERE l.namespace = i.namespace AND l.job_id = i.job_id AND l.job_id <> l.id

@@ -1,4 +1,4 @@
--- Whose job it is. $1 namespace; $2 job id, which is also the id of a one-shot's first run. Index: primary keys.
-SELECT owner FROM rota.jobs WHERE namespace = $1 AND id = $2
+-- Whose job it is. :namespace namespace; :job_id job id, which is also the id of a one-shot's first run. Index: primary keys.
+SELECT owner FROM rota.jobs WHERE namespace = :namespace AND id = :job_id
 UNION ALL
-SELECT owner FROM rota.runs WHERE namespace = $1 AND id = $2
+SELECT owner FROM rota.runs WHERE namespace = :namespace AND id = :job_id

@@ -1,12 +1,12 @@
--- Pauses ($3 true) or resumes a pool; gives back a row if that changed it, and records it. $1 namespace; $2 pool.
+-- Pauses (:paused true) or resumes a pool; gives back a row if that changed it, and records it. :namespace namespace; :pool pool.
 -- Index: primary key.
 WITH changed AS (
     INSERT INTO rota.pools AS p (namespace, pool, paused_at)
-    VALUES ($1, $2, CASE WHEN $3::boolean THEN now() END)
+    VALUES (:namespace, :pool, CASE WHEN :paused::boolean THEN now() END)
     ON CONFLICT (namespace, pool) DO UPDATE SET paused_at = excluded.paused_at
      WHERE (p.paused_at IS NULL) <> (excluded.paused_at IS NULL)
     RETURNING p.namespace, p.pool
 )
 INSERT INTO rota.events (namespace, kind, subject)
-SELECT namespace, CASE WHEN $3::boolean THEN 'pool.paused' ELSE 'pool.resumed' END, pool FROM changed
+SELECT namespace, CASE WHEN :paused::boolean THEN 'pool.paused' ELSE 'pool.resumed' END, pool FROM changed
 RETURNING id

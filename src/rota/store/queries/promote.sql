@@ -1,24 +1,24 @@
 -- Promotes runs that are due within the lookahead: upcoming -> live, or held where they have policies.
--- $1 scheduler id; $2 shards with $3 the epochs they were leased at; $4 lookahead; $5 at most this many per shard;
--- $6 how late a schedule's run may be before it counts as missed and is left to the misfire rules.
--- $7 where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
+-- :scheduler_id scheduler id; :shards shards with :epochs the epochs they were leased at; :lookahead lookahead; :limit at most this many per shard;
+-- :missed_after how late a schedule's run may be before it counts as missed and is left to the misfire rules.
+-- :begin_at where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
 -- and how far that shard has been emptied.
 -- A shard whose lease has a newer epoch is passed over. Safe with two owners all the same: a row moves once.
 -- Index: upcoming_runs_due, one range per shard. Locks: FOR UPDATE SKIP LOCKED; the rows are then taken from where they lie (ctid).
 WITH leased AS MATERIALIZED (
     SELECT l.shard, mine.begin_at
-      FROM unnest($2::smallint[], $3::bigint[], $7::float8[]) AS mine (shard, epoch, begin_at)
-      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = $1
+      FROM unnest(:shards::smallint[], :epochs::bigint[], :begin_at::float8[]) AS mine (shard, epoch, begin_at)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 ), due AS MATERIALIZED (
     SELECT r.place
       FROM leased
      CROSS JOIN LATERAL (
            SELECT u.ctid AS place FROM rota.upcoming_runs AS u
             WHERE u.shard = leased.shard AND u.run_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
-              AND u.run_at <= now() + $4::interval
-              AND (u.run_at > now() - $6::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
+              AND u.run_at <= now() + :lookahead::interval
+              AND (u.run_at > now() - :missed_after::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
             ORDER BY u.run_at
-            LIMIT $5
+            LIMIT :limit
               FOR UPDATE SKIP LOCKED
            ) AS r
 ), taken AS (

@@ -1,6 +1,6 @@
--- Promotes the named runs: upcoming -> live, or held where they have policies. $1 namespaces; $2 run ids, in order. Index: primary key.
+-- Promotes the named runs: upcoming -> live, or held where they have policies. :namespaces namespaces; :run_ids run ids, in order. Index: primary key.
 WITH input AS (
-    SELECT * FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
 ), taken AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
      WHERE u.namespace = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])

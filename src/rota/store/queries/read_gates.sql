@@ -1,10 +1,10 @@
--- What gates remember. $1 namespaces; $2 kinds; $3 keys. Asked under the locks of these gates. Index: primary key.
+-- What gates remember. :namespaces namespaces; :kinds kinds; :keys keys. Asked under the locks of these gates. Index: primary key.
 -- `probing`: whether the run that tries out an open breaker is under way; one that nobody claims for a while is not.
 SELECT g.namespace, g.kind, g.key, g.tokens, g.counted_at, g.full_at, g.state, g.failures, g.probe, g.until, g.wakes_at,
        coalesce((SELECT true FROM rota.live_runs AS l WHERE l.namespace = g.namespace AND l.id = g.probe
                                                           AND (l.claim IS NOT NULL OR l.ready_at > now() - interval '10 seconds')
                  LIMIT 1), false) AS probing
-  FROM unnest($1::text[], $2::text[], $3::text[]) AS i (namespace, kind, key)
+  FROM unnest(:namespaces::text[], :kinds::text[], :keys::text[]) AS i (namespace, kind, key)
  CROSS JOIN LATERAL (
        SELECT * FROM rota.gates AS g WHERE g.namespace = i.namespace AND g.kind = i.kind AND g.key = i.key OFFSET 0
        ) AS g

@@ -1,10 +1,10 @@
 -- Decides recalled runs by what their job says now: 'go' (with the job's present definition), 'hold' (it is paused),
 -- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'.
--- $1 namespaces; $2 run ids; $3 fates; $4 the job versions the fates were read from; $5 lookahead. A job that changed
+-- :namespaces namespaces; :run_ids run ids; :fates fates; :versions the job versions the fates were read from; :lookahead lookahead. A job that changed
 -- since keeps the run at the gate for another look. Index: primary keys. Locks the job's row FOR SHARE, then the run.
 WITH decided AS MATERIALIZED (
     SELECT i.namespace, i.id AS run_id, i.fate, j.*
-      FROM unnest($1::text[], $2::uuid[], $3::text[], $4::integer[]) AS i (namespace, id, fate, version)
+      FROM unnest(:namespaces::text[], :run_ids::uuid[], :fates::text[], :versions::integer[]) AS i (namespace, id, fate, version)
      CROSS JOIN LATERAL (SELECT h.namespace, h.job_id FROM rota.held_runs AS h
                           WHERE h.namespace = i.namespace AND h.id = i.id AND (h.gate = 'recall') IS TRUE OFFSET 0) AS h
       JOIN LATERAL (SELECT j.id AS of_job, j.version AS of_version, j.owner AS new_owner, j.name AS new_name,
@@ -26,13 +26,13 @@ WITH decided AS MATERIALIZED (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM taken WHERE fate = 'hold'
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run})
-    SELECT {run} FROM taken WHERE fate = 'go' AND run_at > now() + $5::interval
+    SELECT {run} FROM taken WHERE fate = 'go' AND run_at > now() + :lookahead::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval AND policies IS NULL
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + :lookahead::interval AND policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate)
-    SELECT {run}, 'new' FROM taken WHERE fate = 'go' AND run_at <= now() + $5::interval AND policies IS NOT NULL
+    SELECT {run}, 'new' FROM taken WHERE fate = 'go' AND run_at <= now() + :lookahead::interval AND policies IS NOT NULL
 ), cancelled AS (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)
     SELECT {run}, 'cancelled', now(), true, 'its job was cancelled' FROM taken WHERE fate = 'cancel'

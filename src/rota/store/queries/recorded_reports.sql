@@ -1,8 +1,8 @@
 -- Of reports whose claim was not current: which were recorded before (their answer was lost on the way)? What the
 -- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late.
--- $1 namespaces; $2 run ids; $3 claim numbers. Index: primary keys of finished_runs and attempts.
+-- :namespaces namespaces; :run_ids run ids; :claims claim numbers. Index: primary keys of finished_runs and attempts.
 SELECT i.namespace, i.id, i.claim
-  FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS i (namespace, id, claim)
+  FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[]) AS i (namespace, id, claim)
   LEFT JOIN LATERAL (
        SELECT * FROM rota.attempts AS a
         WHERE a.namespace = i.namespace AND a.run_id = i.id AND a.claim = i.claim OFFSET 0

@@ -1,8 +1,8 @@
--- Binds every unclaimed run of a recurring job to its present definition. $1 namespace; $2 job id.
+-- Binds every unclaimed run of a recurring job to its present definition. :namespace namespace; :job_id job id.
 -- One that waits at a gate, or that was ready under other policies, is looked at anew by admission.
 -- Index: ..._of_job. A run that moves at this moment is missed: callers repeat until unbound_runs is 0.
 WITH job AS MATERIALIZED (
-    SELECT * FROM rota.jobs WHERE namespace = $1 AND id = $2
+    SELECT * FROM rota.jobs WHERE namespace = :namespace AND id = :job_id
 ), in_upcoming AS (
     UPDATE rota.upcoming_runs AS r
        SET job_version = j.version, owner = j.owner, name = j.name, task = j.task, pool = j.pool,
@@ -10,22 +10,22 @@ WITH job AS MATERIALIZED (
            expires_at = rota.changed_expiry(r.expires_at, r.options, r.attempt, r.snoozes, j.options, r.run_at),
            policies = j.policies
       FROM job AS j
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version
 ), leaving AS (
     SELECT r.namespace, r.id, r.job_id, r.policies
       FROM job AS j, rota.upcoming_runs AS r
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version
        AND (r.attempt > 0 OR r.snoozes > 0)
        AND r.policies IS DISTINCT FROM j.policies
     UNION ALL
     SELECT r.namespace, r.id, r.job_id, r.policies
       FROM job AS j, rota.held_runs AS r
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version
        AND r.policies IS DISTINCT FROM j.policies
     UNION ALL
     SELECT r.namespace, r.id, r.job_id, r.policies
       FROM job AS j, rota.live_runs AS r
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
        AND r.policies IS DISTINCT FROM j.policies
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies)
@@ -38,10 +38,10 @@ WITH job AS MATERIALIZED (
            policies = j.policies, gate = CASE WHEN r.gate IN ('pause', 'recall') THEN r.gate ELSE 'new' END,
            gate_key = NULL
       FROM job AS j
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version
 ), regated AS (
     DELETE FROM rota.live_runs AS r USING job AS j
-     WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
+     WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
        AND j.policies IS NOT NULL AND r.policies IS DISTINCT FROM j.policies
     RETURNING r.namespace, r.id, r.job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority, j.tags,
               j.payload, j.payload_id, j.options, r.cause, r.retry_of, r.root_id, r.shard, r.nominal_at, r.run_at,
@@ -58,5 +58,5 @@ UPDATE rota.live_runs AS r
        expires_at = rota.changed_expiry(r.expires_at, r.options, r.attempt, r.snoozes, j.options, r.run_at),
        policies = j.policies
   FROM job AS j
- WHERE r.namespace = $1 AND r.job_id = $2 AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
+ WHERE r.namespace = :namespace AND r.job_id = :job_id AND r.job_id <> r.id AND r.job_version < j.version AND r.worker_id IS NULL
    AND (j.policies IS NULL OR r.policies IS NOT DISTINCT FROM j.policies)

@@ -1,7 +1,7 @@
--- Cancels one-shot jobs that nobody has claimed, because others take their place. $1 namespaces; $2 ids; $3 reasons.
+-- Cancels one-shot jobs that nobody has claimed, because others take their place. :namespaces namespaces; :run_ids ids; :reasons reasons.
 -- One that is claimed, or moves at this moment, goes on. Index: primary keys.
 WITH input AS (
-    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) AS i (namespace, id, reason)
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
      WHERE u.namespace = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id]) RETURNING {u.run}, i.reason

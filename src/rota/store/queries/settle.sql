@@ -7,13 +7,13 @@
 -- One with policies that is ready at once passes its gates again; whoever waits behind one that left is told of (departures).
 -- A run that was started has lost its expiry: that concerns the first start only.
 -- A run whose cancel was asked for is cancelled whatever the verdict: cancelling ends all its retries.
--- $1 namespaces; $2 run ids; $3 claim numbers; $4 dispositions; $5 charged; $6 loss; $7 delays in seconds;
--- $8 started, $9 ended (seconds since the epoch, null: not started); $10 outcomes; $11 errors; $12 tracebacks;
--- $13 checkpoints that were not written before.
+-- :namespaces namespaces; :run_ids run ids; :claims claim numbers; :dispositions dispositions; :charged charged; :losses loss; :delays delays in seconds;
+-- :started started, :ended ended (seconds since the epoch, null: not started); :outcomes outcomes; :errors errors; :tracebacks tracebacks;
+-- :checkpoints checkpoints that were not written before.
 -- Index: primary key of live_runs. Locks the rows in the order given: callers sort by id.
 WITH input AS (
-    SELECT * FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::text[], $5::boolean[], $6::boolean[],
-                         $7::float8[], $8::float8[], $9::float8[], $10::text[], $11::text[], $12::text[], $13::text[])
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :dispositions::text[], :charged::boolean[], :losses::boolean[],
+                         :delays::float8[], :started::float8[], :ended::float8[], :outcomes::text[], :errors::text[], :tracebacks::text[], :checkpoints::text[])
         AS i (namespace, id, claim, disposition, charged, loss, delay, started, ended, outcome, error, traceback, new_checkpoint)
 ), taken AS (
     DELETE FROM rota.live_runs AS l

@@ -1,7 +1,7 @@
--- Skips runs at a gate: held -> finished (skipped), with the reason. $1 namespaces; $2 run ids; $3 reasons. Callers have
+-- Skips runs at a gate: held -> finished (skipped), with the reason. :namespaces namespaces; :run_ids run ids; :reasons reasons. Callers have
 -- locked them. Index: primary key.
 WITH taken AS (
-    DELETE FROM rota.held_runs AS h USING unnest($1::text[], $2::uuid[], $3::text[]) AS i (namespace, id, reason)
+    DELETE FROM rota.held_runs AS h USING unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
      WHERE h.namespace = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
     RETURNING {h.run}, i.reason
 ), departed AS (

@@ -1,6 +1,6 @@
--- Skips runs: upcoming -> finished (skipped), with the reason. $1 namespaces; $2 run ids; $3 reasons.
+-- Skips runs: upcoming -> finished (skipped), with the reason. :namespaces namespaces; :run_ids run ids; :reasons reasons.
 WITH input AS (
-    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[]) AS i (namespace, id, reason)
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
 ), taken AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
      WHERE u.namespace = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])

@@ -1,24 +1,24 @@
--- Submits recurring jobs. One array per column: $1 namespaces, $2 ids, $3 owners, $4 names, $5 tasks, $6 pools,
--- $7 priorities, $8 tags (comma-separated), $9 payloads, $10 options, $11 shards, $12 schedule types, $13 cron
--- expressions, $14 intervals in seconds, $15 time zones, $16 anchors, $17 next fire times; $18 to $21 idempotency keys
--- as in submit_runs; $22 largest inline payload in bytes; $23, $24 payloads in object storage as in submit_runs; $25 policies,
--- $26 misfire rules, $27 starts, $28 ends, $29 jitters in seconds, $30 rules for clock changes.
+-- Submits recurring jobs. One array per column: :namespaces namespaces, :ids ids, :owners owners, :names names, :tasks tasks, :pools pools,
+-- :priorities priorities, :tags tags (comma-separated), :payloads payloads, :options options, :shards shards, :schedule_types schedule types, :cron_expressions cron
+-- expressions, :intervals intervals in seconds, :timezones time zones, :anchors anchors, :next_fires next fire times; :key_positions to :answers idempotency keys
+-- as in submit_runs; :inline_bytes largest inline payload in bytes; :blob_positions, :blobs payloads in object storage as in submit_runs; :policies policies,
+-- :misfires misfire rules, :starts starts, :ends ends, :jitters jitters in seconds, :dst rules for clock changes.
 -- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
 WITH input AS MATERIALIZED (
-    SELECT i.*, coalesce(octet_length(i.payload) > $22::integer, false) OR blobs.key IS NOT NULL AS large,
+    SELECT i.*, coalesce(octet_length(i.payload) > :inline_bytes::integer, false) OR blobs.key IS NOT NULL AS large,
            blobs.key AS blob
-      FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::smallint[],
-                  $8::text[], $9::text[], $10::text[], $11::smallint[], $12::text[], $13::text[], $14::float8[],
-                  $15::text[], $16::timestamptz[], $17::timestamptz[], $25::text[], $26::text[], $27::timestamptz[],
-                  $28::timestamptz[], $29::float8[], $30::text[])
+      FROM unnest(:namespaces::text[], :ids::uuid[], :owners::text[], :names::text[], :tasks::text[], :pools::text[], :priorities::smallint[],
+                  :tags::text[], :payloads::text[], :options::text[], :shards::smallint[], :schedule_types::text[], :cron_expressions::text[], :intervals::float8[],
+                  :timezones::text[], :anchors::timestamptz[], :next_fires::timestamptz[], :policies::text[], :misfires::text[], :starts::timestamptz[],
+                  :ends::timestamptz[], :jitters::float8[], :dst::text[])
            WITH ORDINALITY
         AS i (namespace, id, owner, name, task, pool, priority, tags, payload, options, shard, schedule_type,
               cron_expression, every_seconds, timezone, anchor_at, next_fire_at, policies, misfire, start_at, end_at,
               jitter_seconds, dst, n)
-      LEFT JOIN unnest($23::bigint[], $24::text[]) AS blobs (n, key) USING (n)
+      LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
-    SELECT k.n, ($1::text[])[k.n] AS namespace, k.key, k.request_hash, k.answer
-      FROM unnest($18::integer[], $19::text[], $20::bytea[], $21::text[]) AS k (n, key, request_hash, answer)
+    SELECT k.n, (:namespaces::text[])[k.n] AS namespace, k.key, k.request_hash, k.answer
+      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[]) AS k (n, key, request_hash, answer)
 ), keyed AS (
     INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
     SELECT namespace, 'idempotency', key, request_hash, answer, now() + interval '24 hours' FROM offered

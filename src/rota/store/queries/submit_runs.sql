@@ -1,24 +1,24 @@
 -- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs; one with policies that is
 -- due goes to its gates (held_runs).
--- One array per column: $1 ids, $2 shards, $3 names, $4 payloads, $5 run_at (null: now), $6 shapes. A shape is a
--- position in the arrays that say once what many jobs of a batch have alike: $7 namespaces, $8 owners, $9 tasks,
--- $10 pools, $11 priorities, $12 tags (comma-separated), $13 options, $22 policies (null: plain). Those that have an idempotency key are named
--- by $14 their positions, with $15 keys, $16 request hashes and $17 answers; $18 lookahead; $19 largest inline
--- payload in bytes. A payload that was put in object storage is named by $20 its position with $21 its key there.
+-- One array per column: :ids ids, :shards shards, :names names, :payloads payloads, :run_at run_at (null: now), :shapes shapes. A shape is a
+-- position in the arrays that say once what many jobs of a batch have alike: :namespaces namespaces, :owners owners, :tasks tasks,
+-- :pools pools, :priorities priorities, :tags tags (comma-separated), :options options, :policies policies (null: plain). Those that have an idempotency key are named
+-- by :key_positions their positions, with :keys keys, :request_hashes request hashes and :answers answers; :lookahead lookahead; :inline_bytes largest inline
+-- payload in bytes. A payload that was put in object storage is named by :blob_positions its position with :blobs its key there.
 -- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
 -- Index: primary keys. Keys of others are waited for in the order given: callers sort by key.
 WITH input AS MATERIALIZED (
-    SELECT i.n, ($7::text[])[i.shape] AS namespace, i.id, ($8::text[])[i.shape] AS owner, i.name,
-           ($9::text[])[i.shape] AS task, ($10::text[])[i.shape] AS pool, ($11::smallint[])[i.shape] AS priority,
-           string_to_array(($12::text[])[i.shape], ',') AS tags, i.payload, ($13::text[])[i.shape] AS options, ($22::text[])[i.shape]::jsonb AS policies, i.shard,
-           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > $19::integer, false) OR blobs.key IS NOT NULL AS large,
+    SELECT i.n, (:namespaces::text[])[i.shape] AS namespace, i.id, (:owners::text[])[i.shape] AS owner, i.name,
+           (:tasks::text[])[i.shape] AS task, (:pools::text[])[i.shape] AS pool, (:priorities::smallint[])[i.shape] AS priority,
+           string_to_array((:tags::text[])[i.shape], ',') AS tags, i.payload, (:options::text[])[i.shape] AS options, (:policies::text[])[i.shape]::jsonb AS policies, i.shard,
+           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > :inline_bytes::integer, false) OR blobs.key IS NOT NULL AS large,
            blobs.key AS blob
-      FROM unnest($1::uuid[], $2::smallint[], $3::text[], $4::text[], $5::timestamptz[], $6::smallint[])
+      FROM unnest(:ids::uuid[], :shards::smallint[], :names::text[], :payloads::text[], :run_at::timestamptz[], :shapes::smallint[])
            WITH ORDINALITY AS i (id, shard, name, payload, run_at, shape, n)
-      LEFT JOIN unnest($20::bigint[], $21::text[]) AS blobs (n, key) USING (n)
+      LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
-    SELECT k.n, ($7::text[])[($6::smallint[])[k.n]] AS namespace, k.key, k.request_hash, k.answer
-      FROM unnest($14::integer[], $15::text[], $16::bytea[], $17::text[]) AS k (n, key, request_hash, answer)
+    SELECT k.n, (:namespaces::text[])[(:shapes::smallint[])[k.n]] AS namespace, k.key, k.request_hash, k.answer
+      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[]) AS k (n, key, request_hash, answer)
 ), keyed AS (
     INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
     SELECT namespace, 'idempotency', key, request_hash, answer, now() + interval '24 hours' FROM offered
@@ -38,18 +38,18 @@ WITH input AS MATERIALIZED (
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
            rota.expiry_of(options, due_at), NULL, 0, NULL, rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
-      FROM accepted WHERE due_at <= now() + $18::interval AND policies IS NULL
+      FROM accepted WHERE due_at <= now() + :lookahead::interval AND policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate)
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
            rota.expiry_of(options, due_at), NULL, 0, policies, 'new'
-      FROM accepted WHERE due_at <= now() + $18::interval AND policies IS NOT NULL
+      FROM accepted WHERE due_at <= now() + :lookahead::interval AND policies IS NOT NULL
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run})
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
            rota.expiry_of(options, due_at), NULL, 0, policies
-      FROM accepted WHERE due_at > now() + $18::interval
+      FROM accepted WHERE due_at > now() + :lookahead::interval
 )
 SELECT id FROM input WHERE n IN (SELECT n FROM repeated)

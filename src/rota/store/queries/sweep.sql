@@ -1,4 +1,4 @@
--- Housekeeping on small tables: expired keys (at most $1; a unique key whose job still waits is kept), buckets that
+-- Housekeeping on small tables: expired keys (at most :limit; a unique key whose job still waits is kept), buckets that
 -- are full again, sessions that are over, events of long ago, workers gone that hold nothing any more (noted,
 -- so that the reaper need not look again; after an hour forgotten), tallies that nobody looks at any more, schedulers silent
 -- for a day.
@@ -10,7 +10,7 @@ WITH expired AS MATERIALIZED (
                OR EXISTS (SELECT FROM rota.runs AS r WHERE r.namespace = k.namespace AND r.id = k.answer::uuid
                                                        AND r.place <> 'finished' OFFSET 0)) AS kept
       FROM rota.submission_keys AS k
-     WHERE k.expires_at < now() ORDER BY k.expires_at LIMIT $1
+     WHERE k.expires_at < now() ORDER BY k.expires_at LIMIT :limit
        FOR UPDATE SKIP LOCKED
 ), longer AS (
     UPDATE rota.submission_keys SET expires_at = now() + interval '1 day'
@@ -22,18 +22,18 @@ WITH expired AS MATERIALIZED (
     DELETE FROM rota.gates
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.gates
                               WHERE full_at < now() AND wakes_at IS NULL
-                              ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+                              ORDER BY full_at LIMIT :limit FOR UPDATE SKIP LOCKED))
 ), old_sessions AS (
     DELETE FROM rota.api_keys
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.api_keys
                               WHERE kind = 'session' AND expires_at < now() - interval '1 day'
-                              ORDER BY expires_at LIMIT $1))
+                              ORDER BY expires_at LIMIT :limit))
 ), idle_buckets AS (
     DELETE FROM rota.buckets
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.buckets WHERE full_at < now() LIMIT $1 FOR UPDATE SKIP LOCKED))
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.buckets WHERE full_at < now() LIMIT :limit FOR UPDATE SKIP LOCKED))
 ), old_events AS (
     DELETE FROM rota.events WHERE ctid = ANY (ARRAY(SELECT ctid FROM rota.events WHERE at < now() - interval '90 days'
-                                                     ORDER BY id LIMIT $1))
+                                                     ORDER BY id LIMIT :limit))
 ), emptied AS (
     UPDATE rota.workers AS w SET reaped = true
      WHERE w.gone_at IS NOT NULL AND NOT w.reaped

@@ -1,8 +1,8 @@
--- How the jobs stand that have a unique key. $1 namespaces; $2 job ids. `unseen`: it waits where our database role does not
+-- How the jobs stand that have a unique key. :namespaces namespaces; :job_ids job ids. `unseen`: it waits where our database role does not
 -- see it; asked only of one that is seen nowhere. Index: primary keys.
 SELECT i.namespace, i.id, coalesce(j.state, r.status) AS status, j.id IS NOT NULL AS recurring,
        coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL, rota.waits_unseen(i.namespace, i.id)) AS waits,
        coalesce(j.id, r.id) IS NULL AS unseen
-  FROM unnest($1::text[], $2::uuid[]) AS i (namespace, id)
+  FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, id)
   LEFT JOIN LATERAL (SELECT * FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.id OFFSET 0) AS j ON true
   LEFT JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.id OFFSET 0) AS r ON true

@@ -1,16 +1,16 @@
--- Which version of each application is in force: the newest that has a worker, or had one that was lost within $1; null when none
--- has had any for that long. Only those that are not applied yet, or all of $2, $3 (namespace and name; null: any).
+-- Which version of each application is in force: the newest that has a worker, or had one that was lost within :patience; null when none
+-- has had any for that long. Only those that are not applied yet, or all of :namespace, :app (namespace and name; null: any).
 -- Reads small tables.
 WITH present AS (
     SELECT w.app_namespace AS namespace, w.app, w.app_version AS version,
-           bool_or(w.gone_at IS NULL OR w.gone_why <> 'stopped' AND w.gone_at > now() - $1::interval) AS rules,
-           bool_or(w.gone_at IS NULL OR w.gone_at > now() - $1::interval) AS recent
+           bool_or(w.gone_at IS NULL OR w.gone_why <> 'stopped' AND w.gone_at > now() - :patience::interval) AS rules,
+           bool_or(w.gone_at IS NULL OR w.gone_at > now() - :patience::interval) AS recent
       FROM rota.workers AS w
      WHERE w.app IS NOT NULL
      GROUP BY 1, 2, 3
 ), known AS (
     SELECT DISTINCT v.namespace, v.app FROM rota.app_versions AS v
-     WHERE ($2::text IS NULL OR v.namespace = $2) AND ($3::text IS NULL OR v.app = $3)
+     WHERE (:namespace::text IS NULL OR v.namespace = :namespace) AND (:app::text IS NULL OR v.app = :app)
 ), ruling AS (
     SELECT k.namespace, k.app, v.version, v.schedules,
            EXISTS (SELECT FROM present AS p WHERE p.namespace = k.namespace AND p.app = k.app AND p.recent) AS recent

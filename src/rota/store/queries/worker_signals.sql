@@ -1,8 +1,8 @@
 -- What a worker is asked: to cancel a run, or to give it back if not started (a row with a claim each); and which of its pools
--- are paused (a row with a pool each). $1 worker id. Index: live_runs_asked, the primary keys of pools and workers.
+-- are paused (a row with a pool each). :worker_id worker id. Index: live_runs_asked, the primary keys of pools and workers.
 SELECT l.claim, l.cancel_requested_at IS NOT NULL AS cancel, NULL AS namespace, NULL AS pool
   FROM rota.live_runs AS l
- WHERE l.worker_id = $1 AND (l.cancel_requested_at IS NOT NULL OR l.recalled)
+ WHERE l.worker_id = :worker_id AND (l.cancel_requested_at IS NOT NULL OR l.recalled)
 UNION ALL
 SELECT NULL, NULL, p.namespace, p.pool
   FROM rota.pools AS p

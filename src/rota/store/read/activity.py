@@ -31,15 +31,15 @@ class Tallies:
 
     async def look(self, namespace: str, *, window: timedelta, history: timedelta, most: int) -> Activity:
         """Looks once: lags of the `window`, tallies of the `history`, at most so many of each kind that waits."""
-        counts: Any = await self._database.fetch_row("count_others", namespace, most)
+        counts: Any = await self._database.fetch_row("count_others", namespace=namespace, most=most)
         moment: datetime = counts["moment"]
         lags: dict[str, list[int]] = {}
-        for row in await self._database.fetch("recent_lags", namespace, moment - window):
+        for row in await self._database.fetch("recent_lags", namespace=namespace, since=moment - window):
             lags.setdefault(row["pool"], [0] * STEPS)[row["step"] - 1] = row["many"]
         return Activity(
             moment,
             counts,
-            await self._database.fetch("count_live", namespace, most),
-            await self._database.fetch("recent_tallies", namespace, moment - max(window, history)),
+            await self._database.fetch("count_live", namespace=namespace, most=most),
+            await self._database.fetch("recent_tallies", namespace=namespace, since=moment - max(window, history)),
             lags,
         )

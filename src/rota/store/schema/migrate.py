@@ -62,7 +62,7 @@ async def migrate(database: Database) -> list[Migration]:
         raise SetupError(
             f"This database role may not change the schema ({error}): run `rota migrate` as its owner."
         ) from error
-    await database.fetch("make_days", DAYS_AHEAD)
+    await database.fetch("make_days", ahead=DAYS_AHEAD)
     return applied
 
 

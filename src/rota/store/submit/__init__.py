@@ -13,7 +13,7 @@ import msgspec
 from rota.domain.ids import show_job
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission, Unique
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import or_nothing, with_days, write_each
+from rota.store.postgres.batches import columns, or_nothing, with_days, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
 
@@ -82,7 +82,7 @@ class Submissions:
                 return await submit(self._database, items)
 
             async def submit_keyed(statements: Statements) -> list[UUID]:
-                await statements.fetch("limit_waiting", LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                await statements.fetch("limit_waiting", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
                 return await submit(statements, items)
 
             return await self._database.transact(submit_keyed)
@@ -96,7 +96,7 @@ class Submissions:
 
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
-            await statements.fetch("limit_waiting", LONGEST_WAIT)
+            await statements.fetch("limit_waiting", longest=LONGEST_WAIT)
             holders = await _holders(statements, items)
             # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
             repeated = await _repeated(statements, items)
@@ -119,28 +119,28 @@ class Submissions:
     async def find_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownKey]:
         """What is known under these (namespace, key) pairs."""
         rows = await self._database.fetch(
-            "find_submission_keys", [namespace for namespace, _ in keys], [key for _, key in keys]
+            "find_submission_keys", namespaces=[namespace for namespace, _ in keys], keys=[key for _, key in keys]
         )
         return {(row["namespace"], row["key"]): KnownKey(row["request_hash"], row["answer"]) for row in rows}
 
     async def _submit_runs(self, statements: Statements | Database, items: Sequence[OneShot]) -> list[UUID]:
         shapes: dict[tuple[Any, ...], int] = {}
         numbers = [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items]
-        *alike, policies = zip(*shapes, strict=True)
+        alike = columns(shapes, "namespaces", "owners", "tasks", "pools", "priorities", "tags", "options", "policies")
+        alike["policies"] = or_nothing(alike["policies"])
         rows = await statements.fetch(
             "submit_runs",
-            [item.id for item in items],
-            [item.shard for item in items],
-            [item.definition.name for item in items],
-            or_nothing([item.definition.payload for item in items]),
-            or_nothing([item.run_at for item in items]),
-            numbers,
-            *alike,
-            *_keys(items),
-            LOOKAHEAD,
-            INLINE_PAYLOAD_BYTES,
-            *_blobs(items),
-            or_nothing(policies),
+            ids=[item.id for item in items],
+            shards=[item.shard for item in items],
+            names=[item.definition.name for item in items],
+            payloads=or_nothing([item.definition.payload for item in items]),
+            run_at=or_nothing([item.run_at for item in items]),
+            shapes=numbers,
+            **alike,
+            **_keys(items),
+            lookahead=LOOKAHEAD,
+            inline_bytes=INLINE_PAYLOAD_BYTES,
+            **_blobs(items),
         )
         return [row[0] for row in rows]
 
@@ -149,32 +149,32 @@ class Submissions:
         timetables = [item.timetable for item in items]
         rows = await statements.fetch(
             "submit_jobs",
-            [item.namespace for item in items],
-            [item.id for item in items],
-            [definition.owner for definition in definitions],
-            [definition.name for definition in definitions],
-            [definition.task for definition in definitions],
-            [definition.pool for definition in definitions],
-            [definition.priority for definition in definitions],
-            [",".join(definition.tags) for definition in definitions],
-            [definition.payload for definition in definitions],
-            [definition.options for definition in definitions],
-            [item.shard for item in items],
-            [timetable.schedule_type for timetable in timetables],
-            [timetable.cron_expression for timetable in timetables],
-            [timetable.every_seconds for timetable in timetables],
-            [timetable.timezone for timetable in timetables],
-            [timetable.anchor_at for timetable in timetables],
-            [item.next_fire_at for item in items],
-            *_keys(items),
-            INLINE_PAYLOAD_BYTES,
-            *_blobs(items),
-            [definition.policies for definition in definitions],
-            [timetable.misfire for timetable in timetables],
-            [timetable.start_at for timetable in timetables],
-            [timetable.end_at for timetable in timetables],
-            [timetable.jitter_seconds for timetable in timetables],
-            [timetable.dst for timetable in timetables],
+            namespaces=[item.namespace for item in items],
+            ids=[item.id for item in items],
+            owners=[definition.owner for definition in definitions],
+            names=[definition.name for definition in definitions],
+            tasks=[definition.task for definition in definitions],
+            pools=[definition.pool for definition in definitions],
+            priorities=[definition.priority for definition in definitions],
+            tags=[",".join(definition.tags) for definition in definitions],
+            payloads=[definition.payload for definition in definitions],
+            options=[definition.options for definition in definitions],
+            policies=[definition.policies for definition in definitions],
+            shards=[item.shard for item in items],
+            schedule_types=[timetable.schedule_type for timetable in timetables],
+            cron_expressions=[timetable.cron_expression for timetable in timetables],
+            intervals=[timetable.every_seconds for timetable in timetables],
+            timezones=[timetable.timezone for timetable in timetables],
+            anchors=[timetable.anchor_at for timetable in timetables],
+            starts=[timetable.start_at for timetable in timetables],
+            ends=[timetable.end_at for timetable in timetables],
+            jitters=[timetable.jitter_seconds for timetable in timetables],
+            dst=[timetable.dst for timetable in timetables],
+            misfires=[timetable.misfire for timetable in timetables],
+            next_fires=[item.next_fire_at for item in items],
+            **_keys(items),
+            inline_bytes=INLINE_PAYLOAD_BYTES,
+            **_blobs(items),
         )
         return [row[0] for row in rows]
 
@@ -185,21 +185,20 @@ def _shape(item: OneShot) -> tuple[Any, ...]:
     return (item.namespace, it.owner, it.task, it.pool, it.priority, ",".join(it.tags), it.options, it.policies)
 
 
-def _keys(items: Sequence[Submission]) -> tuple[list[int], list[str], list[bytes], list[str]]:
+def _keys(items: Sequence[Submission]) -> dict[str, Any]:
     """The positions of items that have an idempotency key, with their keys, request hashes and answers."""
-    keyed = [(position, item.key) for position, item in enumerate(items, 1) if item.key]
-    return (
-        [position for position, _ in keyed],
-        [key.key for _, key in keyed],
-        [key.request_hash for _, key in keyed],
-        [key.answer for _, key in keyed],
-    )
+    keyed = [
+        (position, item.key.key, item.key.request_hash, item.key.answer)
+        for position, item in enumerate(items, 1)
+        if item.key
+    ]
+    return columns(keyed, "key_positions", "keys", "request_hashes", "answers")
 
 
-def _blobs(items: Sequence[Submission]) -> tuple[list[int], list[str]]:
+def _blobs(items: Sequence[Submission]) -> dict[str, Any]:
     """The positions of items whose payload is in object storage, with its keys there."""
     kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
-    return [position for position, _ in kept], [key for _, key in kept]
+    return columns(kept, "blob_positions", "blobs")
 
 
 class _Holder(msgspec.Struct, frozen=True):
@@ -219,7 +218,7 @@ async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[
     if not keyed:
         return set()
     rows = await statements.fetch(
-        "find_submission_keys", [item.namespace for item, _ in keyed], [key.key for _, key in keyed]
+        "find_submission_keys", namespaces=[item.namespace for item, _ in keyed], keys=[key.key for _, key in keyed]
     )
     known = {(row["namespace"], row["key"]) for row in rows}
     return {item.id for item, key in keyed if (item.namespace, key.key) in known}
@@ -228,13 +227,13 @@ async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[
 async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _Holder]:
     """Takes the keys; those that others have, with how these stand."""
     ordered = sorted(items, key=lambda item: (item.namespace, _unique(item).key))
-    rows = await statements.fetch("take_unique_keys", *_unique_columns(ordered))
+    rows = await statements.fetch("take_unique_keys", **_unique_columns(ordered))
     mine = {item.id for item in items}
     others = [row for row in rows if row["job_id"] not in mine]
     if not others:
         return {}
     found = await statements.fetch(
-        "unique_holders", [row["namespace"] for row in others], [row["job_id"] for row in others]
+        "unique_holders", namespaces=[row["namespace"] for row in others], job_ids=[row["job_id"] for row in others]
     )
     how = {(row["namespace"], row["id"]): row for row in found}
     holders = {}
@@ -264,7 +263,7 @@ async def _take_over(
     """Gives these items the keys; whoever had one and still waits is cancelled."""
     if not items:
         return
-    await statements.fetch("hand_over_unique_keys", *_unique_columns(items))
+    await statements.fetch("hand_over_unique_keys", **_unique_columns(items))
     replaced = [(item, holders[item.namespace, _unique(item).key]) for item in items]
     waiting = {
         (item.namespace, holder.job_id): f"replaced by {show_job(item.id)}, which has the same unique key"
@@ -275,20 +274,16 @@ async def _take_over(
         if not waiting:
             return
         namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
-        await statements.fetch("replace_waiting", namespaces, ids, list(waiting.values()))
+        await statements.fetch("replace_waiting", namespaces=namespaces, run_ids=ids, reasons=list(waiting.values()))
         # One that moved at that moment is looked for again, until it was hit or does not wait any more.
-        rows = await statements.fetch("unique_holders", namespaces, ids)
+        rows = await statements.fetch("unique_holders", namespaces=namespaces, job_ids=ids)
         waiting = {(row["namespace"], row["id"]): waiting[row["namespace"], row["id"]] for row in rows if row["waits"]}
         await asyncio.sleep(LOOK_AGAIN_SECONDS if waiting else 0)
 
 
-def _unique_columns(items: Sequence[Submission]) -> tuple[list[str], list[str], list[UUID], list[float | None]]:
-    return (
-        [item.namespace for item in items],
-        [_unique(item).key for item in items],
-        [item.id for item in items],
-        [_unique(item).seconds for item in items],
-    )
+def _unique_columns(items: Sequence[Submission]) -> dict[str, Any]:
+    rows = ((item.namespace, _unique(item).key, item.id, _unique(item).seconds) for item in items)
+    return columns(rows, "namespaces", "keys", "job_ids", "seconds")
 
 
 def _each_key_once(items: Sequence[Submission]) -> Iterator[list[Submission]]:

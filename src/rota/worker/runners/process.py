@@ -75,6 +75,8 @@ class ProcessRunner:
         self._most = processes
         self._permits = asyncio.Semaphore(processes)
         self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
+        self._closed = False
         self._starting: set[asyncio.Task[None]] = set()
 
     @property
@@ -95,22 +97,27 @@ class ProcessRunner:
             try:
                 done = await self._run(isolated, payload, context)
             except _NeverBeganError:
+                if self._closed:
+                    raise
                 done = await self._run(isolated, payload, context)  # it died while it was idle
         return _outcome(done, context)
 
     async def _run(self, isolated: Isolated, payload: Any, context: Context) -> RunDone:
         process = await self._take(isolated.memory_bytes)
+        self._busy.add(process)
         try:
             return await process.run(isolated.function, payload, context, grace_seconds=self._grace)
         finally:
+            self._busy.discard(process)
             await self._give_back(process)
 
     async def close(self) -> None:
-        """Ends the pool."""
+        """Ends the pool, and what a run that was given up still does in it."""
+        self._closed = True
         for starting in self._starting:
             starting.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
-        await asyncio.gather(*(process.end() for process in self._idle))
+        await asyncio.gather(*(process.end() for process in (*self._idle, *self._busy)))
         self._idle.clear()
 
     async def _take(self, memory: int) -> _Process:
@@ -127,11 +134,11 @@ class ProcessRunner:
         return await self._start(memory)
 
     async def _give_back(self, process: _Process) -> None:
-        if process.usable:
+        if process.usable and not self._closed:
             self._idle.append(process)
             return
         await process.end()
-        if len(self._idle) + len(self._starting) < self._most:
+        if not self._closed and len(self._idle) + len(self._starting) < self._most:
             self._start_spare(process.memory_bytes)
 
     def _start_spare(self, memory: int) -> None:

@@ -1,4 +1,4 @@
--- Whether something is due, when the next thing will be, and when the next run that was tried before is. $1 the tasks that are
+-- Whether something is due, when the next thing will be, and when the next run that was tried before is. :tasks the tasks that are
 -- served here: what nobody runs is not waited for. Everything a scheduler or a worker acts on by the clock is in here; what is
 -- to be looked at without regard to time counts as due since ever. Reads whole tables: those of a test are small.
 WITH moments (at) AS (
@@ -6,7 +6,7 @@ WITH moments (at) AS (
     UNION ALL
     SELECT run_at FROM rota.upcoming_runs
     UNION ALL
-    SELECT ready_at FROM rota.live_runs WHERE worker_id IS NULL AND task = ANY ($1::text[])
+    SELECT ready_at FROM rota.live_runs WHERE worker_id IS NULL AND task = ANY (:tasks::text[])
     UNION ALL
     SELECT run_at FROM rota.held_runs WHERE gate = 'new'
     UNION ALL

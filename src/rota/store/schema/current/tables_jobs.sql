@@ -1,0 +1,98 @@
+-- Recurring jobs, payloads, the keys of submissions, and schedules declared in code.
+-- A job that runs once has no row in rota.jobs: it is its run, and both have the same id.
+
+-- Recurring jobs. Indexes: due jobs by shard; the jobs of an application.
+CREATE TABLE rota.jobs (
+    namespace       text COLLATE "C" NOT NULL,                    -- the tenant
+    id              uuid NOT NULL,                                -- UUIDv7; of a declared schedule: made of its name
+    version         integer NOT NULL DEFAULT 1,                   -- grows with every change; runs carry it
+    owner           text NOT NULL,                                -- who submitted it
+    name            text NOT NULL,                                -- what people call it; need not be unique
+    task            text COLLATE "C" NOT NULL,                    -- which task its runs call
+    pool            text COLLATE "C" NOT NULL,                    -- which workers may take its runs
+    priority        smallint NOT NULL CHECK (priority BETWEEN -1 AND 2),  -- low, normal, high, critical
+    tags            text[] NOT NULL,                              -- to find it by
+    payload         text,                                         -- the task's parameters (JSON), if small
+    payload_id      uuid,                                         -- else its row in rota.payloads
+    options         text NOT NULL,                                -- retries, timeout, expiry, headers (JSON)
+    shard           smallint NOT NULL,                            -- which scheduler fires it
+    schedule_type   text NOT NULL CHECK (schedule_type IN ('cron', 'interval')),
+    cron_expression text,                                         -- of a cron schedule
+    every_seconds   double precision,                             -- of an interval
+    timezone        text NOT NULL,                                -- IANA zone of the cron expression
+    anchor_at       timestamptz NOT NULL,                         -- intervals count from here
+    state           text NOT NULL CHECK (state IN ('scheduled', 'paused', 'cancelled', 'completed')),
+    next_fire_at    timestamptz,                                  -- null: it fires no more, or is paused
+    fired_through   timestamptz NOT NULL,                         -- the mark: fire times up to here are done
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    updated_at      timestamptz NOT NULL DEFAULT now(),
+    policies        jsonb,                                        -- as in rota.upcoming_runs
+    misfire         text,                                         -- rule for missed times (JSON); null: the default
+    start_at        timestamptz,                                  -- does not fire before
+    end_at          timestamptz,                                  -- does not fire after
+    jitter_seconds  double precision NOT NULL DEFAULT 0 CHECK (jitter_seconds >= 0),  -- moves starts, not nominal times
+    dst             text,                                         -- rule at a clock change; null: shift
+    app             text COLLATE "C",                             -- the application that declares it, if one does
+    app_version     text,                                         -- the version of it that was applied last
+    declared        jsonb,                                        -- what the code said when it was applied
+    paused_by_app   boolean NOT NULL DEFAULT false,               -- paused because no code declares it any more
+    note            text,                                         -- why, for people
+    PRIMARY KEY (namespace, id),
+    CONSTRAINT jobs_check CHECK ((schedule_type = 'cron') = (cron_expression IS NOT NULL)),
+    CONSTRAINT jobs_check1 CHECK ((schedule_type = 'interval') = (every_seconds IS NOT NULL)),
+    CONSTRAINT jobs_check2 CHECK (state <> 'scheduled' OR next_fire_at IS NOT NULL),
+    -- A fire time becomes a run once: the next one is always behind the mark.
+    CONSTRAINT jobs_check3 CHECK (next_fire_at IS NULL OR next_fire_at > fired_through),
+    CONSTRAINT jobs_policies_check
+        CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string')
+);
+CREATE INDEX jobs_due ON rota.jobs (shard, next_fire_at) WHERE state = 'scheduled';
+CREATE INDEX jobs_declared ON rota.jobs (namespace, app) WHERE app IS NOT NULL;
+
+-- Payloads too large for the row of their job or run; written once, never moved.
+CREATE TABLE rota.payloads (
+    namespace text COLLATE "C" NOT NULL,
+    id        uuid NOT NULL,      -- the job's, or a new one when a job's payload is changed
+    body      text,               -- the JSON text
+    blob      text,               -- or its key in object storage
+    PRIMARY KEY (namespace, id),
+    CONSTRAINT payloads_somewhere CHECK ((body IS NULL) <> (blob IS NULL))
+);
+
+-- Keys under which jobs were submitted.
+--   idempotency  a repeated request gets the first answer, for 24 hours
+--   unique       the job that has the key; others with it are rejected, dropped, or replace it
+CREATE TABLE rota.submission_keys (
+    namespace    text COLLATE "C" NOT NULL,
+    kind         text COLLATE "C" NOT NULL,   -- 'idempotency' or 'unique'
+    key          text COLLATE "C" NOT NULL,   -- with its owner, so that users don't meet each other's keys
+    request_hash bytea NOT NULL,              -- tells a repeat from another request; unique: 'waits' or 'window'
+    answer       text NOT NULL,               -- the first answer (JSON); unique: the id of the job that has the key
+    expires_at   timestamptz NOT NULL,        -- the sweeper removes it then; a unique key whose job waits stays
+    PRIMARY KEY (namespace, kind, key),
+    -- Statements cast the answer of a unique key: a narrow role must not be able to write one that fails.
+    CONSTRAINT submission_keys_check CHECK (kind <> 'unique' OR answer ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+);
+CREATE INDEX submission_keys_expiry ON rota.submission_keys (expires_at);
+
+-- Versions of applications that workers have run, with the schedules their code declares.
+CREATE TABLE rota.app_versions (
+    namespace text COLLATE "C" NOT NULL,
+    app       text COLLATE "C" NOT NULL,
+    version   text COLLATE "C" NOT NULL,
+    number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,   -- order of first sight, for versions that are not numbers
+    release   bigint[],                                       -- 1.10 as {1,10}; null: not a number
+    schedules jsonb NOT NULL,                                 -- what it declares
+    seen_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, app, version)
+);
+
+-- The version of each application that is in force.
+CREATE TABLE rota.apps (
+    namespace  text COLLATE "C" NOT NULL,
+    app        text COLLATE "C" NOT NULL,
+    version    text COLLATE "C",                        -- null: none is, and its schedules are paused
+    schedules  jsonb,                                   -- what of it was applied
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, app)
+);

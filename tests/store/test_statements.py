@@ -1,0 +1,76 @@
+"""Statements and the calls that run them agree, as far as can be seen without a database."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rota
+from rota.store.postgres.statements import Statement, load, load_all
+
+SOURCES = sorted(Path(rota.__path__[0]).rglob("*.py"))
+FETCHING = {"fetch", "fetch_row", "fetch_value"}
+
+
+def calls():
+    """Each call that names a statement: where, which, and the call itself."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FETCHING:
+                match node.args:
+                    case [ast.Constant(value=str(name)), *others] if " " not in name:
+                        assert not others, f"{path}:{node.lineno}: {name} is given values without names"
+                        yield path, name, node
+
+
+def given(call):
+    """The names that a call gives, and whether it gives others that can't be seen here."""
+    names, unseen = [], False
+    for keyword in call.keywords:
+        match keyword:
+            case ast.keyword(arg=str(name)):
+                names.append(name)
+            case ast.keyword(value=ast.Call(func=ast.Name(id="columns"), args=[_, *literals])):
+                names += [literal.value for literal in literals]
+            case _:
+                unseen = True
+    return {*names} - {"timeout"}, unseen
+
+
+def test_every_call_gives_the_parameters_of_its_statement():
+    wrong = []
+    for path, name, call in calls():
+        package = "rota.testing" if path.parent.name == "testing" and name in load_all("rota.testing") else "rota.store"
+        wanted = {*load(name, package).names}
+        names, unseen = given(call)
+        if not (names <= wanted if unseen else names == wanted):
+            wrong.append(f"{path}:{call.lineno}: {name} takes {sorted(wanted)}, is given {sorted(names)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_statement_is_run():
+    assert {name for _, name, _ in calls()} >= load_all().keys()
+
+
+def test_names_become_numbers_in_the_order_of_first_use():
+    statement = Statement("name", "SELECT :b::text[], (:a)[1:2], x[y.a:y.b], ':c' -- :d\n WHERE :b = ANY (:a)", [])
+    assert statement.text == "SELECT $1::text[], ($2)[1:2], x[y.a:y.b], ':c' -- :d\n WHERE $1 = ANY ($2)"
+    assert statement.names == ("b", "a")
+
+
+def test_the_columns_of_a_run_are_written_out():
+    assert Statement("name", "SELECT {run}, {x.run}", ["id", "name"]).text == "SELECT id, name, x.id, x.name"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1", "SELECT :a", "SELECT :a, :b"])
+def test_what_is_missing_or_unknown_is_refused(sql):
+    statement = Statement("name", sql, [])
+    values = {name: name.upper() for name in reversed(statement.names)}
+    assert statement.bind(values) == tuple(name.upper() for name in statement.names)
+    with pytest.raises(TypeError, match="expected"):
+        statement.bind({**values, "c": 1})
+    if values:
+        with pytest.raises(TypeError, match="expected"):
+            statement.bind({**dict(list(values.items())[1:]), "c": 1})
