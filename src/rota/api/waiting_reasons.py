@@ -8,6 +8,7 @@ from typing import Any
 
 from rota.contract.jobs import BreakerState
 from rota.domain.ids import show_run
+from rota.domain.job import SHELL_TASK
 from rota.domain.policies import Policies, decode_policies, show_key
 from rota.domain.text import nearest
 from rota.store.read.waiting import Waiting
@@ -115,7 +116,7 @@ class WaitingReasons:
 
     async def _hint(self, namespace: str, task: str) -> str:
         """What may have been meant by the name of a task that nobody knows."""
-        if task == "shell":
+        if task == SHELL_TASK:
             return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
         rows = await self._workers.fleet(namespace)
         near = nearest(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))

@@ -12,10 +12,10 @@ from rota.cli.terminal.output import FAILED, print_json, say
 from rota.cli.terminal.tables import print_fields
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.domain.run import ENDED_STATUSES
 
 LOOK_SECONDS = 1.0
 PATIENCE_SECONDS = 30.0  # a server that is restarted comes back within this
-ENDED = ("success", "failed", "cancelled", "skipped")
 RATE_LIMITED = 429
 _NOT_NOW = (RATE_LIMITED, 503)
 _FORBIDDEN = 403
@@ -66,7 +66,7 @@ def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any
 
 def _wait(client: Client, run_id: str) -> dict[str, Any]:
     told: Any = None
-    while (run := _look(client, run_id, LOOK_SECONDS if told else 0))["status"] not in ENDED:
+    while (run := _look(client, run_id, LOOK_SECONDS if told else 0))["status"] not in ENDED_STATUSES:
         now = (run["status"], run["progress"], run.get("waitingFor"), _last_error(run))
         if now != told:
             say(": ".join(str(part) for part in now if part), "dim")

@@ -15,8 +15,8 @@ from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, tr
 from rota.cli.terminal.output import FAILED, check_id, say, server
 from rota.cli.terminal.tables import Column, clean, console, status, table_lines, text, time
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
-from rota.cli.waiting import ENDED
 from rota.client import Client
+from rota.domain.run import ENDED_STATUSES
 from rota.errors import BadInputError
 
 LOOK_SECONDS = 1.0
@@ -97,7 +97,7 @@ class RunView(View):
     def look(self) -> list[dict[str, Any]]:
         """The run, once a moment."""
         self._run = self._client.call("GET", f"/v1/runs/{self._run_id}")
-        self.over = self._run["status"] in ENDED
+        self.over = self._run["status"] in ENDED_STATUSES
         self.went_well = self._run["status"] == "success"
         return [self._run]
 
@@ -125,7 +125,7 @@ class ScheduleView(View):
         self._job = self._client.call("GET", f"/v1/jobs/{self._job_id}")
         page = self._client.call("GET", f"/v1/jobs/{self._job_id}/runs", query={"limit": MOST_RUNS})
         runs: list[dict[str, Any]] = page["items"]
-        self.over = self._job["status"] in _OVER and all(run["status"] in ENDED for run in runs)
+        self.over = self._job["status"] in _OVER and all(run["status"] in ENDED_STATUSES for run in runs)
         return runs
 
     def header(self) -> Lines:
