@@ -11,6 +11,7 @@ from typing import Any, Literal
 import typer
 
 from rota.cli.bulk_submit import submit_file
+from rota.cli.runs import ask_until_taken, wait_for_submitted
 from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
@@ -32,7 +33,6 @@ from rota.cli.terminal.output import (
 from rota.cli.terminal.tables import Column, console, print_fields, print_table, status, text, time
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.cli.unknown_tasks import warn_of_unknown
-from rota.cli.waiting import ask_until_taken, wait_for_submitted
 from rota.client.bodies import fields_of, new_key
 from rota.client.retries import NOT_NOW
 from rota.errors import BadInputError
