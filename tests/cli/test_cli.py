@@ -8,7 +8,6 @@ import os
 import pty
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from typer.testing import CliRunner
 
 from rota.cli.main import app
 from rota.client import Client
-from support import wait_until
+from support import free_port, wait_until
 
 ROTA = (sys.executable, "-m", "rota.cli.main")
 START_SECONDS = 120.0
@@ -101,12 +100,6 @@ class Rota:
         os.close(terminal)
         assert process.wait(COMMAND_SECONDS) == 0, shown
         return shown.decode().splitlines()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

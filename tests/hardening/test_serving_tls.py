@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +18,7 @@ from rota.api.tls import Certificate
 from rota.client import ServerUnreachableError
 from rota.errors import SetupError
 from rota.settings import Settings
-from support import eventually, in_time
+from support import eventually, free_port, in_time
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n"
 
@@ -187,11 +186,6 @@ async def running(*arguments, **environment):
         with suppress(ProcessLookupError):
             process.terminate()
         await asyncio.wait_for(process.wait(), 60)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
