@@ -17,7 +17,7 @@ from support import eventually, free_port
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROTA = ("-m", "rota.cli.main")
 READY_SECONDS = 60
-END_SECONDS = 60
+END_SECONDS = 240
 
 
 class Stage:

@@ -25,7 +25,7 @@ from rota.store.listening import Listener
 from rota.store.migrating import migrate
 from rota.store.transactions import TaskTransactions
 from rota.testing.databases import SERVER_VARIABLE, databases
-from support import eventually, free_port
+from support import eventually, free_port, in_time
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 ONLY_TLS = "local all all trust\nhostssl all rota 127.0.0.1/32 trust\nhostssl all guest 127.0.0.1/32 cert\n"
@@ -266,7 +266,7 @@ async def test_rota_migrate_works_over_tls(server):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    out, _ = await in_time(process.communicate())
     assert process.returncode == 0, out
 
 

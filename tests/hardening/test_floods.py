@@ -69,7 +69,7 @@ async def api_process(database_url, home, **environment):
         yield api
     finally:
         process.terminate()
-        await asyncio.wait_for(process.wait(), 60)
+        await in_time(process.wait())
 
 
 class _Silent(asyncio.Protocol):
