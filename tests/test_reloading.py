@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,7 @@ from rota.ops import reloader
 from rota.ops.reloader import Reloader, name_some, try_import
 from rota.sdk.app_loader import Loaded
 from rota.service import ServiceGroup
-from support import eventually
+from support import eventually, patience
 
 APP = "import rota\napp = rota.App()\n"
 
@@ -60,8 +61,9 @@ async def test_an_import_without_end_is_given_up_with_all_it_started(code):
         f"pathlib.Path({str(started)!r}).write_text(str(subprocess.Popen(['sleep', '600']).pid))\n"
         f"while True: pass\n"
     )
-    loaded = await try_import("my_tasks:app", within_seconds=3)
-    assert loaded.problem == "my_tasks:app can't be imported: that takes longer than 3 seconds"
+    seconds = math.ceil(3 * patience())
+    loaded = await try_import("my_tasks:app", within_seconds=seconds)
+    assert loaded.problem == f"my_tasks:app can't be imported: that takes longer than {seconds} seconds"
     pid = int(started.read_text())
     await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 

@@ -56,7 +56,7 @@ async def test_leaving_waits_for_a_claim_that_is_still_being_carried_out(engine,
     other = await asyncpg.connect(database_url)
     await other.execute("BEGIN")
     lanes = broker._lanes["default", "default"]
-    assert await databases.Statements(other, by_id=False).fetch(
+    assert await databases.Statements(other).fetch(
         "claim",
         worker_id=worker_id,
         lanes=lanes,

@@ -38,13 +38,13 @@ class Auditor:
 
         Of the body, only fields that are `known` are shown: whatever else is in it was sent by mistake.
         """
-        admission = call.admission
+        access = call.access
         entry = AuditEntry(
             id=new_id(self._now().timestamp()),
-            namespace=admission.namespace,
-            actor=admission.identity.name,
-            kind=admission.identity.kind,
-            key_id=admission.identity.key_id,
+            namespace=access.namespace,
+            actor=access.identity.name,
+            kind=access.identity.kind,
+            key_id=access.identity.key_id,
             source=call.request.client.host if call.request.client else "",
             action=action,
             object=_name(call.path),

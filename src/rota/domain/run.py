@@ -15,21 +15,8 @@ import msgspec
 from rota.domain.job import AGING_SECONDS, decode_options
 from rota.domain.retry import MAX_LOSSES
 
-
-class RunStatus(StrEnum):
-    """Where a run is in its life; see the view rota.runs for how it follows from its place."""
-
-    scheduled = "scheduled"
-    blocked = "blocked"
-    queued = "queued"
-    running = "running"
-    retrying = "retrying"
-    success = "success"
-    failed = "failed"
-    cancelled = "cancelled"
-    skipped = "skipped"
-
-
+# Statuses of runs that have ended; the view rota.runs has them all.
+ENDED_STATUSES = frozenset({"success", "failed", "cancelled", "skipped"})
 # Why a run is skipped that waited too long for its first start; a worker or the scheduler finds it.
 EXPIRED = "expired: it was not started in time"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from rota.contract.fields import Headers
+from rota.contract.fields import Headers, wire_name
 from rota.contract.jobs import BatchJobIn
 from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
@@ -26,7 +26,6 @@ R = TypeVar("R")
 When = Mapping[str, Any]
 NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
-_CAMEL = dict(zip(BatchJobIn.__struct_fields__, BatchJobIn.__struct_encode_fields__, strict=True))
 
 
 class Call(Generic[R]):
@@ -102,7 +101,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
     """A job of the contract out of its fields; raises BadInputError naming the one that is wrong."""
-    given = {_CAMEL[name]: value for name, value in fields.items() if value is not None}
+    given = {wire_name(name): value for name, value in fields.items() if value is not None}
     try:
         job = msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:
@@ -111,7 +110,7 @@ def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
 
 
 def _with_option(error: BadInputError) -> BadInputError:
-    """Says which of the options it is: an error without a place helps nobody."""
+    """Names the option in the message as well."""
     if not error.fields:
         return error
     field, message = error.fields[0]

@@ -128,7 +128,7 @@ class RateLimiter:
             for hand in served:
                 hand.give_back(amount)
             raise
-        return reduce(tighter, (hand.allowance(now) for hand in hands))
+        return reduce(tighter, (hand.status(now) for hand in hands))
 
     def _hand(self, key: Key, rate: Rate) -> _HeldTokens:
         hand = self._hands.get(key)
@@ -226,7 +226,7 @@ class _HeldTokens:
         finally:
             self._demand -= counted
 
-    def allowance(self, now: float) -> RateStatus:
+    def status(self, now: float) -> RateStatus:
         """How the bucket stands, as far as this server knows."""
         remaining = min(self.rate.burst, self._count + int(self._ceiling(now)))
         return RateStatus(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
@@ -254,7 +254,7 @@ class _HeldTokens:
         return max(wait, self._rests_until - now)
 
     def _refusal(self, wait: float, now: float) -> RateLimitedError:
-        stands = self.allowance(now)
+        stands = self.status(now)
         words = f"too many {self._key[2]}: {self._whose} is {self.rate.per_second:g} a second"
         return RateLimitedError(words, retry_after_seconds=max(1, math.ceil(wait)), headers=stands.headers)
 

@@ -12,7 +12,7 @@ from rota.domain.rights import EVERYWHERE, Right
 
 async def list_workers(services: Backend, call: ApiRequest) -> WorkerList:
     """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
-    namespace = None if EVERYWHERE in call.admission.identity.grants else call.caller.namespace
+    namespace = None if EVERYWHERE in call.access.identity.grants else call.caller.namespace
     rows = await services.workers.fleet(namespace)
     return WorkerList(items=[show_worker(row, namespace, whole=call.only is None) for row in rows])
 

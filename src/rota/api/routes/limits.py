@@ -31,7 +31,7 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
 
 async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     """Limits of the namespace as a whole: a tenant does not lift their own."""
-    if not call.admission.identity.rules_everywhere:
+    if not call.access.identity.rules_everywhere:
         raise ForbiddenError("limits of a namespace as a whole are set by who is admin everywhere")
     return await _change(services, call, WHOLE)
 

@@ -67,14 +67,14 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
     """Who replaces a job that waits changes it."""
     if any(job.on_duplicate == "replace" for job in jobs):
-        identity, namespace = call.admission.identity, call.caller.namespace
+        identity, namespace = call.access.identity, call.caller.namespace
         if not identity.may(Right.CHANGE, namespace):
             raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 
 async def _take(services: Backend, call: ApiRequest, count: int) -> None:
     """All jobs of a request are let through, or none; a repeat counts like the first."""
-    call.allowance = tighter(call.allowance, await take(services.limiter, call.admission, "jobs", count))
+    call.rate_status = tighter(call.rate_status, await take(services.limiter, call.access, "jobs", count))
 
 
 def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:

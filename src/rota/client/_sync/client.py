@@ -83,10 +83,10 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.domain.run import ENDED_STATUSES
 
 PAGE_SIZE = 100
 LOOK_SECONDS = 20.0
-ENDED = ("success", "failed", "cancelled", "skipped")
 
 
 class Client(Calls):
@@ -207,7 +207,7 @@ class Client(Calls):
             except (ServerUnreachableError, AnswerError) as error:
                 time.sleep(deadline.within(patience.pause_after(error)))
             else:
-                if run.status in ENDED:
+                if run.status in ENDED_STATUSES:
                     return run
                 patience.begin_anew()
             if deadline.is_over:
