@@ -125,7 +125,7 @@ class Backend:
         return (
             *self.gateway.services,
             self.key_ring,
-            _ClockFollower(self),
+            ClockFollower(self),
             self.tail,
             self.run_ends,
             self.event_tail,
@@ -143,8 +143,9 @@ class Backend:
         self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
 
 
-class _ClockFollower(Service):
-    """Without an answer the clock keeps its last measurement; /readyz says that the database is away."""
+class ClockFollower(Service):
+    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz says that the database is
+    away."""
 
     interval_seconds = 5.0
 
@@ -153,5 +154,6 @@ class _ClockFollower(Service):
         self._backend = backend
 
     async def tick(self) -> int:
+        """One measurement."""
         await self._backend.set_clock()
         return 1

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
@@ -22,6 +21,7 @@ from rota.domain.run import Claim, Outcome
 from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
+from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.claim import Claims
 from rota.store.postgres.database import Database
@@ -109,8 +109,7 @@ class AppWorker:
         await self._stack.enter_async_context(self.app.living())
         self._stack.push_async_callback(self._transactions.close)
         self._stack.push_async_callback(self._runners.close)
-        reporting = asyncio.create_task(self._reporter.run(), name="reporter")
-        self._stack.push_async_callback(_cancel, reporting)
+        await self._stack.enter_async_context(ServiceGroup([self._reporter]))
         self._stack.push_async_callback(self._stop)
         await self.serve({(self.app.caller.namespace, "default")})
 
@@ -164,8 +163,3 @@ class AppWorker:
             self._executor.stop(attempt, Outcome.interrupted, within=STOP_SECONDS)
         if tasks := [attempt.task for attempt in attempts if attempt.task]:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
