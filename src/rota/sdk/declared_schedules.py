@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
+from rota.domain.application import Application, DeclaredSchedule
+from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
+from rota.gateway.job_builder import JobBuilder
 from rota.sdk.call import Call, When
+from rota.task.arguments import check_importable
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
-
-from rota.domain.application import Application, DeclaredSchedule
-from rota.domain.job import STORED_BYTES
-from rota.gateway.job_builder import JobBuilder
-from rota.task.arguments import check_importable
 
 VERSION_DIGITS = 12
 
