@@ -14,6 +14,7 @@ from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile, Report
 from rota.domain.run import Claim, Outcome
 from rota.scheduler.scheduler import Scheduler
+from rota.service import ServiceGroup
 from rota.store.postgres.wakeups import Notifier
 from rota.store.workers import Workers
 from rota.worker.runners.examples import EXAMPLES
@@ -139,12 +140,13 @@ def _refuse_to_leave(code: int) -> None:
 
 @asynccontextmanager
 async def _in_background(part: Any):
+    if not isinstance(part, Worker):
+        async with ServiceGroup(part.services):
+            yield
+        return
     task = asyncio.create_task(part.run())
     try:
         yield
     finally:
-        if isinstance(part, Worker):
-            await part.drain()
-        else:
-            task.cancel()
+        await part.drain()
         await asyncio.gather(task, return_exceptions=True)

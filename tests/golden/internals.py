@@ -34,7 +34,7 @@ from rota.cli.entry import INTERRUPTED
 from rota.cli.main import app as command_line
 from rota.cli.terminal.output import errors_in_words
 from rota.client.errors import refusal as error_behind
-from rota.compose import EXIT_CODE_RESTART, SUPERVISED, open_database
+from rota.compose import open_database
 from rota.contract.fields import In as Sent
 from rota.contract.fields import Out as Returned
 from rota.contract.jobs import BatchJobIn
@@ -64,6 +64,7 @@ from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, Setu
 from rota.gateway.local import LocalGateway
 from rota.gateway.local import Repeated as StoredAnswer
 from rota.gateway.transaction import JobRow, WrittenJob, submit_within_sync
+from rota.processes import EXIT_CODE_RESTART, SUPERVISED
 from rota.scheduler.log_uploader import LogUploader
 from rota.sdk.declared_schedules import describe_app
 from rota.sdk.sender_sync import SyncJob, SyncRun

@@ -125,7 +125,7 @@ async def test_after_an_outage_the_reaper_waits_a_whole_lease_before_it_reaps(en
 async def test_who_leaves_in_good_order_leaves_its_shards_at_once(keeper):
     first, second = keeper(), keeper()
     await settle(first, second)
-    await first.leave()
+    await first.close()
     assert await second.tick() == 32
     assert len(second.owned) == 64
 

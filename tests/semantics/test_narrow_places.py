@@ -36,12 +36,12 @@ async def test_a_lock_on_the_runs_does_not_stop_a_workers_heart(engine, database
     lease = patience()  # a worker that gets no turn for so long would lose it without any lock
     worker = engine.worker({"hold": release.wait}, broker=engine.broker(lease_seconds=lease))
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         other = await asyncpg.connect(database_url)
         await other.execute("BEGIN; LOCK TABLE rota.live_runs IN ACCESS EXCLUSIVE MODE")
         for _ in range(40):
             await asyncio.sleep(lease / 20)
-            assert not worker._cut_off
+            assert not worker.lease.cut_off
         await other.execute("ROLLBACK")
         await other.close()
         release.set()
@@ -56,7 +56,7 @@ async def test_leaving_waits_for_a_claim_that_is_still_being_carried_out(engine,
     other = await asyncpg.connect(database_url)
     await other.execute("BEGIN")
     lanes = broker._lanes["default", "default"]
-    assert await databases.Statements(other, by_id=False).fetch(
+    assert await databases.Statements(other).fetch(
         "claim",
         worker_id=worker_id,
         lanes=lanes,

@@ -11,7 +11,7 @@ import pytest
 
 from engine import plain, report
 from rota.domain.run import Outcome
-from support import eventually
+from support import eventually, patience
 
 FAST = {"strategy": "fixed", "baseSeconds": 0.05, "jitter": 0}
 
@@ -84,7 +84,7 @@ async def test_while_it_waits_for_its_next_attempt_a_run_is_retrying(engine):
         run = await engine.until(run_id, "retrying")
     assert run["attempt"] == 1
     wait = datetime.fromisoformat(run["scheduledTime"]) - datetime.fromisoformat(run["attempts"][0]["endTime"])
-    assert timedelta(seconds=99) < wait < timedelta(seconds=101)
+    assert timedelta(seconds=99) < wait < timedelta(seconds=100 + patience())
 
 
 async def test_an_error_declared_final_is_not_retried(engine):

@@ -7,10 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from rota.contract.jobs import BreakerState
+from rota.domain.fleet import FleetOffer, explain_misfit, hint_for_task
 from rota.domain.ids import show_run
-from rota.domain.job import SHELL_TASK
 from rota.domain.policies import Policies, decode_policies, show_key
-from rota.domain.text import nearest
 from rota.store.read.waiting import Waiting
 from rota.store.workers import Workers
 
@@ -101,26 +100,19 @@ class WaitingReasons:
     async def _explain_queued(self, row: Any) -> str:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
-        fleet = await self._workers.waiting_for(row["namespace"], row["pool"], row["task"])
-        pool, task = row["pool"], row["task"]
-        hint = "" if fleet["knowing_task"] else await self._hint(row["namespace"], task)
-        reasons = (
-            (fleet["paused"], f"pool {pool} is paused"),
-            (fleet["live"] and not fleet["serving_namespace"], f"no live worker serves namespace {row['namespace']}"),
-            (not fleet["knowing_task"], f"no live worker knows task {task}{hint}"),
-            (not fleet["serving_pool"], f"no live worker serves pool {pool}"),
-            (not fleet["able"], f"no live worker both serves pool {pool} and knows task {task}"),
-            (not fleet["free"], f"all slots of pool {pool} are busy"),
-        )
-        return next((words for applies, words in reasons if applies), "a worker takes it in a moment")
+        namespace, pool, task = row["namespace"], row["pool"], row["task"]
+        fleet = await self._workers.waiting_for(namespace, pool, task)
+        if fleet["paused"]:
+            return f"pool {pool} is paused"
+        offer = FleetOffer(*(fleet[name] for name in FleetOffer._fields))
+        hint = "" if offer.knowing_task else await self._hint(namespace, task)
+        if words := explain_misfit(offer, task=task, pool=pool, namespace=namespace, hint=hint):
+            return words
+        return "a worker takes it in a moment" if fleet["free"] else f"all slots of pool {pool} are busy"
 
     async def _hint(self, namespace: str, task: str) -> str:
-        """What may have been meant by the name of a task that nobody knows."""
-        if task == SHELL_TASK:
-            return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
         rows = await self._workers.fleet(namespace)
-        near = nearest(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
-        return f"; did you mean {near}?" if near else ""
+        return hint_for_task(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
 
 
 _PLAIN_GATES = {

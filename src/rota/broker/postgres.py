@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -20,6 +20,7 @@ from rota.broker.pool_tally import PoolTally
 from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportReceipt, Signal, SignalKind
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
+from rota.service import Service
 from rota.store.logs import Logs, StoredChunk
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
@@ -30,15 +31,15 @@ from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Succ
 from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger
 
-# How often a worker looks by itself. With LISTEN a look only catches hints that were lost.
-LOOK_LISTENING_SECONDS = 1.0
-LOOK_BLIND_SECONDS = 0.2
+# How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
+_POLL_LISTENING_SECONDS = 1.0
+_POLL_BLIND_SECONDS = 0.2
 # A beat must come back well within a lease, or be tried again on another connection.
-BEAT_TIMEOUT_SHARE = 0.3
+_BEAT_TIMEOUT_SHARE = 0.3
 # Looks at what is claimed in our name overlap by this much: a claim's moment is that of its beginning.
-OVERLAP = timedelta(seconds=5)
+_OVERLAP = timedelta(seconds=5)
 # A claim that was not answered may still be carried out by a server that has not noticed.
-DOUBT_SECONDS = 2 * STATEMENT_SECONDS
+_DOUBT_SECONDS = 2 * STATEMENT_SECONDS
 _log = get_logger("broker")
 
 
@@ -59,7 +60,8 @@ class PostgresBroker:
         self._workers = Workers(database)
         self._logs = Logs(database)
         self._notifier = notifier
-        self._listen_url = listen_url
+        self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
+        self._polled_at = -math.inf
         self._id = uuid4()
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
@@ -74,6 +76,11 @@ class PostgresBroker:
         self._pools: frozenset[str] = frozenset()
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
         self._tally = PoolTally()
+
+    @property
+    def services(self) -> Sequence[Service]:
+        """The connection that listens."""
+        return (self._listener,) if self._listener else ()
 
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
@@ -111,7 +118,7 @@ class PostgresBroker:
                 return await self._claim_from(self._pools, room)
             return await self._claim_by_weight(self._shares, room)
         except BaseException:
-            self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
+            self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
             raise
 
     async def _claim_from(self, pools: Collection[str], room: int) -> list[Claim]:
@@ -162,7 +169,7 @@ class PostgresBroker:
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """One row, one update; and what was done since the last."""
-        timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
+        timeout = self.lease_seconds * _BEAT_TIMEOUT_SHARE
         done = self._tally.take()
         try:
             beat = await self._workers.beat(
@@ -178,7 +185,7 @@ class PostgresBroker:
 
     def _doubt(self) -> None:
         _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
-        self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
+        self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
         self._workers.look_anew()
         self._doubted += 1
         self._heard(WORKER, "")
@@ -242,26 +249,20 @@ class PostgresBroker:
             _log.info("gave back claims whose answer was lost", runs=len(strays))
         return len(strays)
 
-    async def signals(self) -> AsyncIterator[Signal]:
-        """Hints by LISTEN where it can be had, and a look at bounded intervals in any case."""
-        listener = Listener(self._listen_url, (READY, WORKER), self._heard) if self._listen_url else None
-        listening = asyncio.create_task(listener.run(), name="listener") if listener else None
-        try:
-            loop = asyncio.get_running_loop()
-            asked_at = loop.time()
-            while True:
-                pause = LOOK_LISTENING_SECONDS if listener and listener.connected else LOOK_BLIND_SECONDS
-                hint = await self._hint(max(0.0, asked_at + pause - loop.time()))
-                # Hints of work must not keep us from looking at the rest.
-                if hint is not SignalKind.work or loop.time() >= asked_at + pause:
-                    asked_at = loop.time()
-                    for signal in [*self._doubts(), *await self._asked()]:
-                        yield signal
-                if hint is not SignalKind.cancel:
-                    yield Signal(SignalKind.work)
-        finally:
-            if listening:
-                listening.cancel()
+    async def signals(self, wait_seconds: float) -> list[Signal]:
+        """Told by LISTEN where it can be had, and by a poll at bounded intervals in any case."""
+        loop = asyncio.get_running_loop()
+        listening = self._listener is not None and self._listener.connected
+        poll_at = self._polled_at + (_POLL_LISTENING_SECONDS if listening else _POLL_BLIND_SECONDS)
+        hint = await self._hint(min(wait_seconds, max(0.0, poll_at - loop.time())))
+        signals = []
+        # Wake-ups for work must not keep us from asking for the rest.
+        if hint is SignalKind.cancel or loop.time() >= poll_at:
+            self._polled_at = loop.time()
+            signals = [*self._doubts(), *await self._asked()]
+        elif hint is None:
+            return []
+        return signals if hint is SignalKind.cancel else [*signals, Signal(SignalKind.work)]
 
     async def leave(self) -> None:
         """Marks the worker as stopped."""
@@ -291,7 +292,7 @@ class PostgresBroker:
             with self._whole_looks.measured(lambda: len(claimed)):
                 claimed = await self._workers.claims_of(self._id)
         else:
-            since = timedelta(seconds=began - self._reconciled_at) + OVERLAP
+            since = timedelta(seconds=began - self._reconciled_at) + _OVERLAP
             claimed = await self._workers.claims_of(self._id, since)
         self._reconciled_at = began
         return claimed

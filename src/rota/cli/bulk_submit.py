@@ -24,7 +24,7 @@ from typer.core import TyperOption
 
 from rota.cli.bulk_lines import BadLine, JobLine, read_pieces, split_lines, with_key
 from rota.cli.terminal.output import BAD_INPUT, FAILED, errors_in_words, print_json, say, server
-from rota.cli.terminal.progress import Meter, open_meter
+from rota.cli.terminal.progress import Meter
 from rota.cli.terminal.tables import console
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
@@ -252,7 +252,7 @@ def submit_file(
     with errors_in_words():
         _refuse_others(context)
     with server() as client, _open(file) as descriptor, open_errors(errors, file) as kept:
-        meter = open_meter(_size(descriptor), quiet=quiet)
+        meter = Meter(_size(descriptor), quiet=quiet)
         refusals = Refusals(meter, kept)
         sender = LineSender(client, salt=salt, meter=meter, refusals=refusals)
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -41,13 +42,8 @@ def up(
     verbose: bool = VerboseFlag,
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
-    with errors_in_words():
-        from rota.cli import process_start  # noqa: PLC0415 - see the top
-
-        settings = Settings.from_environment(
-            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
-        )
-        process_start.start_everything(settings, workers=workers, app=app)
+    options = {"home": home, "host": host, "port": port, "slots": slots}
+    _start_everything(options, pools, workers=workers, app=app, verbose=verbose, reload=False)
 
 
 def dev(
@@ -61,13 +57,19 @@ def dev(
     verbose: bool = VerboseFlag,
 ) -> None:
     """Start everything, and follow the changes of the code."""
+    options = {"home": home, "host": host, "port": port, "slots": slots}
+    _start_everything(options, pools, workers=workers, app=app, verbose=verbose, reload=True)
+
+
+def _start_everything(
+    options: dict[str, Any], pools: str | None, *, workers: int, app: str | None, verbose: bool, reload: bool
+) -> None:
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        settings = Settings.from_environment(
-            home=home, host=host, port=port, slots=slots, pools=_split(pools), log_level=_level(verbose)
-        )
-        process_start.start_developing(settings, workers=workers, app=app)
+        level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
+        settings = Settings.from_environment(**options, pools=_split(pools), log_level=level)
+        process_start.start_everything(settings, workers=workers, app=app, reload=reload)
 
 
 def api(
@@ -108,9 +110,9 @@ def worker(
 def database_url(home: Path | None = HomeOption) -> None:
     """Print the address of the database. Yours, or the embedded one of this home."""
     with errors_in_words():
-        from rota.cli import process_start  # noqa: PLC0415 - see the top
+        from rota.compose import database_url as find_address  # noqa: PLC0415 - see the top
 
-        print(process_start.tell_database_url(Settings.from_environment(home=home)))
+        print(find_address(Settings.from_environment(home=home)))
 
 
 def migrate(home: Path | None = HomeOption) -> None:
@@ -120,10 +122,6 @@ def migrate(home: Path | None = HomeOption) -> None:
 
         applied = process_start.apply_all_migrations(Settings.from_environment(home=home))
         console().print(f"Applied: {', '.join(applied)}" if applied else "The schema is up to date.")
-
-
-def _level(verbose: bool) -> str:
-    return "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
 
 
 def _split(pools: str | None) -> tuple[str, ...] | None:

@@ -256,7 +256,7 @@ class Schedules:
                 self._database,
                 [run.id for run, _ in some],
                 lambda: self._database.fetch(
-                    "readmit",
+                    "decide_recalled",
                     namespaces=[run.namespace for run, _ in some],
                     run_ids=[run.id for run, _ in some],
                     fates=[fate for _, fate in some],

@@ -270,7 +270,7 @@ class Workers:
 
         async def write(some: Sequence[Note]) -> list[Any]:
             return await self._database.fetch(
-                "note_starts",
+                "update_progress",
                 **columns(
                     map(msgspec.structs.astuple, some),
                     "namespaces",
@@ -345,11 +345,11 @@ class Workers:
 
     async def waiting_for(self, namespace: str, pool: str, task: str) -> Any:
         """What the fleet offers to a run of this task in this pool."""
-        return await self._database.fetch_row("waiting_for", namespace=namespace, pool=pool, task=task)
+        return await self._database.fetch_row("workers_for_run", namespace=namespace, pool=pool, task=task)
 
     async def _check_binding(self, registration: Registration) -> None:
         """Says in words what the database would refuse in its own."""
-        bound: Any = await self._database.fetch_row("binding")
+        bound: Any = await self._database.fetch_row("role_binding")
         for what, wanted, may in (
             ("namespaces", registration.namespaces, bound["namespaces"]),
             ("pools", registration.pools, bound["pools"]),
@@ -377,7 +377,7 @@ class Workers:
             self._database,
             run_ids,
             lambda: self._database.fetch(
-                "succeed",
+                "report_success",
                 namespaces=list(set(namespaces)),
                 run_ids=run_ids,
                 claims=claims,
@@ -394,7 +394,7 @@ class Workers:
             self._database,
             [report.run_id for report in reports],
             lambda: self._database.fetch(
-                "settle",
+                "report_other",
                 **_identity_columns(reports),
                 dispositions=[verdict.disposition for verdict in verdicts],
                 charged=[verdict.charged for verdict in verdicts],

@@ -28,6 +28,7 @@ from rota.settings import Settings
 Command = Callable[..., None]
 BAD_INPUT = 2
 FAILED = 1
+PATIENCE_SECONDS = 30.0  # how long a command waits for a server that went away
 _CLIENT_ERRORS = range(400, 500)
 _NOT_AUTHENTICATED = 401
 

@@ -277,7 +277,7 @@ async def _look_around(
         for row in await statements.fetch("orders_of", **_names_and_keys(orders)):
             around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
-        for row in await statements.fetch("limits_of", **_names_and_keys(limits)):
+        for row in await statements.fetch("count_live_of_keys", **_names_and_keys(limits)):
             around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
     if jobs := by_kind.get("overlap"):
         around.open_runs = {gate: [] for gate in jobs}
@@ -369,7 +369,7 @@ async def _write(
         rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces", "run_ids"))
         done.pools = {row["pool"] for row in rows}
     if waits:
-        await statements.fetch("park", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
+        await statements.fetch("hold_at_gates", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
     if skips:
         await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces", "run_ids", "reasons"))
     for candidate, verdict in verdicts:
@@ -443,14 +443,14 @@ async def _call_again(statements: Statements, around: GateStates, found: _Found)
     """A limit that still has room, where more may wait than were looked at, is looked at again."""
     for gate, policies in found.full.items():
         if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:
-            await statements.fetch("call_gate", namespace=gate.namespace, key=gate.key)
+            await statements.fetch("recheck_limit", namespace=gate.namespace, key=gate.key)
 
 
 async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
     """Nobody waits at these gates."""
     if waking:
         gates = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
-        await statements.fetch("rest_gates", **_gate_columns(gates))
+        await statements.fetch("clear_gate_wake", **_gate_columns(gates))
 
 
 def _by_id(row: tuple[Any, ...]) -> UUID:

@@ -82,7 +82,7 @@ class Submissions:
                 return await submit(self._database, items)
 
             async def submit_keyed(statements: Statements) -> list[UUID]:
-                await statements.fetch("limit_waiting", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
                 return await submit(statements, items)
 
             return await self._database.transact(submit_keyed)
@@ -96,7 +96,7 @@ class Submissions:
 
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
-            await statements.fetch("limit_waiting", longest=LONGEST_WAIT)
+            await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT)
             holders = await _holders(statements, items)
             # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
             repeated = await _repeated(statements, items)
@@ -263,7 +263,7 @@ async def _take_over(
     """Gives these items the keys; whoever had one and still waits is cancelled."""
     if not items:
         return
-    await statements.fetch("hand_over_unique_keys", **_unique_columns(items))
+    await statements.fetch("reassign_unique_keys", **_unique_columns(items))
     replaced = [(item, holders[item.namespace, _unique(item).key]) for item in items]
     waiting = {
         (item.namespace, holder.job_id): f"replaced by {show_job(item.id)}, which has the same unique key"

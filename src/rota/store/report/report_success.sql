@@ -5,7 +5,7 @@
 -- Index: primary key of live_runs, walked once. Locks the rows in its order.
 WITH taken AS (
     DELETE FROM rota.live_runs AS l
-     WHERE l.namespace = ANY (:namespaces::text[]) AND l.id = ANY (:run_ids::uuid[])
+     WHERE rota.by_id(l.namespace) = ANY (:namespaces::text[]) AND l.id = ANY (:run_ids::uuid[])
        AND l.claim = (:claims::bigint[])[width_bucket(l.id, :run_ids::uuid[])]
     RETURNING {l.run}, l.claim, l.worker_id, l.progress, l.progress_note, l.cancel_requested_at
 ), placed AS (

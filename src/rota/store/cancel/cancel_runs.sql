@@ -5,16 +5,16 @@
 -- callers repeat for the ids that neither came back nor are finished.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u
-     WHERE u.namespace = :namespace AND u.id = ANY (:run_ids::uuid[]) RETURNING {u.run}
+     WHERE rota.by_id(u.namespace) = :namespace AND u.id = ANY (:run_ids::uuid[]) RETURNING {u.run}
 ), from_held AS (
     DELETE FROM rota.held_runs AS h
-     WHERE h.namespace = :namespace AND h.id = ANY (:run_ids::uuid[]) RETURNING {h.run}
+     WHERE rota.by_id(h.namespace) = :namespace AND h.id = ANY (:run_ids::uuid[]) RETURNING {h.run}
 ), from_live AS (
     DELETE FROM rota.live_runs AS l
-     WHERE l.namespace = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NULL RETURNING {l.run}
+     WHERE rota.by_id(l.namespace) = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NULL RETURNING {l.run}
 ), asked AS (
     UPDATE rota.live_runs AS l SET cancel_requested_at = coalesce(l.cancel_requested_at, now())
-     WHERE l.namespace = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NOT NULL
+     WHERE rota.by_id(l.namespace) = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NOT NULL
     RETURNING l.id, l.worker_id
 ), ended AS (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)

@@ -6,7 +6,7 @@ WITH input AS MATERIALIZED (
         AS i (namespace, run_id, claim, attempt, position, blob, first, length)
 ), done AS (
     DELETE FROM rota.log_ends AS e USING input AS i
-     WHERE e.namespace = ANY (ARRAY[i.namespace]) AND e.run_id = ANY (ARRAY[i.run_id]) AND e.claim = i.claim
+     WHERE rota.by_id(e.namespace) = ANY (ARRAY[i.namespace]) AND e.run_id = ANY (ARRAY[i.run_id]) AND e.claim = i.claim
 )
 INSERT INTO rota.kept_logs (namespace, run_id, claim, attempt, position, blob, first, length)
 SELECT namespace, run_id, claim, attempt, position, blob, first, length FROM input WHERE length > 0

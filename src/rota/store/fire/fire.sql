@@ -19,7 +19,7 @@ WITH leased AS MATERIALIZED (
        SET fired_through = i.new_mark, next_fire_at = i.new_next,
            state = CASE WHEN i.new_next IS NULL THEN 'completed' ELSE j.state END
       FROM input AS i
-     WHERE j.namespace = ANY (ARRAY[i.namespace]) AND j.id = ANY (ARRAY[i.id]) AND j.version = i.version
+     WHERE rota.by_id(j.namespace) = ANY (ARRAY[i.namespace]) AND j.id = ANY (ARRAY[i.id]) AND j.version = i.version
        AND j.fired_through = i.fired_through AND j.state NOT IN ('paused', 'cancelled', 'completed')
        AND j.shard IN (SELECT shard FROM leased)
     RETURNING j.*, i.first_run, i.last_run

@@ -15,7 +15,7 @@ WITH decided AS MATERIALIZED (
                     OFFSET 0 FOR SHARE) AS j ON true
 ), taken AS (
     DELETE FROM rota.held_runs AS h USING decided AS d
-     WHERE h.namespace = ANY (ARRAY[d.namespace]) AND h.id = ANY (ARRAY[d.run_id]) AND (h.gate = 'recall') IS TRUE
+     WHERE rota.by_id(h.namespace) = ANY (ARRAY[d.namespace]) AND h.id = ANY (ARRAY[d.run_id]) AND (h.gate = 'recall') IS TRUE
     RETURNING h.namespace, h.id, h.job_id, d.of_version AS job_version, d.new_owner AS owner, d.new_name AS name,
               d.new_task AS task, d.new_pool AS pool, d.new_priority AS priority, d.new_tags AS tags,
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
@@ -40,7 +40,7 @@ WITH decided AS MATERIALIZED (
     -- The dropped time is made again when the job is resumed before it: the mark goes back to just before it.
     UPDATE rota.jobs AS j SET fired_through = t.earliest - interval '1 microsecond'
       FROM (SELECT namespace, job_id, min(nominal_at) AS earliest FROM taken WHERE fate = 'drop' GROUP BY 1, 2) AS t
-     WHERE j.namespace = ANY (ARRAY[t.namespace]) AND j.id = ANY (ARRAY[t.job_id]) AND j.state = 'paused'
+     WHERE rota.by_id(j.namespace) = ANY (ARRAY[t.namespace]) AND j.id = ANY (ARRAY[t.job_id]) AND j.state = 'paused'
        AND j.fired_through >= t.earliest
 )
 SELECT id, pool, fate FROM taken

@@ -5,4 +5,4 @@ UPDATE rota.live_runs AS l
        progress_note = coalesce(i.note, l.progress_note), checkpoint = coalesce(i.checkpoint, l.checkpoint)
   FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :started::float8[], :progress::float8[], :notes::text[], :checkpoints::text[])
        AS i (namespace, id, claim, started, progress, note, checkpoint)
- WHERE l.namespace = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim = i.claim
+ WHERE rota.by_id(l.namespace) = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim = i.claim

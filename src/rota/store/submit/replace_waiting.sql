@@ -4,13 +4,13 @@ WITH input AS (
     SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
-     WHERE u.namespace = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id]) RETURNING {u.run}, i.reason
+     WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id]) RETURNING {u.run}, i.reason
 ), from_held AS (
     DELETE FROM rota.held_runs AS h USING input AS i
-     WHERE h.namespace = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id]) RETURNING {h.run}, i.reason
+     WHERE rota.by_id(h.namespace) = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id]) RETURNING {h.run}, i.reason
 ), from_live AS (
     DELETE FROM rota.live_runs AS l USING input AS i
-     WHERE l.namespace = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim IS NULL
+     WHERE rota.by_id(l.namespace) = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim IS NULL
     RETURNING {l.run}, i.reason
 ), taken AS (
     SELECT * FROM from_upcoming UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live

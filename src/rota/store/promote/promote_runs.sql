@@ -3,7 +3,7 @@ WITH input AS (
     SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
 ), taken AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
-     WHERE u.namespace = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
+     WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)

@@ -2,7 +2,7 @@
 -- locked them. Index: primary key.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h USING unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
-     WHERE h.namespace = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
+     WHERE rota.by_id(h.namespace) = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
     RETURNING {h.run}, i.reason
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)

@@ -18,7 +18,7 @@ WITH input AS (
 ), taken AS (
     DELETE FROM rota.live_runs AS l
      USING input AS i
-     WHERE l.namespace = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim = i.claim
+     WHERE rota.by_id(l.namespace) = ANY (ARRAY[i.namespace]) AND l.id = ANY (ARRAY[i.id]) AND l.claim = i.claim
     RETURNING {l.run}, l.claim, l.worker_id, l.ready_at, l.progress, l.progress_note, l.recalled,
               l.cancel_requested_at IS NOT NULL AS cancel_requested, i.disposition AS judged, i.charged, i.loss,
               i.delay, to_timestamp(i.started) AS started_at, to_timestamp(i.ended) AS finished_at,

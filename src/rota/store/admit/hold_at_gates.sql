@@ -2,5 +2,5 @@
 -- Index: primary key.
 UPDATE rota.held_runs AS h SET gate = i.gate, gate_key = i.gate_key
   FROM unnest(:namespaces::text[], :run_ids::uuid[], :gates::text[], :gate_keys::text[]) AS i (namespace, id, gate, gate_key)
- WHERE h.namespace = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
+ WHERE rota.by_id(h.namespace) = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
    AND (h.gate, h.gate_key) IS DISTINCT FROM (i.gate, i.gate_key)

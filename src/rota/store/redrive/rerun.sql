@@ -7,7 +7,7 @@ WITH input AS MATERIALIZED (
     SELECT :namespace::text AS namespace, * FROM unnest(:run_ids::uuid[], :new_ids::uuid[]) AS i (old_id, new_id)
 ), raised AS (
     DELETE FROM rota.dead_letters AS d USING input AS i
-     WHERE d.namespace = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND :cause::text <> 'manual'
+     WHERE rota.by_id(d.namespace) = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND :cause::text <> 'manual'
        AND EXISTS (SELECT FROM rota.finished_runs AS f WHERE f.namespace = i.namespace AND f.id = i.old_id OFFSET 0)
     RETURNING d.run_id
 ), made AS MATERIALIZED (
