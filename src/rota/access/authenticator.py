@@ -17,7 +17,7 @@ from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
 from rota.errors import ForbiddenError, NotAuthenticatedError, SetupError
 
-ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
+_ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
 CSRF_HEADER = "x-csrf-token"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _SAME_SITE = (None, "same-origin", "none")
@@ -77,7 +77,7 @@ class Authenticator:
     async def identify(self, token: str) -> Identity:
         """Whose token it is; raises NotAuthenticatedError."""
         if hmac.compare_digest(token.encode(), self._token):
-            return ADMIN
+            return _ADMIN
         if len(token) > LONGEST_TOKEN:
             raise NotAuthenticatedError("the token is too long")
         if token.startswith(KEY_PREFIX):

@@ -13,8 +13,8 @@ from rota.domain.rights import EVERYWHERE, Grant, Role
 from rota.errors import InvalidTokenError
 from rota.settings import DEFAULT_NAMESPACE
 
-RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
-LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
+_RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
+_LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
 _RANKS = {role: rank for rank, role in enumerate(Role)}
 _ABSENT = object()
 _UNREADABLE = "the roles of the token can't be read"
@@ -67,8 +67,8 @@ def read_subject(subject: Any) -> str:
         raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None
     if is_key_id(name):
         raise InvalidTokenError("sub of the token looks like the id of a key, which is reserved")
-    if name == RESERVED_SUBJECT:
-        raise InvalidTokenError(f"sub of the token is {RESERVED_SUBJECT}, which is reserved")
+    if name == _RESERVED_SUBJECT:
+        raise InvalidTokenError(f"sub of the token is {_RESERVED_SUBJECT}, which is reserved")
     return name
 
 
@@ -78,7 +78,7 @@ def _time(claims: dict[str, Any], name: str) -> float | None:
     value = claims[name]
     # True is a number to Python; what is infinite is beyond the latest.
     known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not 0 <= value <= LATEST:
+    if not known or not 0 <= value <= _LATEST:
         raise InvalidTokenError(f"{name} of the token is no time in seconds")
     return float(value)
 

@@ -25,7 +25,7 @@ from rota.domain.schedule import ClockChange
 from rota.errors import BadInputError
 
 MOST_LEVELS = 64
-LARGE_PAYLOAD_BYTES = 256
+_LARGE_PAYLOAD_BYTES = 256
 _ALIKE = bytes.maketrans(b"[]{}", b"()()")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
 _UP_AND_DOWN = bytes.maketrans(b"()", b"\x01\xff")  # 1 and -1
@@ -113,10 +113,10 @@ def _brackets_of(text: bytes) -> bytes:
 
 
 def _without(text: bytes, payload: bytes) -> bytes:
-    if len(payload) <= LARGE_PAYLOAD_BYTES:
+    if len(payload) <= _LARGE_PAYLOAD_BYTES:
         return text
     # By its beginning: to look for something long, Python prepares at length.
-    start = text.find(payload[:LARGE_PAYLOAD_BYTES])
+    start = text.find(payload[:_LARGE_PAYLOAD_BYTES])
     return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
 
 

@@ -50,7 +50,7 @@ class OutcomeQuestion(msgspec.Struct):
     wait_seconds: float = 0.0
 
 
-PORTION_BYTES = 4 * 1024 * 1024
+_PORTION_BYTES = 4 * 1024 * 1024
 _KINDS: dict[Any, type[RotaError]] = {
     kind.__name__: kind for kind in (BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError)
 }
@@ -185,7 +185,7 @@ def _portions(jobs: Sequence[BatchJobIn]) -> Iterator[list[BatchJobIn]]:
     size = 0
     for job in jobs:
         length = len(msgspec.json.encode(job))
-        if some and size + length > PORTION_BYTES:
+        if some and size + length > _PORTION_BYTES:
             yield some
             some, size = [], 0
         some.append(job)

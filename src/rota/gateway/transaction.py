@@ -25,7 +25,7 @@ from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
 
 # What is larger belongs into object storage, which a transaction of the database can't reach.
-LARGEST_PAYLOAD_BYTES = 1024 * 1024
+_LARGEST_PAYLOAD_BYTES = 1024 * 1024
 # So many shards that an id's shard is the number that all shards are made of: the database knows how many there are.
 _ALL_SHARDS = 1 << 62
 _FUNCTION = "rota.submit_v1"
@@ -196,7 +196,7 @@ class _Batch:
     """Jobs on their way into a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
         self._places: list[int] = []

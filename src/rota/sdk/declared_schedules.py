@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
 
-VERSION_DIGITS = 12
+_VERSION_DIGITS = 12
 
 
 class Declaration(NamedTuple):
@@ -80,7 +80,7 @@ class Declarations:
         """The given one, or one made of what is declared: another declaration is another version."""
         if self._version is not None:
             return self._version
-        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:VERSION_DIGITS]
+        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:_VERSION_DIGITS]
 
 
 def check_app(app: App) -> None:

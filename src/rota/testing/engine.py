@@ -33,9 +33,9 @@ from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 
-CONNECTIONS = 8
+_CONNECTIONS = 8
 LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
-MOST_RUNS = 100_000
+_MOST_RUNS = 100_000
 PATIENCE_SECONDS = 60.0
 
 
@@ -55,7 +55,7 @@ class Engine:
     ) -> None:
         self.clock = clock
         self.patience_seconds = PATIENCE_SECONDS
-        self.most_runs = MOST_RUNS
+        self.most_runs = _MOST_RUNS
         self.workers: list[AppWorker] = []
         self.blobs = Blobs.open(settings.blobs)
         self._database = database
@@ -82,7 +82,7 @@ class Engine:
         """An engine on a database of the kit's own; raises SetupError for another."""
         async with AsyncExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
-            database = await Database.connect(database_url, size=CONNECTIONS, name="rota-test")
+            database = await Database.connect(database_url, size=_CONNECTIONS, name="rota-test")
             stack.push_async_callback(database.close)
             shards: int = await database.fetch_value("read_constants")
             engine = cls(

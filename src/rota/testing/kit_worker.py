@@ -33,7 +33,7 @@ from rota.worker.run_log import LogWriter
 
 SLOTS = 100
 LEASE_SECONDS = 3600.0  # nobody watches it
-STOP_SECONDS = 1.0
+_STOP_SECONDS = 1.0
 
 
 class RecordedWakeUps(Notifier):
@@ -161,9 +161,9 @@ class AppWorker:
     async def _stop(self) -> None:
         attempts = list(self._executor.running.values())
         for attempt in attempts:
-            self._executor.stop(attempt, Outcome.interrupted, within=STOP_SECONDS)
+            self._executor.stop(attempt, Outcome.interrupted, within=_STOP_SECONDS)
         if tasks := [attempt.task for attempt in attempts if attempt.task]:
-            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
 
 
 async def _cancel(task: asyncio.Task[Any]) -> None:

@@ -32,8 +32,8 @@ from rota.store.access.limits import Buckets
 PORTION_SECONDS = 0.1  # of recent use is taken ahead
 KEEP_SECONDS = 1.0  # what is in hand and not used by then is lost
 REST_SECONDS = 0.05  # between two looks into an empty bucket, and up to half as long again
-PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
-MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
+_PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
+_MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
 MOST_BUCKETS = 10_000  # in memory; those that nobody has used for a while make room
 Key = tuple[str, str, Kind]
 
@@ -216,7 +216,7 @@ class _HeldTokens:
         counted = amount if amount <= self._portion else 0
         self._demand += counted
         try:
-            for _ in range(MOST_TAKES):
+            for _ in range(_MOST_TAKES):
                 await self._refill(amount, counted)
                 now = self._monotonic()
                 if self.serve(amount, now):
@@ -239,7 +239,7 @@ class _HeldTokens:
     @property
     def _portion(self) -> int:
         """What may be taken ahead; and what is no more than that is taken for others with the next take."""
-        return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / PART_OF_BURST)))
+        return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / _PART_OF_BURST)))
 
     def _ceiling(self, now: float) -> float:
         """There can't be more in the bucket: what was left and what came since."""

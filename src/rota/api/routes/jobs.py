@@ -37,7 +37,7 @@ from rota.errors import (
 from rota.store.jobs import JobChange, definition_of
 from rota.store.schedules import timetable_of
 
-CHANGE_TRIES = 10
+_CHANGE_TRIES = 10
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
@@ -226,7 +226,7 @@ async def _change_one_shot(
     if await services.jobs.first_run(call.caller.namespace, job_id) is None:
         raise NotFoundError("there is no such job")  # nothing is stored for what does not exist
     new_blob = await _offload_patch(services, patch, job_id)
-    for left in reversed(range(CHANGE_TRIES)):
+    for left in reversed(range(_CHANGE_TRIES)):
         run = await services.jobs.first_run(call.caller.namespace, job_id)
         if run is None:
             raise NotFoundError("there is no such job")
