@@ -82,7 +82,7 @@ class Backend:
         self.explainer = WaitingReasons(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)
         self.keys = ApiKeys(database)
-        self.key_ring = CredentialCache(self.keys)
+        self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self._notifier = notifier
 
@@ -123,7 +123,7 @@ class Backend:
         """What has to run beside the routes."""
         return (
             *self.gateway.services,
-            self.key_ring,
+            self.credentials,
             _ClockFollower(self),
             self.tail,
             self.run_ends,

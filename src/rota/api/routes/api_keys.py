@@ -75,7 +75,7 @@ async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
     if call.access.identity.rules_everywhere:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
-    services.key_ring.forget()
+    services.credentials.forget()
     # Other servers may have looked it up a moment ago.
     await asyncio.sleep(FRESH_SECONDS)
     return _show(row)

@@ -71,7 +71,7 @@ async def sign_out(services: Backend, call: ApiRequest) -> Response:
     if call.access.session is not None:
         await services.auditor.begin("sign_out", call)
         await services.keys.end_session(digest(call.access.session))
-        services.key_ring.forget()
+        services.credentials.forget()
         await asyncio.sleep(FRESH_SECONDS)  # other servers may have looked it up a moment ago
     response = json_response(SignedOut())
     _set_cookie(call.request, response, "", 0)
