@@ -27,8 +27,8 @@ from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.telemetry import get_logger
 
 _BODY_LIMIT_BYTES = 1024 * 1024
-COOKIE = "rota_session"
-SECURE_COOKIE = "__Host-rota_session"  # no other host of the domain can set it, and browsers take it over TLS only
+_COOKIE = "rota_session"
+_SECURE_COOKIE = "__Host-rota_session"  # no other host of the domain can set it, and browsers take it over TLS only
 _INTERNAL_ERROR = 500
 _CLIENT_CLOSED = 499
 _TOO_MANY = 429
@@ -213,7 +213,7 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
 
 def session_cookie(request: Request) -> str:
     """The name of the session's cookie."""
-    return SECURE_COOKIE if request.url.scheme == "https" else COOKIE
+    return _SECURE_COOKIE if request.url.scheme == "https" else _COOKIE
 
 
 def credentials_of(request: Request) -> Credentials:
