@@ -1,7 +1,7 @@
 """Who did what: written before it is done, and how it ended afterwards.
 
 The first entry is committed before the handler runs, so that no change goes unrecorded, whatever dies. Payloads and
-headers of jobs stay out of the trail: they belong to their jobs, and may hold what not everybody should read.
+headers of jobs stay out of the trail: not every reader of the trail may see them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.telemetry import get_logger
 _LONGEST_REQUEST = 4000
 _LONGEST_NAME = 200
 KEPT_BACK = frozenset({"payload", "headers", "token"})
-# A key or a session that somebody sent where it does not belong; its prefix may be known.
+# A key or a session sent where it does not belong; its prefix may be known.
 _SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
 _encoder = msgspec.json.Encoder()

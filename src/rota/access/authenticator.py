@@ -49,7 +49,7 @@ class Authenticated(NamedTuple):
 
 
 class Authenticator:
-    """Knows the admin token, and whom to ask about other credentials."""
+    """Knows the admin token, and asks the credential cache and the token verifier about others."""
 
     def __init__(
         self, token: str, *, credentials: CredentialCache | None = None, verifier: TokenVerifier | None = None

@@ -1,4 +1,4 @@
-"""What a token must say: whom it stands for, for how long, by whom and for whom it was issued."""
+"""What a token must say: its subject, expiry, issuer and audience, and the roles it grants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNREADABLE = "the roles of the token can't be read"
 
 @dataclass(frozen=True, kw_only=True)
 class Expectations:
-    """What is asked of every token, whoever signed it."""
+    """What is asked of every token, of the own secret or of a provider."""
 
     issuer: str | None = None
     audience: str | None = None
@@ -59,7 +59,7 @@ class Expectations:
 
 
 def read_subject(subject: Any) -> str:
-    """Whom a token stands for: a name as owners have them."""
+    """The subject of a token: a name as owners have them."""
     try:
         name = msgspec.convert(subject, Name)
         name.encode()  # half a surrogate pair is no text, and the database would not take it
@@ -92,7 +92,7 @@ class GivenGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RolesClaim:
-    """Which claim it is, and what those are who have none."""
+    """Which claim has the roles, and the role of tokens without it."""
 
     name: str
     default_role: Role | None = None
@@ -138,9 +138,9 @@ def _from_list(given: list[Any]) -> dict[str, Grant]:
 
 
 def _entry(given: Any) -> tuple[str, Role] | None:
-    """None for what means something to somebody else."""
+    """None for an entry that is for other applications."""
     namespace, _, role = given.rpartition(":") if isinstance(given, str) else ("", "", "")
-    # A group that somebody named "*:admin" must not make an admin of everything.
+    # A group that is called "*:admin" must not make an admin of everything.
     if role not in _RANKS or namespace == EVERYWHERE:
         return None
     try:

@@ -79,7 +79,7 @@ class Backend:
         self.pools = Pools(database)
         self.statistics = Statistics(Tallies(database), self.pools, self.workers)
         self.waiting = Waiting(database)
-        self.explainer = WaitingReasons(waiting=self.waiting, workers=self.workers)
+        self.waiting_reasons = WaitingReasons(waiting=self.waiting, workers=self.workers)
         self.shards = Shards(database)
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)

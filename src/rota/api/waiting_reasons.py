@@ -25,8 +25,8 @@ class WaitingReasons:
         self._workers = workers
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
-        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
-        else's are not named."""
+        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
+        owner's are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"

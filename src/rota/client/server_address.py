@@ -74,5 +74,5 @@ def needs_proxy(url: str) -> bool:
 
 
 def time_limits(seconds: float) -> httpx.Timeout:
-    """How long a try may take; finding nobody at the address is noticed sooner."""
+    """How long a try may take; an address where nothing listens is noticed sooner."""
     return httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))

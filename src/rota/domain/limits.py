@@ -1,4 +1,4 @@
-"""Limits of tenants: what a namespace, or somebody in it, may."""
+"""Limits of tenants: of a namespace, or of an owner or key in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 Kind = Literal["requests", "jobs"]
 WHOLE = ""  # the subject of the namespace as a whole
-_BURST_SECONDS = 5.0  # a bucket holds so much where nobody says otherwise
+_BURST_SECONDS = 5.0  # a bucket holds so much unless a burst is given
 # And never less than this: servers come for tokens now and then, and what a bucket can't hold meanwhile would be lost.
 _LEAST_BURST_SECONDS = 0.1
 SLOWEST_PER_SECOND = 0.001
@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     most_fan_out: int | None = None
 
     def rate(self, kind: Kind) -> Rate | None:
-        """How fast these may come; None: as fast as they like."""
+        """How fast requests or jobs may come; None: without a limit."""
         if kind == "requests":
             return rate_of(self.requests_per_second, self.request_burst)
         return rate_of(self.jobs_per_second, self.job_burst)

@@ -151,7 +151,7 @@ async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswe
         if gateway is None:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
         return ChildAnswer(asked.number, await _ask(asked, gateway))
-    except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
+    except Exception as error:  # noqa: BLE001 - the function that asked gets it, and would else wait for ever
         return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 

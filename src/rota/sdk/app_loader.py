@@ -55,7 +55,7 @@ def load_app(where: str) -> App:
 
 
 def check_form(where: str) -> None:
-    """Raises SetupError, with words that go on after whoever it was given to, for what can't be module:name."""
+    """Raises SetupError for what can't be module:name; the message goes on after the name of the setting or option."""
     if not _APP.fullmatch(where):
         raise SetupError(f"wants MODULE:APP, such as tasks:app, not {where!r}")
 

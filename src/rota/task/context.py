@@ -99,7 +99,7 @@ class Host(Protocol):
     def mask(self, text: str) -> str:
         """The text without secrets."""
 
-    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """A result as it is stored: in the run's row, or where in object storage it was put."""
 
     def gateway(self, claim: Claim) -> JobGateway | None:
@@ -170,8 +170,8 @@ class Context:
     @classmethod
     def outside(cls, task: str) -> Context:
         """One that belongs to no run: for a task that is called like a function."""
-        nobody, now = UUID(int=0), time.time()
-        return cls(Claim("", nobody, nobody, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
+        none, now = UUID(int=0), time.time()
+        return cls(Claim("", none, none, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
 
     @property
     def run_id(self) -> str:
@@ -315,11 +315,6 @@ class Context:
         return self._writer
 
     @property
-    def has_timeout(self) -> bool:
-        """For runners: whether its time may be limited."""
-        return self._claim.options != "{}"
-
-    @property
     def gateway(self) -> JobGateway | None:
         """For the SDK: through which it submits."""
         return self.host.gateway(self._claim) if self.host else None
@@ -329,11 +324,11 @@ class Context:
         """For the SDK: through which it submits without awaiting."""
         return self.host.sync_gateway(self._claim) if self.host else None
 
-    async def keep(self, value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, value: Any) -> tuple[str | None, str | None]:
         """For runners: a result as it is stored."""
-        return await self.host.keep(self._claim, value) if self.host else (None, None)
+        return await self.host.store_result(self._claim, value) if self.host else (None, None)
 
-    def lend(self, transaction: Transaction | None) -> None:
+    def attach_transaction(self, transaction: Transaction | None) -> None:
         """For runners: the transaction of a transactional task; None takes it back."""
         self._transaction = transaction
 

@@ -27,7 +27,7 @@ from rota.store.postgres.statements import load
 from rota.store.schema.migrate import migrate
 
 SERVER_VARIABLE = "ROTA_TEST_DATABASE_URL"
-# Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes some 20 ms.
+# A test needs no protection against power cuts: it is off, and cloning a database takes some 20 ms.
 _QUICK = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -49,7 +49,7 @@ class Databases:
         self._url = url
         self._prefix = f"rota_test_{uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
-        # A loop of its own, which stands still between the calls: whoever tests may have none, or another one.
+        # A loop of its own, which stands still between the calls: the test may have none, or another one.
         self._loop = asyncio.new_event_loop()
         self._admin: Any = None
 

@@ -34,7 +34,7 @@ from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 
 _CONNECTIONS = 8
-LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
+LEASE_SECONDS = 24 * 3600.0  # no other scheduler is there to take a shard
 _MOST_RUNS = 100_000
 PATIENCE_SECONDS = 60.0
 
@@ -141,7 +141,9 @@ class Engine:
             before, steps = self._count, 0
             while (next_at := (await self._settle()).next_at) and next_at <= target:
                 steps += 1
-                self._check_bound(max(steps, self._count - before))  # what nobody here runs fires all the same
+                self._check_bound(
+                    max(steps, self._count - before)
+                )  # unserved schedules fire all the same
                 await self.set_clock(next_at)
             if self.clock.moment < target:
                 await self.set_clock(target)
@@ -163,7 +165,7 @@ class Engine:
 
     @property
     def _services(self) -> list[Service]:
-        """All that moves runs. Leases are taken once and kept; nobody is lost here, and there is nothing to sweep."""
+        """All that moves runs. Leases are taken once and kept, no worker is lost, and nothing needs sweeping."""
         scheduler = self._scheduler
         apart = (scheduler.leases, scheduler.reaper, scheduler.sweeper, scheduler.rezoner, scheduler.log_keeper)
         return [service for service in scheduler.services if service not in apart]
@@ -264,10 +266,10 @@ class StandingClock(DatabaseClock):
 
     @property
     def is_set(self) -> bool:
-        """Always: nobody has to ask the database."""
+        """Always: the database need not be asked."""
         return True
 
-    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows nobody
+    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows no other clock
         """Changes nothing."""
         return 0.0
 

@@ -32,7 +32,7 @@ from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
 
 SLOTS = 100
-LEASE_SECONDS = 3600.0  # nobody watches it
+LEASE_SECONDS = 3600.0  # no reaper watches it
 _STOP_SECONDS = 1.0
 
 
@@ -43,7 +43,7 @@ class RecordedWakeUps(Notifier):
         super().__init__(database, enabled=False)
         self.some = asyncio.Event()
 
-    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whoever hears of one looks at everything
+    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whatever it is about, everything is looked at
         """Something may be to be done."""
         self.some.set()
 
@@ -141,7 +141,7 @@ class AppWorker:
         return len(claims)
 
     async def stop_cancelled(self) -> None:
-        """Asks runs to stop that somebody cancelled."""
+        """Asks runs to stop that were cancelled."""
         if not self._executor.running:
             return
         for worker_id in self._ids:

@@ -6,13 +6,13 @@ never in two, so all servers together let through no more than the bucket gave. 
 use within a second is lost, and so is what one that dies had: at most a portion.
 
 What the database says of a bucket bounds what can be in it for a while: what was left, and what has come since. A
-request that needs more is refused without asking; while a bucket is empty, nobody asks more often than twenty times a
+request that needs more is refused without asking; while a bucket is empty, it is asked at most twenty times a
 second. However many are refused, the database hardly notices. Those who come while a take is under way wait for it, and
 the next one takes for all of them.
 
 A request takes all it needs or nothing. One that needs more than the bucket holds would never get it, and is told so.
-Nobody waits in line: a large batch beside steady small requests of the same key, at the limit, may find the bucket
-too empty time and again.
+Requests over the limit are rejected, not queued: a large batch beside steady small requests of the same key, at the
+limit, may find the bucket too empty time and again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEEP_SECONDS = 1.0  # what is in hand and not used by then is lost
 REST_SECONDS = 0.05  # between two looks into an empty bucket, and up to half as long again
 _PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
 _MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
-MOST_BUCKETS = 10_000  # in memory; those that nobody has used for a while make room
+MOST_BUCKETS = 10_000  # in memory; those that were not used for a while make room
 Key = tuple[str, str, Kind]
 
 
@@ -268,7 +268,7 @@ class _HeldTokens:
     def _taken(self, taking: asyncio.Task[None]) -> None:
         self._taking = None
         if not taking.cancelled():
-            taking.exception()  # those who wait raise it; nobody may be left
+            taking.exception()  # raised in the requests that wait; there may be none left
 
     async def _take(self, amount: int, counted: int) -> None:
         sent = self._monotonic()

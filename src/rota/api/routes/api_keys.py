@@ -82,7 +82,7 @@ async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
 
 
 def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
-    """Nobody gives what they don't have."""
+    """A key has no more rights than its maker."""
     identity = call.access.identity
     if wanted.everywhere and not identity.rules_everywhere:
         raise ForbiddenError("only who is admin everywhere may make a key for everywhere")

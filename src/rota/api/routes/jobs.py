@@ -190,7 +190,7 @@ async def _shown(services: Backend, namespace: str, job_id: UUID) -> JobOut:
         stored = (first or latest)["payload_blob"]
     if stored:
         shown.payload, shown.storage_error = await services.fetch_stored(stored)
-    shown.breaker_state = await services.explainer.breaker_state(row if row is not None else latest)
+    shown.breaker_state = await services.waiting_reasons.breaker_state(row if row is not None else latest)
     return shown
 
 
@@ -241,7 +241,7 @@ async def _change_one_shot(
         except VersionMismatchError:
             if expected is not None or not left:
                 raise
-            continue  # another change came first and nobody named a version: ours goes on top of it
+            continue  # another change came first and no version was named: ours goes on top of it
         services.tell_pools({pool})
         return
 

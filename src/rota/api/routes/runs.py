@@ -62,13 +62,13 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)
-    if waiting_for := await services.explainer.explain(row, naming=call.only is None):
+    if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
     return out
 
 
 async def _until_ended(services: Backend, call: ApiRequest, run_id: UUID, seconds: float) -> None:
-    """Waits for the end of a run; nobody waits for a client that hung up."""
+    """Waits for the end of a run, unless the client hangs up."""
     waiting = asyncio.create_task(services.run_ends.wait(call.caller.namespace, run_id, seconds))
     gone = asyncio.create_task(call.until_gone())
     try:

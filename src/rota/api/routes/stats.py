@@ -19,7 +19,7 @@ _Window = Annotated[int, msgspec.Meta(ge=_LEAST_SECONDS, le=_MOST_SECONDS)]
 
 
 async def stats(services: Backend, call: ApiRequest) -> Stats:
-    """Counts, rates and lags of the whole namespace: numbers of all, nobody's jobs."""
+    """Counts, rates and lags of the whole namespace: numbers of all, no one job."""
     return await services.statistics.of(call.caller.namespace, _window(call))
 
 
