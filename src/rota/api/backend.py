@@ -81,9 +81,9 @@ class Backend:
         self.redrives = Redrives(database)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
-        self.explainer = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
-        self.key_ring = CredentialCache(self.keys)
+        self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self._notifier = notifier
 
@@ -124,7 +124,7 @@ class Backend:
         """What has to run beside the routes."""
         return (
             *self.gateway.services,
-            self.key_ring,
+            self.credentials,
             ClockFollower(self),
             self.tail,
             self.run_ends,

@@ -32,8 +32,8 @@ from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
 
 SLOTS = 100
-LEASE_SECONDS = 3600.0  # nobody watches it
-STOP_SECONDS = 1.0
+LEASE_SECONDS = 3600.0  # no reaper watches it
+_STOP_SECONDS = 1.0
 
 
 class RecordedWakeUps(Notifier):
@@ -43,7 +43,7 @@ class RecordedWakeUps(Notifier):
         super().__init__(database, enabled=False)
         self.some = asyncio.Event()
 
-    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whoever hears of one looks at everything
+    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whatever it is about, everything is looked at
         """Something may be to be done."""
         self.some.set()
 
@@ -140,7 +140,7 @@ class AppWorker:
         return len(claims)
 
     async def stop_cancelled(self) -> None:
-        """Asks runs to stop that somebody cancelled."""
+        """Asks runs to stop that were cancelled."""
         if not self._executor.running:
             return
         for worker_id in self._ids:
@@ -160,6 +160,6 @@ class AppWorker:
     async def _stop(self) -> None:
         attempts = list(self._executor.running.values())
         for attempt in attempts:
-            self._executor.stop(attempt, Outcome.interrupted, within=STOP_SECONDS)
+            self._executor.stop(attempt, Outcome.interrupted, within=_STOP_SECONDS)
         if tasks := [attempt.task for attempt in attempts if attempt.task]:
-            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
