@@ -13,7 +13,7 @@ from rota.client.retries import retry_after
 
 T = TypeVar("T")
 
-NOT_AUTHENTICATED = 401
+_NOT_AUTHENTICATED = 401
 
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
@@ -84,7 +84,7 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
         problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(url, response)
-    if response.status_code == NOT_AUTHENTICATED:
+    if response.status_code == _NOT_AUTHENTICATED:
         said = problem.get("detail", "")
         problem["said"] = said
         problem["detail"] = (

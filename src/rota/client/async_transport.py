@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 30.0
 _FOLLOW = {"follow": "true"}
 
 
-class Page(Protocol[Item]):
+class _Page(Protocol[Item]):
     """A page of a list."""
 
     @property
@@ -173,7 +173,7 @@ class AsyncCalls:
             await asyncio.sleep(pause)
 
     async def _items(
-        self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
+        self, kind: type[_Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
     ) -> AsyncIterator[Item]:
         """Everything in a list, page by page as it is asked for."""
         query = query_of({**filters, "limit": page_size})

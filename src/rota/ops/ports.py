@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-LOOK_SECONDS = 2.0
+_LOOK_SECONDS = 2.0
 _MOST_BYTES = 1024
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
@@ -68,11 +68,11 @@ def _is_rota(host: str, port: int, *, secure: bool) -> bool:
 
 def _connection(host: str, port: int, *, secure: bool) -> http.client.HTTPConnection:
     if not secure:
-        return http.client.HTTPConnection(host, port, timeout=LOOK_SECONDS)
+        return http.client.HTTPConnection(host, port, timeout=_LOOK_SECONDS)
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(host, port, timeout=LOOK_SECONDS, context=unchecked)
+    return http.client.HTTPSConnection(host, port, timeout=_LOOK_SECONDS, context=unchecked)
 
 
 def _process(port: int) -> str | None:

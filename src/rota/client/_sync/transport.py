@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 30.0
 _FOLLOW = {"follow": "true"}
 
 
-class Page(Protocol[Item]):
+class _Page(Protocol[Item]):
     """A page of a list."""
 
     @property
@@ -171,7 +171,7 @@ class Calls:
                     return response
             time.sleep(pause)
 
-    def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
+    def _items(self, kind: type[_Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
         """Everything in a list, page by page as it is asked for."""
         query = query_of({**filters, "limit": page_size})
         while True:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-MEND = "this is a defect of Rota's: please report it"
+_MEND = "this is a defect of Rota's: please report it"
 
 
 class State(StrEnum):
@@ -47,4 +47,4 @@ async def look(check: str, do: Callable[[], Awaitable[Iterable[Finding]]]) -> li
     try:
         return list(await do())
     except Exception as error:  # noqa: BLE001 - told as a finding
-        return [problem(check, f"could not be looked at: {type(error).__name__}: {error}", MEND)]
+        return [problem(check, f"could not be looked at: {type(error).__name__}: {error}", _MEND)]

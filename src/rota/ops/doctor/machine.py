@@ -23,18 +23,18 @@ from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.settings import Settings
 
-OLDEST_PYTHON = (3, 11)
-LITTLE_BYTES = 1024**3
-TOO_LITTLE_BYTES = 100 * 1024**2
-FEW_FILES = 1024
-PRIVATE = stat.S_IRWXG | stat.S_IRWXO
-CONTENT = b"a probe of rota doctor: it may be deleted"
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_BYTES = 1024**3
+_TOO_LITTLE_BYTES = 100 * 1024**2
+_FEW_FILES = 1024
+_PRIVATE = stat.S_IRWXG | stat.S_IRWXO
+_CONTENT = b"a probe of rota doctor: it may be deleted"
 
 
 def check_versions() -> Iterator[Finding]:
     """Python's and ours."""
     words = f"Rota {rota.__version__} on Python {platform.python_version()} ({sys.executable})"
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < _OLDEST_PYTHON:
         yield problem("versions", f"{words}: too old", "install Python 3.11 or newer")
     else:
         yield ok("versions", words)
@@ -67,12 +67,12 @@ def _check_token_file(file: Path) -> Iterator[Finding]:
     if not file.exists():
         return
     mode = stat.S_IMODE(file.stat().st_mode)
-    if mode & PRIVATE:
+    if mode & _PRIVATE:
         yield warning("token file", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
 
 
 def check_disk(
-    settings: Settings, *, little: int = LITTLE_BYTES, too_little: int = TOO_LITTLE_BYTES
+    settings: Settings, *, little: int = _LITTLE_BYTES, too_little: int = _TOO_LITTLE_BYTES
 ) -> Iterator[Finding]:
     """Room where the home is, and with it the embedded database."""
     place = next(place for place in (settings.home, *settings.home.parents) if place.exists())
@@ -109,7 +109,7 @@ def check_files() -> Iterator[Finding]:
     """How many files a process may open: each connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft if hard == resource.RLIM_INFINITY else hard
-    if most != resource.RLIM_INFINITY and most < FEW_FILES:
+    if most != resource.RLIM_INFINITY and most < _FEW_FILES:
         yield warning("open files", f"at most {most} per process: few connections", "raise the limit: ulimit -n 65536")
     else:
         yield ok("open files", "any number" if most == resource.RLIM_INFINITY else f"up to {most} per process")
@@ -153,7 +153,7 @@ async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
     key = f"doctor/{uuid4().hex}"
     try:
         blobs = Blobs.open(settings.blobs)
-        await blobs.put(key, CONTENT)
+        await blobs.put(key, _CONTENT)
         try:
             found = await blobs.get(key)
         finally:
@@ -161,7 +161,7 @@ async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
     except (BlobError, SetupError) as error:
         yield problem("object storage", str(error), mend)
         return
-    if found != CONTENT:
+    if found != _CONTENT:
         yield problem("object storage", f"{blobs.where} gave back something else than was stored", mend)
     else:
         yield ok("object storage", f"{blobs.where} takes, gives and deletes")

@@ -18,9 +18,9 @@ from rota.errors import RotaError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.settings import Settings
 
-LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 5.0
 # The servers tell their time in whole seconds.
-MOST_OFFSET = timedelta(seconds=2)
+_MOST_OFFSET = timedelta(seconds=2)
 _NOT_AUTHENTICATED = 401
 
 
@@ -40,7 +40,7 @@ def ask_server(settings: Settings) -> ServerAnswer | Finding:
     except SetupError as error:
         return problem("server", str(error))
     try:
-        with httpx.Client(verify=trust(url), timeout=LOOK_SECONDS, trust_env=needs_proxy(url)) as http:
+        with httpx.Client(verify=trust(url), timeout=_LOOK_SECONDS, trust_env=needs_proxy(url)) as http:
             described = http.get(f"{url}/openapi.json")
             ready = http.get(f"{url}/readyz")
         if described.json()["info"]["title"] != "Rota":
@@ -88,7 +88,7 @@ def check_clock(answer: ServerAnswer, now: datetime) -> Iterator[Finding]:
 def compare_clocks(check: str, whose: str, offset: timedelta) -> Finding:
     """A finding about two clocks."""
     seconds = abs(offset.total_seconds())
-    if abs(offset) <= MOST_OFFSET:
+    if abs(offset) <= _MOST_OFFSET:
         return ok(check, f"this host's and {whose} agree within {max(1, round(seconds))} s")
     side = "behind" if offset > timedelta(0) else "ahead of"
     return warning(
