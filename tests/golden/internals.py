@@ -15,12 +15,13 @@ import rota
 from rota.access.audit import KEPT_BACK as HIDDEN_IN_AUDIT
 from rota.access.audit import Auditor
 from rota.access.audit import difference as audit_difference
-from rota.access.authenticator import COOKIE, CSRF_HEADER, SECURE_COOKIE, Authenticator, csrf_token
+from rota.access.authenticator import CSRF_HEADER, Authenticator, csrf_token
 from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX
 from rota.access.credential_cache import digest as secret_hash
 from rota.access.jwt_verifier import TokenVerifier
 from rota.api.app import build_app
 from rota.api.http.refusals import Refusal
+from rota.api.operations import session_cookie
 from rota.api.problems import HttpProblemError as HttpProblem
 from rota.api.problems import problem_of
 from rota.api.routes import OPERATIONS
@@ -84,6 +85,9 @@ from rota.worker.runners.guardian import FAILED_TO_START
 from rota.worker.runners.http import _headers as http_headers
 from rota.worker.worker import EXIT_CODE_CUT_OFF
 
+COOKIE, SECURE_COOKIE = (
+    session_cookie(SimpleNamespace(url=SimpleNamespace(scheme=scheme))) for scheme in ("http", "https")
+)
 SETTING_FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
 SOURCE = Path(rota.__file__).parent
 CHANNELS = {"runs became ready": READY, "a worker is asked": WORKER, "gates": GATE, "schedules": SCHEDULE}
