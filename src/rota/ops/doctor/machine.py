@@ -9,16 +9,13 @@ import resource
 import shutil
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import rota
-from rota.blobs import BlobError, Blobs
 from rota.domain.timezones import load_zone, zone_data_version
-from rota.errors import BadInputError, SetupError
+from rota.errors import BadInputError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.settings import Settings
@@ -28,7 +25,6 @@ _LITTLE_BYTES = 1024**3
 _TOO_LITTLE_BYTES = 100 * 1024**2
 _FEW_FILES = 1024
 _PRIVATE = stat.S_IRWXG | stat.S_IRWXO
-_CONTENT = b"a probe of rota doctor: it may be deleted"
 
 
 def check_versions() -> Iterator[Finding]:
@@ -78,11 +74,11 @@ def check_disk(
     place = next(place for place in (settings.home, *settings.home.parents) if place.exists())
     usage = shutil.disk_usage(place)
     words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {place}"
-    mend = "make room, or set ROTA_HOME to a directory on another disk"
+    fix = "make room, or set ROTA_HOME to a directory on another disk"
     if usage.free < too_little:
-        yield problem("disk", f"{words}: too little to go on", mend)
+        yield problem("disk", f"{words}: too little to go on", fix)
     elif usage.free < little:
-        yield warning("disk", f"{words}: not much", mend)
+        yield warning("disk", f"{words}: not much", fix)
     else:
         yield ok("disk", words)
 
@@ -142,36 +138,3 @@ def _owner(place: Path) -> str:
 
 def _show_bytes(count: int) -> str:
     return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"
-
-
-async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
-    """The place of ROTA_BLOBS, or the directory in the home once there is one."""
-    if not _is_there(settings):
-        yield ok("object storage", f"{settings.blobs} is not there yet; the server makes it")
-        return
-    mend = "set ROTA_BLOBS to a directory or a bucket that can be written to, and its credentials"
-    key = f"doctor/{uuid4().hex}"
-    try:
-        blobs = Blobs.open(settings.blobs)
-        await blobs.put(key, _CONTENT)
-        try:
-            found = await blobs.get(key)
-        finally:
-            await _delete(blobs, key)
-    except (BlobError, SetupError) as error:
-        yield problem("object storage", str(error), mend)
-        return
-    if found != _CONTENT:
-        yield problem("object storage", f"{blobs.where} gave back something else than was stored", mend)
-    else:
-        yield ok("object storage", f"{blobs.where} takes, gives and deletes")
-
-
-async def _delete(blobs: Blobs, key: str) -> None:
-    with suppress(FileNotFoundError):
-        await blobs.delete(key)
-
-
-def _is_there(settings: Settings) -> bool:
-    """The one in the home is made by whoever needs it first; any other is somebody's word."""
-    return settings.blobs_url is not None or Path(settings.blobs).is_dir()
