@@ -193,7 +193,7 @@ def build_worker(
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
         hidden=settings.hidden,
-        on_lease=runners.subprocesses.put_off,
+        on_lease=runners.subprocesses.extend_deadline,
         on_failure=tell_failure if settings.log_failures else None,
         clock=clock,
         gateways=gateway.for_run,

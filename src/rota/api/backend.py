@@ -81,9 +81,9 @@ class Backend:
         self.redrives = Redrives(database)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
-        self.explainer = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
-        self.key_ring = CredentialCache(self.keys)
+        self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self._notifier = notifier
 
@@ -124,8 +124,8 @@ class Backend:
         """What has to run beside the routes."""
         return (
             *self.gateway.services,
-            self.key_ring,
-            _ClockFollower(self),
+            self.credentials,
+            ClockFollower(self),
             self.tail,
             self.run_ends,
             self.event_tail,
@@ -143,8 +143,9 @@ class Backend:
         self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
 
 
-class _ClockFollower(Service):
-    """Without an answer the clock keeps its last measurement; /readyz says that the database is away."""
+class ClockFollower(Service):
+    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz says that the database is
+    away."""
 
     interval_seconds = 5.0
 
@@ -153,5 +154,6 @@ class _ClockFollower(Service):
         self._backend = backend
 
     async def tick(self) -> int:
+        """One measurement."""
         await self._backend.set_clock()
         return 1

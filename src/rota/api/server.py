@@ -126,7 +126,7 @@ def build_server(
 ) -> _Server:
     """A uvicorn server; it is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
-    app = build_app(backend, Authenticator(token, ring=backend.key_ring, verifier=verifier), rota.__version__)
+    app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
     tls = certificate.context if certificate else None
     proxies = settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))

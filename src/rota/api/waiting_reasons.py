@@ -13,7 +13,7 @@ from rota.domain.policies import Policies, decode_policies, show_key
 from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
 
-NAMED = 5
+_NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
@@ -25,8 +25,8 @@ class WaitingReasons:
         self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
-        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
-        else's are not named."""
+        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
+        owner's are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"
@@ -70,10 +70,10 @@ class WaitingReasons:
         return f"behind {show_run(other)} of ordering key {policies.order!r}"
 
     async def _explain_limit(self, row: Any, policies: Policies) -> str:
-        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", NAMED + 1)
+        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", _NAMED + 1)
         used = live[0]["used"] if live else 0
-        names = ", ".join(show_run(run["id"]) for run in live[:NAMED])
-        more = ", …" if used > NAMED else ""
+        names = ", ".join(show_run(run["id"]) for run in live[:_NAMED])
+        more = ", …" if used > _NAMED else ""
         where = show_key(policies.limit or "")
         return f"limit {used}/{policies.most} of {where} reached by {names}{more}" if used else f"limit of {where}"
 

@@ -23,7 +23,7 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError
 from rota.store.redrive import DeadLetterFilter
 
-PAGE = 500
+_PAGE = 500
 
 
 async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
@@ -106,7 +106,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
         error=chosen.error,
     )
     count = 0
-    while room := PAGE if chosen.most is None else min(PAGE, chosen.most - count):
+    while room := _PAGE if chosen.most is None else min(_PAGE, chosen.most - count):
         rows = await services.redrives.dead_letters(call.caller.namespace, wanted, room)
         if not rows:
             break

@@ -37,7 +37,7 @@ from rota.errors import (
 from rota.store.change import JobChange
 from rota.store.read.jobs import definition_of, timetable_of
 
-CHANGE_TRIES = 10
+_CHANGE_TRIES = 10
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
@@ -190,7 +190,7 @@ async def _shown(services: Backend, namespace: str, job_id: UUID) -> JobOut:
         stored = (first or latest)["payload_blob"]
     if stored:
         shown.payload, shown.storage_error = await services.fetch_stored(stored)
-    shown.breaker_state = await services.explainer.breaker_state(row if row is not None else latest)
+    shown.breaker_state = await services.waiting_reasons.breaker_state(row if row is not None else latest)
     return shown
 
 
@@ -226,7 +226,7 @@ async def _change_one_shot(
     if await services.jobs.first_run(call.caller.namespace, job_id) is None:
         raise NotFoundError("there is no such job")  # nothing is stored for what does not exist
     new_blob = await _offload_patch(services, patch, job_id)
-    for left in reversed(range(CHANGE_TRIES)):
+    for left in reversed(range(_CHANGE_TRIES)):
         run = await services.jobs.first_run(call.caller.namespace, job_id)
         if run is None:
             raise NotFoundError("there is no such job")
@@ -241,7 +241,7 @@ async def _change_one_shot(
         except VersionMismatchError:
             if expected is not None or not left:
                 raise
-            continue  # another change came first and nobody named a version: ours goes on top of it
+            continue  # another change came first and no version was named: ours goes on top of it
         services.tell_pools({pool})
         return
 
