@@ -140,7 +140,7 @@ TASKS = {
     "ops/reloader.py Reloader.tick": "one try of the code, cancelled by the next change",
     "ops/supervisor.py Supervisor.renew_workers": "the end of one replaced worker; waited for when all stops",
     "processes.py run_until_stopped": "the process's work itself, beside the wait for a signal",
-    "store/postgres/wakeups.py Notifier.hint": "ends when all is sent; the next wake-up starts another",
+    "store/postgres/wakeups.py WakeUps.__call__": "ends when all is sent; the next wake-up starts another",
     "worker/executor.py Executor.start": "one attempt: whatever it raises is its outcome",
     "worker/runners/guarded_process.py Subprocesses.start": "the start of one process, finished also when cancelled",
     "worker/runners/process.py _Process._answer": "one answer to a task in a child process",

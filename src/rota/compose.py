@@ -28,7 +28,6 @@ from rota.store.lease import count_shards
 from rota.store.postgres.address import check_files
 from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
-from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions, check_psycopg
 from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
@@ -62,7 +61,7 @@ def database_url(settings: Settings) -> str:
 async def open_database(settings: Settings, *, size: int, name: str, check: bool = True) -> AsyncIterator[Database]:
     """A pool on the right server; raises SetupError with what to do when it can't be had."""
     try:
-        database = await Database.connect(database_url(settings), size=size, name=name)
+        database = await Database.connect(database_url(settings), size=size, name=name, notify=settings.notify)
     except DatabaseUnavailableError as error:
         if settings.database_url:
             raise SetupError(f"PostgreSQL at ROTA_DATABASE_URL does not answer: {error}") from error
@@ -95,7 +94,6 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
     """A scheduler on this database."""
     return Scheduler(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
@@ -146,7 +144,6 @@ def worker_gateway(settings: Settings, database: Database, *, shards: int, clock
     """How the tasks of a worker submit others; a worker whose tasks submit nothing polls nothing for it."""
     return LocalGateway(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
         blobs=Blobs.open(settings.blobs),
@@ -168,7 +165,6 @@ def build_worker(
     """A worker on this database that can run these."""
     broker = PostgresBroker(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         listen_url=listen_url(settings, database),
         lease_seconds=settings.worker_lease_seconds,
     )

@@ -24,10 +24,10 @@ from rota.service import Service
 from rota.store.claim import Beat, Claims, PoolKey, Registration
 from rota.store.logs import Logs, StoredChunk
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
-from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
+from rota.store.postgres.listener import Listener
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.postgres.wakeups import Notifier
-from rota.store.report import Ended, Reports, Settled, Success
+from rota.store.postgres.wakeups import READY, WORKER
+from rota.store.report import Ended, Reports, Success
 from rota.store.report import Note as StoredNote
 from rota.telemetry import get_logger
 
@@ -50,7 +50,6 @@ class PostgresBroker:
         self,
         *,
         database: Database,
-        notifier: Notifier,
         listen_url: str | None,
         lease_seconds: float,
         lookahead: timedelta = LOOKAHEAD,
@@ -60,7 +59,6 @@ class PostgresBroker:
         self._claims = Claims(database)
         self._reports = Reports(database)
         self._logs = Logs(database)
-        self._notifier = notifier
         self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
         self._polled_at = -math.inf
         self._id = uuid4()
@@ -107,8 +105,6 @@ class PostgresBroker:
                 profile.application,
             )
         )
-        if profile.application:
-            self._notifier.hint(SCHEDULE)
         _, self._paused = await self._claims.signals(self._id)
         return self._id
 
@@ -155,10 +151,8 @@ class PostgresBroker:
         rejected: dict[int, str] = {}
         for settled in (
             await self._reports.succeed(successes) if successes else None,
-            await self._settle(others) if others else None,
+            await self._reports.settle(others) if others else None,
         ):
-            if settled and settled.gated:
-                self._notifier.hint(GATE)
             if settled:
                 fenced |= settled.fenced
                 rejected |= {claim: str(error) for claim, error in settled.rejected.items()}
@@ -239,7 +233,7 @@ class PostgresBroker:
         if strays:
             now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
             verdict = Verdict(Disposition.release)
-            await self._settle(
+            await self._reports.settle(
                 [
                     Ended(namespace, run_id, claim, Outcome.released, verdict, None, now)
                     for namespace, run_id, claim in strays
@@ -268,14 +262,6 @@ class PostgresBroker:
     async def leave(self) -> None:
         """Marks the worker as stopped."""
         await self._claims.leave(self._id)
-
-    async def _settle(self, ended: Sequence[Ended]) -> Settled:
-        settled = await self._reports.settle(ended)
-        for pool in settled.ready_pools:
-            self._notifier.hint(READY, pool)
-        if settled.held:
-            self._notifier.hint(SCHEDULE)
-        return settled
 
     def _count(self, reports: Sequence[Report], others: Sequence[Ended], left_out: Set[int]) -> None:
         fates = {ended.claim: ended.verdict.disposition for ended in others}

@@ -19,8 +19,6 @@ from rota.clock import DatabaseClock
 from rota.domain.run import Outcome, judge
 from rota.scheduler.lease_keeper import BeatObserver
 from rota.service import Service
-from rota.store.postgres.listener import GATE, READY, SCHEDULE
-from rota.store.postgres.wakeups import Notifier
 from rota.store.reap import LostClaim, LostWorkers
 from rota.store.report import Ended, Reports
 from rota.telemetry import get_logger
@@ -42,14 +40,12 @@ class Reaper(Service):
         *,
         workers: LostWorkers,
         reports: Reports,
-        notifier: Notifier,
         clock: DatabaseClock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._workers = workers
         self._reports = reports
-        self._notifier = notifier
         self._clock = clock
         self._observer = BeatObserver(monotonic)
 
@@ -60,12 +56,6 @@ class Reaper(Service):
         if not lost:
             return 0
         settled = await self._reports.settle([self._ended(claim) for claim in lost])
-        for pool in settled.ready_pools:
-            self._notifier.hint(READY, pool)
-        if settled.held:
-            self._notifier.hint(SCHEDULE)
-        if settled.gated:
-            self._notifier.hint(GATE)
         for claim in lost:
             if error := settled.rejected.get(claim.claim):
                 _log.error("a lost run could not be settled", run_id=str(claim.run_id), error=str(error))

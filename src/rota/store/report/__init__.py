@@ -88,6 +88,7 @@ class Reports:
                 settled.gated |= bool(row["gated"])
         if settled.written + len(settled.rejected) < len(successes):
             settled.fenced = await self._find_fenced(successes, settled)
+        self._database.wake(gates=settled.gated)
         return settled
 
     async def settle(self, reports: Sequence[Ended]) -> Settled:
@@ -106,6 +107,7 @@ class Reports:
         if settled.written + len(settled.rejected) < len(ordered):
             written = {row["claim"] for row in rows}
             settled.fenced = await self._find_fenced(ordered, settled) - written
+        self._database.wake(pools=settled.ready_pools, gates=settled.gated, schedules=settled.held)
         return settled
 
     async def note(self, notes: Sequence[Note]) -> None:
