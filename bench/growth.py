@@ -93,7 +93,7 @@ async def _measure(empty: Lab, lab: Lab, progress: Progress, size: int, seconds:
 async def _claim_time(connection: asyncpg.Connection) -> float:
     """The median of a claim that finds nothing, in milliseconds."""
     worker = uuid4()
-    statements = Statements(connection, by_id=False)
+    statements = Statements(connection)
     registered = await statements.fetch(
         "register_worker",
         worker_id=worker,
@@ -132,7 +132,7 @@ async def _promote_time(connection: asyncpg.Connection) -> float:
     times = []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        await Statements(connection, by_id=False).fetch(
+        await Statements(connection).fetch(
             "promote",
             scheduler_id=leases[0]["owner"],
             shards=shards,

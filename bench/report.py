@@ -36,7 +36,7 @@ _README_ROWS = {
     "with 10,000,000 upcoming runs": "the first figure with 10 million scheduled runs",
     "single POSTs": "single submissions over HTTP",
 }
-_README_FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
+_README_FIGURES = re.compile(r"^\| what \| figure \|\n(?:\|.*\n)*", re.MULTILINE)
 
 
 class Results(msgspec.Struct, omit_defaults=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 
 import httpx
@@ -11,6 +10,7 @@ from rota.access.authenticator import Authenticator
 from rota.api.app import build_app
 from rota.api.backend import Backend
 from rota.blobs import Blobs
+from rota.service import ServiceGroup
 from rota.store.postgres.wakeups import Notifier
 
 TOKEN = "test-token"  # noqa: S105 - known to the tests alone
@@ -22,14 +22,12 @@ async def serving(database, directory, verifier=None, **options):
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
     services = Backend(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
-    running = asyncio.create_task(services.run())
-    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring, verifier=verifier), "test")
+    app = build_app(services, Authenticator(TOKEN, credentials=services.credentials, verifier=verifier), "test")
     transport = httpx.ASGITransport(app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://rota", headers=headers) as client:
-            client.services = services
-            yield client
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+    async with (
+        ServiceGroup(services.services),
+        httpx.AsyncClient(transport=transport, base_url="http://rota", headers=headers) as client,
+    ):
+        client.services = services
+        yield client

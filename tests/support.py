@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -71,3 +72,17 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 def job(**fields: Any) -> dict[str, Any]:
     """The body of a submission, with defaults."""
     return {"name": "test", "scheduleType": "immediate", "task": "rota.echo"} | fields
+
+
+def free_port() -> int:
+    """A port nobody listens on, below those that the system gives to outgoing connections."""
+    for port in _ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)):
+                return port
+    raise AssertionError("no free port is left")
+
+
+# Tests that run side by side, also those of another run, look at different places: nobody listens yet on a port that
+# somebody else has found.
+_ports = (10_000 + (os.getpid() * 97 + number) % 20_000 for number in range(20_000))

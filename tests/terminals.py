@@ -10,7 +10,7 @@ import subprocess
 import termios
 from contextlib import suppress
 
-SECONDS = 120.0
+SECONDS = 240.0
 
 
 def on_terminal(command, environment, *, columns=80):

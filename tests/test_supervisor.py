@@ -7,8 +7,9 @@ import os
 import signal
 
 from rota.ops import supervisor
+from rota.service import ServiceGroup
 from rota.settings import Settings
-from support import eventually, in_time
+from support import eventually
 
 
 async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatch):
@@ -19,11 +20,10 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
 
     monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", sleeper)
     child = supervisor.SupervisedProcess("sleeper", [], dict(os.environ))
-    running = asyncio.create_task(child.run())
-    await asyncio.sleep(0)
-    await child.stop(5)
-    await in_time(running)
-    assert child.process.returncode is not None
+    async with ServiceGroup([child]):
+        await asyncio.sleep(0)
+        await child.stop(5)
+        assert child.process.returncode is not None
 
 
 async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(monkeypatch, tmp_path):
@@ -36,19 +36,18 @@ async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(m
 
     monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", stubborn)
     watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=1, app=None, announce=lambda: None)
-    async with asyncio.TaskGroup() as group:
-        watcher._renew_workers(group)
+    async with ServiceGroup(watcher._workers) as watcher._group:
         [old] = watcher._workers
         await eventually(lambda: old.process and str(old.process.pid) in ready.read_text())
-        watcher._renew_workers(group)
+        watcher.renew_workers()
         [new] = watcher._workers
         await eventually(lambda: new.process and str(new.process.pid) in ready.read_text())
         assert old.process.returncode is None
         old.process.kill()
         monkeypatch.setattr(supervisor.Supervisor, "_patience", 0.1)
-        await watcher._stop()
+        await watcher.stop()
         assert new.process.returncode == -signal.SIGKILL
-        watcher._renew_workers(group)
+        watcher.renew_workers()
         assert watcher._workers == [new], "nothing is started once it stops"
     assert len(ready.read_text().split()) == 2, "nor is what was told to stop"
 
@@ -67,12 +66,9 @@ class FlakyPostgres:
         self.is_running = True
 
 
-async def test_a_database_that_dies_while_it_is_started_again_is_tried_until_it_runs(monkeypatch, tmp_path):
+async def test_a_database_that_dies_while_it_is_started_again_is_tried_until_it_runs(monkeypatch):
     monkeypatch.setattr(supervisor, "LONGEST_PAUSE_SECONDS", 0.01)
     postgres = FlakyPostgres()
-    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=0, app=None, announce=lambda: None)
-    watching = asyncio.create_task(watcher._watch_postgres(postgres))
-    await eventually(lambda: postgres.is_running)
-    await watcher._stop()
-    await in_time(watching)
+    async with ServiceGroup([supervisor.PostgresKeeper(postgres)]):
+        await eventually(lambda: postgres.is_running)
     assert postgres.starts == 3

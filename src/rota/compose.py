@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import signal
 import socket
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any, NoReturn
 
 from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
@@ -21,17 +17,20 @@ from rota.clock import DatabaseClock
 from rota.domain.application import Application
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
+from rota.processes import run_until_stopped, start_anew
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
 from rota.sdk.task import AsyncTask
 from rota.service import ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.address import check_files
 from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions, check_psycopg
+from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.worker.executor import tell_failure
@@ -50,10 +49,8 @@ from rota.worker.runners.shell import TASK as SHELL
 from rota.worker.runners.shell import ShellRunner
 from rota.worker.worker import Worker
 
-SUPERVISED = "ROTA_SUPERVISED"
 SCHEDULER_CONNECTIONS = 4
 WORKER_CONNECTIONS = 6
-EXIT_CODE_RESTART = 75
 
 
 def database_url(settings: Settings) -> str:
@@ -196,16 +193,17 @@ def build_worker(
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
         hidden=settings.hidden,
-        on_lease=runners.subprocesses.put_off,
+        on_lease=runners.subprocesses.extend_deadline,
         on_failure=tell_failure if settings.log_failures else None,
         clock=clock,
         gateways=gateway.for_run,
+        beside=gateway.services,
     )
 
 
 async def check_server_role(database: Database) -> None:
     """Raises SetupError when the role of our connections is not one for servers: every round would fail."""
-    if not await database.fetch_value("may_serve"):
+    if not await may_serve(database):
         raise SetupError(
             "The database role of ROTA_DATABASE_URL may not do what the API and schedulers do: give it the rights of a "
             "server (`rota database-roles --server ROLE`, as the schema's owner), or use another."
@@ -216,7 +214,7 @@ async def run_scheduler(settings: Settings) -> None:
     """Runs a scheduler until told to stop."""
     async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
         await check_server_role(database)
-        await until_stopped(build_scheduler(settings, database).run())
+        await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 
 
 async def run_worker(settings: Settings, app: App | None) -> None:
@@ -229,9 +227,8 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         runners = Runners(settings, app, transactions)
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
-        shards: int = await database.fetch_value("read_constants")
+        shards = await count_shards(database)
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
-        await stack.enter_async_context(ServiceGroup(gateway.services))
         application = describe_app(app, settings.namespaces) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
         health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
@@ -241,60 +238,9 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
         await stack.enter_async_context(app.living())
         runners.processes.warm_up()
-        told_to_stop = await until_stopped(worker.run(), on_stop=worker.drain)
+        told_to_stop = await run_until_stopped(worker.run(), on_stop=worker.drain)
     if worker.restart_wanted and not told_to_stop:
         start_anew()
     if runners.functions.stuck or worker.has_strays:
         # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
         os._exit(0)
-
-
-def start_anew() -> NoReturn:
-    """Replaces this process by a new one like it: by its supervisor, or by itself. Threads that hang end with it."""
-    if os.environ.get(SUPERVISED):
-        os._exit(EXIT_CODE_RESTART)
-    os.execv(sys.executable, [sys.executable, "-m", "rota.cli.main", *sys.argv[1:]])  # noqa: S606 - our own command line
-
-
-async def until_stopped(
-    work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Coroutine[Any, Any, None]] | None = None
-) -> bool:
-    """Runs `work` until it ends or the process is told to stop; whether it was.
-
-    It is by SIGTERM, SIGINT and SIGHUP, and when its supervisor dies.
-
-    Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
-    """
-    stop = asyncio.Event()
-    _watch_signals(stop)
-    working = asyncio.create_task(work)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not working.done():
-        if on_stop:
-            await on_stop()
-        else:
-            working.cancel()
-    try:
-        await working
-    except asyncio.CancelledError:
-        if not stop.is_set():
-            raise
-    return stop.is_set()
-
-
-def _watch_signals(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # SIGHUP: the terminal was closed. Whoever was started to outlive it (nohup) ignores it, and goes on to.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, stop.set)
-    if os.environ.get(SUPERVISED):
-        # The supervisor holds the other end of our standard input; when it dies, however, the pipe closes.
-        def hear() -> None:
-            if not os.read(sys.stdin.fileno(), 1024):
-                loop.remove_reader(sys.stdin.fileno())
-                stop.set()
-
-        loop.add_reader(sys.stdin.fileno(), hear)

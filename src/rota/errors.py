@@ -25,6 +25,10 @@ class ForbiddenError(RotaError):
     """The caller's role or key does not allow this."""
 
 
+class NotAuthenticatedError(RotaError):
+    """The request does not prove who sent it."""
+
+
 class ConflictError(RotaError):
     """The object is in a state that does not allow this, or another change came first."""
 
@@ -95,8 +99,8 @@ class EndedByTaskError(RotaError):
         super().__init__("the task must neither commit nor roll back: its transaction is the worker's to end")
 
 
-class InvalidTokenError(RotaError):
-    """A bearer token that proves nothing. The message may be told to whoever sent it, and never holds the token."""
+class InvalidTokenError(NotAuthenticatedError):
+    """A bearer token that proves nothing. The message may be shown to the sender, and never holds the token."""
 
 
 class KeysUnavailableError(InvalidTokenError):

@@ -1,18 +1,57 @@
-"""Children that do not outlive us: on Linux the system itself ends a child whose parent died."""
+"""The life of a process: it works until it is told to stop, ends with its parent, and can replace itself."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn
 
+SUPERVISED = "ROTA_SUPERVISED"  # set for the children of a supervisor
+EXIT_CODE_RESTART = 75
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
+async def run_until_stopped(
+    work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Awaitable[None]] | None = None
+) -> bool:
+    """Runs `work` until it ends or the process is told to stop: by SIGTERM, SIGINT or SIGHUP, or because its supervisor
+    died. Returns whether it was told to.
+
+    Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
+    """
+    stop = asyncio.Event()
+    _watch_signals(stop)
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        if on_stop:
+            await on_stop()
+        else:
+            working.cancel()
+    try:
+        await working
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+    return stop.is_set()
+
+
+def start_anew() -> NoReturn:
+    """Replaces this process by a new one like it: by its supervisor, or by itself. Threads that hang end with it."""
+    if os.environ.get(SUPERVISED):
+        os._exit(EXIT_CODE_RESTART)
+    os.execv(sys.executable, [sys.executable, "-m", "rota.cli.main", *sys.argv[1:]])  # noqa: S606 - our own command line
+
+
 def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
-    """For `preexec_fn`: the child gets this signal when the thread that started it dies. None: no such thing here."""
+    """For `preexec_fn`: the child gets this signal when the thread that started it dies. None: not on this system."""
     if _libc is None:
         return None
 
@@ -20,3 +59,19 @@ def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
         _libc.prctl(_PR_SET_PDEATHSIG, number)
 
     return ask
+
+
+def _watch_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # SIGHUP: the terminal was closed. A process that was started to outlive it (nohup) ignores it, and goes on to.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
+    if os.environ.get(SUPERVISED):
+        # The supervisor holds the other end of our standard input; when it dies, however, the pipe closes.
+        def hear() -> None:
+            if not os.read(sys.stdin.fileno(), 1024):
+                loop.remove_reader(sys.stdin.fileno())
+                stop.set()
+
+        loop.add_reader(sys.stdin.fileno(), hear)

@@ -30,7 +30,7 @@ class Service(ABC):
 
     interval_seconds: float | None = 1.0  # None: only when woken
     jitter: float = 0.1  # share of the pause; 0 for heartbeats
-    full_round: int | None = None  # a round that did this much is followed by the next at once
+    full_round: int | None = None  # a round that did this much is followed by the next at once (0: any that succeeded)
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -95,8 +95,10 @@ class Service(ABC):
         pause = self.pause_seconds
         if pause is None and self._failure is not None:
             pause = AGAIN_SECONDS
-        if pause is not None:
-            pause *= 1 + random.uniform(-self.jitter, self.jitter)  # noqa: S311 - spreads load
+        if pause is None:
+            await self._woken.wait()
+            return
+        pause *= 1 + random.uniform(-self.jitter, self.jitter)  # noqa: S311 - spreads load
         with suppress(TimeoutError):
             # Not wait_for: where the wait ends just then, it would swallow a cancellation (before Python 3.12).
             async with asyncio.timeout(pause):
@@ -129,6 +131,7 @@ class ServiceGroup:
     def __init__(self, services: Iterable[Service] = ()) -> None:
         self._services = list(services)
         self._tasks: dict[Service, asyncio.Task[None]] = {}
+        self._running = False
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -138,14 +141,14 @@ class ServiceGroup:
     def add(self, service: Service) -> None:
         """One more; it starts with the others, or now if they run."""
         self._services.append(service)
-        if self._tasks:
+        if self._running:
             self._start(service)
 
     async def stop(self, service: Service) -> None:
-        """Ends one of them; the others go on."""
-        if task := self._tasks.get(service):
-            task.cancel()
-            await asyncio.wait({task})
+        """Ends one of them for good; the others go on."""
+        if service in self._services:
+            self._services.remove(service)
+        await self._end(service)
 
     async def run(self) -> None:
         """Runs all of them until cancelled."""
@@ -153,6 +156,7 @@ class ServiceGroup:
             await asyncio.get_running_loop().create_future()
 
     async def __aenter__(self) -> Self:
+        self._running = True
         for service in self._services:
             self._start(service)
         return self
@@ -160,9 +164,14 @@ class ServiceGroup:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for service in reversed(self._services):
-            await self.stop(service)
-        self._tasks.clear()
+        self._running = False
+        for service in reversed(self.services):
+            await self._end(service)
 
     def _start(self, service: Service) -> None:
         self._tasks[service] = asyncio.get_running_loop().create_task(service.run(), name=service.name)
+
+    async def _end(self, service: Service) -> None:
+        if task := self._tasks.pop(service, None):
+            task.cancel()
+            await asyncio.wait({task})

@@ -166,7 +166,7 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
         await eventually(lambda: names.count("follow_events") > 2)
     seen = len(names)
     with pytest.raises(AssertionError):
-        await eventually(lambda: len(names) > seen + 2, within=4 * event_followers.LOOK_SECONDS)
+        await eventually(lambda: len(names) > seen + 2, within=4 * tail.interval_seconds)
     running.cancel()
 
 

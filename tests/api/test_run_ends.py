@@ -98,7 +98,7 @@ async def test_a_server_that_stops_lets_everybody_go(engine):
     run_id = await engine.submit()
     waiting = asyncio.create_task(engine.api.get(f"/v1/runs/{run_id}", params={"waitSeconds": 60}))
     await eventually(lambda: engine.api.services.run_ends.waiting)
-    engine.api.services.let_go()
+    engine.api.services.release_waiters()
     assert (await in_time(waiting)).json()["status"] == "queued"
     again = await engine.api.get(f"/v1/runs/{run_id}", params={"waitSeconds": 60})
     assert again.json()["status"] == "queued"

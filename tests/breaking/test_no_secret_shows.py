@@ -15,7 +15,7 @@ from rota.errors import RotaError, SetupError
 from rota.settings import Settings
 from rota.store.postgres.database import Database
 from scenarios.fleet import Fleet
-from support import eventually
+from support import eventually, in_time
 
 MARK = "tell-nobody"
 PASSWORD, TOKEN, SECRET, BLOBS, AWS, WRONG = (
@@ -99,7 +99,7 @@ async def command(fleet, *arguments, **environment):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    said, _ = await in_time(process.communicate())
     return said.decode()
 
 

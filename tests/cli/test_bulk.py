@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from listening import TOKEN, listening
-from rota.cli import bulk_submit, waiting
+from rota.cli import bulk_submit, runs
 from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, JobLine, split_lines, with_key
 from rota.cli.main import app
 from rota.cli.terminal import progress
@@ -287,8 +287,8 @@ async def test_a_command_that_is_turned_away_says_for_how_long_and_waits_if_it_m
         asyncio.run_coroutine_threadsafe(api.put("/v1/limits", json={"jobsPerSecond": None}), loop).result()
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(waiting.time, "sleep", lift)
-    monkeypatch.setattr(waiting, "_wait", lambda _client, run_id: {"runId": run_id, "status": "success"})
+    monkeypatch.setattr(runs.clock, "sleep", lift)
+    monkeypatch.setattr(runs, "wait_for_end", lambda _client, run_id: {"runId": run_id, "status": "success"})
     waited = await run("--wait")
     assert (waited.exit_code, len(pauses)) == (0, 1)
     assert "trying again in" in waited.stderr

@@ -8,7 +8,6 @@ import os
 import pty
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -26,11 +25,12 @@ from typer.testing import CliRunner
 
 from rota.cli.main import app
 from rota.client import Client
-from support import wait_until
+from support import free_port, wait_until
 
 ROTA = (sys.executable, "-m", "rota.cli.main")
-START_SECONDS = 120.0
-COMMAND_SECONDS = 120.0
+# Guards against waiting for ever, on a machine that is busy with others.
+START_SECONDS = 240.0
+COMMAND_SECONDS = 240.0
 NO_RUN = "run_" + "0" * 32
 NO_JOB = "job_" + "0" * 32
 
@@ -103,12 +103,6 @@ class Rota:
         return shown.decode().splitlines()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def rota():
     """One `rota up` for this module. It must stop by SIGTERM with exit code 0."""
@@ -130,7 +124,7 @@ def rota():
         wait_until(lambda: any(worker["status"] == "live" for worker in rota.ask("/v1/workers")["items"]))
         yield rota
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0, said.read_text()
+        assert process.wait(timeout=START_SECONDS) == 0, said.read_text()
         assert "Stopped. Everything is kept in" in said.read_text()
     finally:
         if process.poll() is None:

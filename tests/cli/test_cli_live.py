@@ -291,6 +291,6 @@ def test_without_a_terminal_a_server_that_does_not_come_back_is_not_waited_for_f
 
     monkeypatch.setattr(live_view, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(ServerUnreachableError):
-        live_view.try_again(look, told.append, seconds=0.05)
+        live_view.try_again(look, told.append)
     assert len(asked) > 1
     assert told == ["No answer, trying again: gone"]

@@ -16,7 +16,7 @@ import pytest
 from engine import plain
 from rota.api.routes import OPERATIONS
 from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry
-from rota.client.bodies import WORDS, JobChanges, JobFields, JobFilters, NewJob, RunChoice, RunFilters
+from rota.client.bodies import _TIMES, JobChanges, JobFields, JobFilters, NewJob, RunChoice, RunFilters
 from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
 from rota.contract.runs import RunSelection
 from rota.errors import BadInputError, SetupError
@@ -305,7 +305,7 @@ def test_both_faces_have_the_same_methods():
 
 
 def names_of(struct):
-    shorter = {long: short for short, long in WORDS.items()}
+    shorter = {long: short for short, long in _TIMES.items()}
     return {shorter.get(field.name, field.name) for field in msgspec.structs.fields(struct)}
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from stories import Page, Step, parts_of
 
 from rota.settings import DEFAULT_PORT
 from rota.store.postgres.embedded import _binaries
-from support import eventually
+from support import eventually, free_port
 
 BLOCK_SECONDS = 120.0
 READY_SECONDS = 60.0
@@ -314,10 +313,3 @@ def _is_there(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]

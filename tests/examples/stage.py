@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from pathlib import Path
 
 import httpx
 
-from support import eventually
+from support import eventually, free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROTA = ("-m", "rota.cli.main")
 READY_SECONDS = 60
-END_SECONDS = 60
+END_SECONDS = 240
 
 
 class Stage:
@@ -120,11 +119,3 @@ async def answers(url: str, *, status: int = 200) -> None:
                 return False
 
         await eventually(ready, within=READY_SECONDS)
-
-
-def free_port() -> int:
-    """A port that was free a moment ago; the system does not hand it out again soon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found

@@ -6,9 +6,9 @@ import asyncio
 
 import httpx
 import pytest
-from stage import EXAMPLES, answers, end, free_port
+from stage import EXAMPLES, answers, end
 
-from support import eventually
+from support import eventually, free_port
 
 HERE = EXAMPLES / "django_shop"
 COUNT_RUNS = "SELECT count(*) FROM rota.runs WHERE task = 'shop.tasks.confirm'"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
-from stage import EXAMPLES, answers, end, free_port
+from stage import EXAMPLES, answers, end
 
-from support import eventually
+from support import eventually, free_port
 
 HERE = EXAMPLES / "flask_reports"
 ROWS = 400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from stage import EXAMPLES, free_port
+from stage import EXAMPLES
 
-from support import eventually
+from support import eventually, free_port
 
 HERE = EXAMPLES / "webhooks"
 SECRET = "known to the test"  # noqa: S105 - known to the test alone

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 from newcomer import Newcomer, memory
 
+import support
 from support import wait_until
 
 TASKS = """
@@ -31,12 +31,7 @@ def stumble() -> None:
 
 @pytest.fixture(scope="session")
 def free_port():
-    def find() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
-
-    return find
+    return support.free_port
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ import rota
 from rota.access.audit import KEPT_BACK as HIDDEN_IN_AUDIT
 from rota.access.audit import Auditor
 from rota.access.audit import difference as audit_difference
-from rota.access.authenticator import COOKIE, CSRF_HEADER, SECURE_COOKIE, Authenticator, csrf_token
+from rota.access.authenticator import CSRF_HEADER, Authenticator, csrf_token
 from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX
 from rota.access.credential_cache import digest as secret_hash
 from rota.access.jwt_verifier import TokenVerifier
 from rota.api.app import build_app
 from rota.api.http.refusals import Refusal
+from rota.api.operations import session_cookie
 from rota.api.problems import HttpProblemError as HttpProblem
 from rota.api.problems import problem_of
 from rota.api.routes import OPERATIONS
@@ -33,7 +34,7 @@ from rota.cli.entry import INTERRUPTED
 from rota.cli.main import app as command_line
 from rota.cli.terminal.output import errors_in_words
 from rota.client.errors import refusal as error_behind
-from rota.compose import EXIT_CODE_RESTART, SUPERVISED, open_database
+from rota.compose import open_database
 from rota.contract.fields import In as Sent
 from rota.contract.fields import Out as Returned
 from rota.contract.jobs import BatchJobIn
@@ -63,6 +64,7 @@ from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, Setu
 from rota.gateway.local import LocalGateway
 from rota.gateway.local import Repeated as StoredAnswer
 from rota.gateway.transaction import JobRow, WrittenJob, submit_within_sync
+from rota.processes import EXIT_CODE_RESTART, SUPERVISED
 from rota.scheduler.log_uploader import LogUploader
 from rota.sdk.declared_schedules import describe_app
 from rota.sdk.sender_sync import SyncJob, SyncRun
@@ -83,6 +85,9 @@ from rota.worker.runners.guardian import FAILED_TO_START
 from rota.worker.runners.http import _headers as http_headers
 from rota.worker.worker import EXIT_CODE_CUT_OFF
 
+COOKIE, SECURE_COOKIE = (
+    session_cookie(SimpleNamespace(url=SimpleNamespace(scheme=scheme))) for scheme in ("http", "https")
+)
 SETTING_FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
 SOURCE = Path(rota.__file__).parent
 CHANNELS = {"runs became ready": READY, "a worker is asked": WORKER, "gates": GATE, "schedules": SCHEDULE}
@@ -106,7 +111,7 @@ async def blob_keys(run_id: UUID) -> dict[str, str]:
     claim: Any = SimpleNamespace(run_id=run_id, namespace="default", number=7)
     row = {"namespace": "default", "run_id": run_id, "claim": 7, "body": "x", "attempt": 1, "position": 0}
     await LocalGateway.offload_payload(stand_in, _TOO_LARGE_FOR_A_ROW, run_id)
-    await Executor.keep(stand_in, claim, _TOO_LARGE_FOR_A_ROW)
+    await Executor.store_result(stand_in, claim, _TOO_LARGE_FOR_A_ROW)
     await LogUploader._keep_each(stand_in, "2030-01-31", [row])
     await LogUploader._keep_together(stand_in, "2030-01-31", [row])
     return dict(zip(("payload", "result", "one log", "many logs"), keys, strict=True))

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from rota.api.http.connection import ConnectionLimits
 from rota.api.http.security_headers import GuardedApplication
 from rota.api.server import _Server, http_config
-from support import eventually, in_time
+from support import eventually, in_time, patience
 
-# Short enough for a test, long enough for a machine that is busy with others.
+# Short enough for a test; as much longer as the machine is busy with others.
 QUICK = {
     "head_seconds": 0.5,
     "body_seconds": 0.5,
@@ -154,7 +154,8 @@ def build_echo(seen: Seen) -> GuardedApplication:
 @asynccontextmanager
 async def served(app, *, tls=None, **limits):
     """An application behind the real server, on a port of this machine: the server."""
-    config = http_config(app, "127.0.0.1", 0, limits=ConnectionLimits(**(QUICK | limits)), tls=tls)
+    usual = {name: seconds * patience() for name, seconds in QUICK.items()}
+    config = http_config(app, "127.0.0.1", 0, limits=ConnectionLimits(**(usual | limits)), tls=tls)
     config.timeout_graceful_shutdown = 0
     server = _Server(config)
     server.keeper = config.http_protocol_class.keywords["doorkeeper"]

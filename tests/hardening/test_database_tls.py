@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from rota.store.postgres.listener import Listener
 from rota.store.report.task_transactions import TaskTransactions
 from rota.store.schema.migrate import migrate
 from rota.testing.databases import SERVER_VARIABLE, databases
-from support import eventually
+from support import eventually, free_port, in_time
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 ONLY_TLS = "local all all trust\nhostssl all rota 127.0.0.1/32 trust\nhostssl all guest 127.0.0.1/32 cert\n"
@@ -52,8 +51,7 @@ class Server:
         self.stranger = Authority(directory, "stranger")
         self.files = self.authority.sign("postgres", "localhost")  # for this name, and not for 127.0.0.1
         self.guest = self.authority.sign("guest")
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         given = {
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
@@ -268,7 +266,7 @@ async def test_rota_migrate_works_over_tls(server):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 60)
+    out, _ = await in_time(process.communicate())
     assert process.returncode == 0, out
 
 

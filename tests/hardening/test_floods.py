@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import socket
 import sys
 import time
 from contextlib import asynccontextmanager, suppress
@@ -17,7 +16,7 @@ import pytest
 from raw import read_all
 
 from rota.ops.bench_load import Connections
-from support import LONG, eventually, in_time, job
+from support import LONG, eventually, free_port, in_time, job
 
 pytestmark = [pytest.mark.alone, pytest.mark.scenario]
 IDLE = 10_000
@@ -51,8 +50,7 @@ class Api:
 
 @asynccontextmanager
 async def api_process(database_url, home, **environment):
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     given = {"ROTA_HOME": str(home), "ROTA_PORT": str(port), "ROTA_DATABASE_URL": database_url, "ROTA_TOKEN": "flood"}
     process = await asyncio.create_subprocess_exec(
@@ -71,7 +69,7 @@ async def api_process(database_url, home, **environment):
         yield api
     finally:
         process.terminate()
-        await asyncio.wait_for(process.wait(), 60)
+        await in_time(process.wait())
 
 
 class _Silent(asyncio.Protocol):

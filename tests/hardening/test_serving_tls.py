@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +18,7 @@ from rota.api.http.tls import Certificate
 from rota.client import ServerUnreachableError
 from rota.errors import SetupError
 from rota.settings import Settings
-from support import eventually, in_time
+from support import eventually, free_port, in_time
 
 REQUEST = b"GET /first HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n"
 
@@ -89,11 +88,11 @@ async def test_a_renewed_certificate_is_shown_to_who_comes_next(authority, files
     certificate = Certificate(files.certificate, files.key)
     async with served(build_echo(Seen()), tls=certificate.context) as server:
         first = await serial_of(server.port, authority)
-        assert not certificate.tick()
+        assert not await certificate.tick()
         authority.sign("server", "127.0.0.1")
-        assert certificate.tick()
+        assert await certificate.tick()
         assert await serial_of(server.port, authority) != first
-        assert not certificate.tick()
+        assert not await certificate.tick()
 
 
 async def test_a_certificate_whose_key_has_not_come_yet_is_left_for_the_next_look(authority, files):
@@ -103,16 +102,17 @@ async def test_a_certificate_whose_key_has_not_come_yet_is_left_for_the_next_loo
         new = authority.sign("server", "127.0.0.1", file="new")
         files.certificate.write_bytes(new.certificate.read_bytes())
         with capture_logs() as logs:
-            assert not certificate.tick()
+            assert not await certificate.tick()
         assert "the old one is kept" in logs[0]["event"]
         assert await serial_of(server.port, authority) == first
         files.key.write_bytes(new.key.read_bytes())
-        assert certificate.tick()
+        assert await certificate.tick()
         assert await serial_of(server.port, authority) != first
 
 
 async def test_it_looks_by_itself(authority, files):
-    certificate = Certificate(files.certificate, files.key, look_seconds=0.05)
+    certificate = Certificate(files.certificate, files.key)
+    certificate.interval_seconds = 0.05
     looking = asyncio.create_task(certificate.run())
     async with served(build_echo(Seen()), tls=certificate.context) as server:
         first = await serial_of(server.port, authority)
@@ -144,11 +144,11 @@ def test_files_that_cannot_be_used_are_named_with_what_to_do(authority, files, t
 
 
 @pytest.mark.parametrize(("days", "words"), [(-1, "has expired"), (3, "expires soon")])
-def test_the_end_of_a_certificate_is_warned_of_once_a_day(authority, days, words):
+async def test_the_end_of_a_certificate_is_warned_of_once_a_day(authority, days, words):
     files = authority.sign("server", "127.0.0.1", days=days)
     with capture_logs() as logs:
         certificate = Certificate(files.certificate, files.key)
-        certificate.tick()
+        await certificate.tick()
     assert [words in entry["event"] for entry in logs] == [True]
 
 
@@ -186,12 +186,7 @@ async def running(*arguments, **environment):
     finally:
         with suppress(ProcessLookupError):
             process.terminate()
-        await asyncio.wait_for(process.wait(), 60)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+        await in_time(process.wait())
 
 
 @pytest.fixture
@@ -209,16 +204,16 @@ async def test_rota_up_serves_over_tls_and_the_command_line_and_clients_find_it(
     async with running("up", "--workers", "1", ROTA_CA_FILE=str(authority.file), **environment) as up:
         said = b""
         while b"Ctrl-C" not in said:
-            said += await asyncio.wait_for(up.stdout.readline(), 60)
+            said += await in_time(up.stdout.readline())
         url = f"https://127.0.0.1:{environment['ROTA_PORT']}"
         assert f"Rota is up at {url}".encode() in said
         assert f"curl -s --cacert {authority.file} {url}".encode() in said
         trusting = environment | {"ROTA_CA_FILE": str(authority.file)}
         async with running("submit", "hello", "--task", "rota.echo", "--json", "--wait", **trusting) as submit:
-            out, _ = await asyncio.wait_for(submit.communicate(), 60)
+            out, _ = await in_time(submit.communicate())
             assert b'"status": "success"' in out
         async with running("jobs", **environment) as jobs:
-            out, _ = await asyncio.wait_for(jobs.communicate(), 60)
+            out, _ = await in_time(jobs.communicate())
             assert b"ROTA_CA_FILE" in out
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -235,7 +230,7 @@ async def test_rota_up_serves_over_tls_and_the_command_line_and_clients_find_it(
 async def test_rota_up_says_at_once_that_the_key_is_wrong(environment, authority):
     wrong = {"ROTA_TLS_KEY": str(authority.sign("other").key)}
     async with running("up", **(environment | wrong)) as up:
-        out, _ = await asyncio.wait_for(up.communicate(), 60)
+        out, _ = await in_time(up.communicate())
     assert b"is not the key of" in out
     assert up.returncode == 2
 

@@ -115,18 +115,19 @@ async def test_a_client_that_does_not_take_its_answer_is_cut_also_when_it_is_the
 
 
 async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(echo):
-    async with served(echo, answer_seconds=0.4) as server:
+    answer_seconds = 0.4 * patience()
+    async with served(echo, answer_seconds=answer_seconds) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=65536)
         began = time.monotonic()
         writer.write(b"GET /large HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n")
         data = await reader.read(65536)
         while piece := await reader.read(1_500_000):
             data += piece
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(answer_seconds / 75)
         writer.close()
         (answer,) = read_answers(data)
         assert len(answer.body) == 30_000_000
-        assert time.monotonic() - began > 0.8  # else the test shows nothing
+        assert time.monotonic() - began > 2 * answer_seconds  # else the test shows nothing
 
 
 async def test_a_stream_ends_with_its_connection_also_when_another_request_was_sent_ahead(echo, seen):

@@ -11,12 +11,12 @@ import urllib.request
 import pytest
 
 from rota.worker.health import MOST_CONNECTIONS, HealthServer, WorkerHealth
-from support import eventually
+from support import eventually, patience
 
 
 @pytest.fixture
 def seconds():
-    return 1.0
+    return patience()
 
 
 @pytest.fixture

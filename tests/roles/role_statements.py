@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from rota.store.postgres.statements import load_all
+from pathlib import Path
 
-STATEMENTS = set(load_all())
+import rota.store
 
+STORE = Path(rota.store.__path__[0])
+
+
+def of(folder):
+    """The names of the statements in a folder of the store."""
+    return {path.stem for path in STORE.glob(f"{folder}/*.sql")}
+
+
+STATEMENTS = of("*")
 # Claims, beats and reports.
-ONLY_WORKERS = {
-    "add_log_chunks",
-    "beat_worker",
-    "binding",
-    "claim",
-    "claims_of_worker",
-    "leave_worker",
-    "note_starts",
-    "payloads_of",
-    "register_worker",
-    "succeed",
-    "worker_signals",
-}
+ONLY_WORKERS = of("claim") | {"add_log_chunks", "report_success", "update_progress"}
 # Of both: reports (a reaper makes some), submitting, looking at runs and cancelling them.
-WORKER_STATEMENTS = ONLY_WORKERS | {
-    "cancel_runs",
-    "capped_pools",
-    "changed_limits",
-    "count_owners",
-    "count_waiting",
-    "find_submission_keys",
-    "get_run",
-    "hand_over_unique_keys",
-    "limit_waiting",
-    "make_days_of",
-    "read_constants",
-    "recorded_reports",
-    "replace_waiting",
-    "settle",
-    "submit_jobs",
-    "submit_runs",
-    "take_unique_keys",
-    "unique_holders",
-}
+WORKER_STATEMENTS = (
+    ONLY_WORKERS
+    | of("submit")
+    | of("report")
+    | {
+        "cancel_runs",
+        "capped_pools",
+        "changed_limits",
+        "count_owners",
+        "count_waiting",
+        "get_run",
+        "make_days_of",
+        "read_constants",
+    }
+)
 SERVER_STATEMENTS = STATEMENTS - ONLY_WORKERS

@@ -23,9 +23,9 @@ async def with_tables_to_come(sql):
         await sql.execute(f"CREATE TABLE IF NOT EXISTS rota.{table} (namespace text)")
 
 
-async def refusal(connection, statement, by_id):
+async def refusal(connection, statement):
     """Why a role may not run a statement; None: it may. Rights are checked before anything is done."""
-    text = load(statement).text_before17 if by_id else load(statement).text
+    text = load(statement).text
     parameters = len((await connection.prepare(text)).get_parameters())
     # A plan for these very nulls would leave out what a null makes superfluous, and not ask for rights to it.
     await connection.execute("SET plan_cache_mode = force_generic_plan")
@@ -39,10 +39,6 @@ async def refusal(connection, statement, by_id):
     finally:
         await connection.execute("DEALLOCATE asked")
     return None
-
-
-async def is_old(connection):
-    return int(await connection.fetchval("SELECT current_setting('server_version_num')")) < 170000
 
 
 async def test_everything_in_the_schema_has_its_line(sql):
@@ -65,8 +61,7 @@ def test_every_statement_is_somebodys():
 @pytest.mark.parametrize(("kind", "statements"), [(SERVER, SERVER_STATEMENTS), (WORKER, WORKER_STATEMENTS)])
 async def test_a_role_may_run_its_statements(kind, statements, make_role, connect):
     connection = await connect(await make_role(kind))
-    by_id = await is_old(connection)
-    refused = {name: why for name in sorted(statements) if (why := await refusal(connection, name, by_id))}
+    refused = {name: why for name in sorted(statements) if (why := await refusal(connection, name))}
     assert not refused
 
 
@@ -74,14 +69,13 @@ async def test_a_role_may_run_its_statements(kind, statements, make_role, connec
 async def test_no_right_is_given_that_no_statement_needs(kind, statements, make_role, connect, sql):
     role = await make_role(kind)
     connection = await connect(role)
-    by_id = await is_old(connection)
     there = {table for table in TABLES if await sql.fetchval("SELECT to_regclass('rota.' || $1)", table)}
     needless = []
     for table in sorted(there - {"migrations"}):  # read before any statement is
         naming = [name for name in sorted(statements) if _names(name, table)]
         for right in TABLES[table].rights[kind]:
             await sql.execute(f"REVOKE {right} ON rota.{table} FROM {role.name}")
-            if not [name for name in naming if await refusal(connection, name, by_id)]:
+            if not [name for name in naming if await refusal(connection, name)]:
                 needless.append(f"{right} ON {table}")
             await sql.execute(f"GRANT {right} ON rota.{table} TO {role.name}")
     assert not needless

@@ -29,9 +29,9 @@ def nodes(plan):
         yield from nodes(child)
 
 
-async def scans_of(connection, name, by_id):
+async def scans_of(connection, name):
     """Each look at a large table: how, by which index and with which conditions on it."""
-    text = load(name).text_before17 if by_id else load(name).text
+    text = load(name).text
     parameters = len((await connection.prepare(text)).get_parameters())
     await connection.execute(f"PREPARE asked AS {text}")
     values = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
@@ -72,11 +72,10 @@ async def test_a_narrow_role_has_the_plans_of_the_owner(
         float(tuples),
         tuples // 30,
     )
-    by_id = int(await sql.fetchval("SELECT current_setting('server_version_num')")) < 170000
     others = {}
     async with pool.raw() as narrow, database.raw() as owner:
         for name in sorted(statements - COUNTING):
-            theirs, ours = await scans_of(narrow, name, by_id), await scans_of(owner, name, by_id)
+            theirs, ours = await scans_of(narrow, name), await scans_of(owner, name)
             if theirs != ours:
                 others[name] = (theirs, ours)
     assert not others

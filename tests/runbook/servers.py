@@ -14,14 +14,14 @@ import asyncpg
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
-from support import eventually
+from support import eventually, in_time
 
 
 async def run_tool(server: EmbeddedPostgres, name: str, *arguments: str) -> None:
     """Runs pg_basebackup, pg_dump, … of the server's own version, as a person would."""
     program = server._binaries / name
     process = await asyncio.create_subprocess_exec(program, *arguments, stderr=asyncio.subprocess.PIPE)
-    _, error = await asyncio.wait_for(process.communicate(), 60)
+    _, error = await in_time(process.communicate())
     assert process.returncode == 0, error.decode()
 
 

@@ -16,7 +16,7 @@ import pytest
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
-from support import eventually, job
+from support import GUARD_SECONDS, eventually, job
 
 pytestmark = pytest.mark.scenario
 
@@ -67,7 +67,7 @@ class SmallDisk:
 
 
 def call(*command) -> None:
-    subprocess.run(command, check=True, timeout=10, capture_output=True)
+    subprocess.run(command, check=True, timeout=GUARD_SECONDS, capture_output=True)
 
 
 class PretendedDisk:

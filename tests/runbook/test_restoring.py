@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 
 import asyncpg
 import pytest
 from servers import run_tool
 
 from engine import plain, report
-from rota.store.workers import Beat
+from rota.errors import DatabaseUnavailableError
+from rota.store.claim import Beat
 from support import eventually, job
 
 pytestmark = pytest.mark.scenario
@@ -71,13 +73,14 @@ async def test_a_worker_that_outlived_a_restore_keeps_what_both_know_and_stops_w
             tasks.let_go.set()
             ends = [await engine.until(run_id, "success") for run_id in (known, waiting)]
             assert [end["attempt"] for end in ends] == [1, 1]
-            assert survivor._reporter.fenced == 1, "what it said of the claim that was forgotten changed nothing"
+            assert survivor.slots.reporter.fenced == 1, "what it said of the claim that was forgotten changed nothing"
 
 
 async def beats(worker) -> bool:
-    before = worker._beaten_at
-    await worker._beat()
-    return worker._beaten_at > before
+    before = worker.lease.beaten_at
+    with suppress(DatabaseUnavailableError):
+        await worker.heartbeat.tick()
+    return worker.lease.beaten_at > before
 
 
 async def claims(url: str) -> dict[str, int]:

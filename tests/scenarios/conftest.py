@@ -12,8 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from fleet import Fleet, free_port
+from fleet import Fleet
 from grounds import GROUNDS
+
+from support import free_port
 
 
 def find_pgbouncer() -> str | None:

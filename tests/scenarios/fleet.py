@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-from support import eventually, in_time
+from support import eventually, free_port, in_time
 
 SCENARIOS = Path(__file__).parent
 READY_SECONDS = 30
@@ -185,17 +184,3 @@ def family(fleet: Fleet) -> list[psutil.Process]:
         if ours or str(fleet.home / "postgres" / "data") in command:
             found.append(process)
     return found
-
-
-def free_port() -> int:
-    """A port nobody listens on, below those that the system gives to outgoing connections."""
-    for port in _ports:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                return port
-    raise AssertionError("no free port is left")
-
-
-# Tests that run side by side, also those of another run, look at different places: nobody listens yet on a port that
-# somebody else has found.
-_ports = (10_000 + (os.getpid() * 97 + number) % 20_000 for number in range(20_000))

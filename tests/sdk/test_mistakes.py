@@ -7,13 +7,14 @@ import asyncio
 import pytest
 
 import rota
+from rota.access.limits.backlog import Backlog
 from rota.clock import DatabaseClock
 from rota.compose import worker_gateway
 from rota.errors import BadInputError, SetupError
 from rota.sdk.declared_schedules import check_app
-from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.testing import running
+from support import patience
 
 
 @pytest.mark.parametrize(
@@ -112,8 +113,40 @@ async def test_a_plain_task_may_be_the_first_of_its_worker_to_submit(engine, app
     local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
     functions = {"leaf": leaf.function, "branch": branch.function}
     app.gateways._instead = None  # from here on as in a worker of its own
-    async with ServiceGroup(local.services), engine.running(engine.worker(functions, gateways=local.for_run)):
+    async with engine.running(engine.worker(functions, gateways=local.for_run, beside=local.services)):
         assert (await engine.until(run.id, "success", "failed"))["result"] == 7
+
+
+async def test_tasks_go_on_submitting_after_a_background_round_of_their_worker_failed(
+    engine, app, tmp_path, monkeypatch
+):
+    failed = asyncio.Event()
+    tick = Backlog.tick
+
+    async def fail_once(backlog):
+        if not failed.is_set():
+            failed.set()
+            raise ValueError("a fault of ours")
+        return await tick(backlog)
+
+    @app.task(name="leaf")
+    async def leaf() -> None: ...
+
+    @app.task(name="branch", retries=0)
+    async def branch() -> None:
+        async with asyncio.timeout(5 * patience()):
+            await leaf.submit()
+            await failed.wait()
+            await leaf.submit()
+
+    run = await branch.submit()
+    local = worker_gateway(Settings(home=tmp_path), engine.database, shards=64, clock=DatabaseClock())
+    functions = {"leaf": leaf.function, "branch": branch.function}
+    app.gateways._instead = None
+    monkeypatch.setattr(Backlog, "tick", fail_once)
+    async with engine.running(engine.worker(functions, gateways=local.for_run, beside=local.services)):
+        ended = await engine.until(run.id, "success", "failed", within=60)
+    assert ended["status"] == "success", ended["error"]
 
 
 async def test_while_a_kit_is_there_nothing_goes_to_a_server(rota_database_url):

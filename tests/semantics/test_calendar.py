@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from engine import plain
-from support import eventually, job
+from support import eventually, job, patience
 
 
 def moment(**ahead):
@@ -103,7 +103,7 @@ async def test_a_schedule_whose_end_comes_before_it_first_fires_is_refused(engin
 
 
 async def test_an_interval_with_a_start_is_counted_from_it(engine, sql):
-    start = moment(seconds=2)
+    start = moment(seconds=round(2 * patience()))
     job_id = await engine.recurring(scheduleType="interval", everySeconds=1, startTime=start.isoformat())
     async with engine.running(engine.scheduler(), engine.worker()):
 

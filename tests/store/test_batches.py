@@ -205,7 +205,7 @@ async def test_a_report_whose_answer_was_lost_is_repeated_and_recorded_once(engi
         worker._broker.report = report_and_lose
         run_id = await engine.submit()
         await engine.until(run_id, "success")
-        await eventually(lambda: not worker._reporting)
+        await eventually(lambda: not worker.slots.reporting)
     assert proxy.lost == 1
-    assert worker._reporter.fenced == 0, "a repeat is 'recorded', not fenced"
+    assert worker.slots.reporter.fenced == 0, "a repeat is 'recorded', not fenced"
     assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs") == 2

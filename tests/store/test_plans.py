@@ -38,19 +38,14 @@ async def crowded(database, sql):
     return database
 
 
-async def loaded(connection, name):
-    """The statement as this server gets it."""
-    version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
-    return load(name).text_before17 if version < 170000 else load(name).text
-
-
 async def explain(database, name, /, **parameters):
     """The plan as it was executed, then rolled back."""
+    statement = load(name)
     async with database.raw() as connection:
         transaction = connection.transaction()
         await transaction.start()
         rows = await connection.fetch(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {await loaded(connection, name)}", *load(name).bind(parameters)
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement.text}", *statement.bind(parameters)
         )
         await transaction.rollback()
     return json.loads(rows[0][0])[0]["Plan"]
@@ -125,7 +120,7 @@ STATEMENTS = [
         {"jobs": {"jobs_due"}},
     ),
     (
-        "succeed",
+        "report_success",
         {
             "namespaces": ["default"],
             "run_ids": [uuid4()],
@@ -274,7 +269,7 @@ async def test_no_plan_depends_on_statistics(database, tuples):
 
 async def _plan(connection, name):
     """As it is planned for any values."""
-    statement = await loaded(connection, name)
+    statement = load(name).text
     parameters = len((await connection.prepare(statement)).get_parameters())
     await connection.execute(f"PREPARE asked AS {statement}")
     values = f"({', '.join(['NULL'] * parameters)})" if parameters else ""

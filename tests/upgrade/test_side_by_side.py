@@ -17,8 +17,8 @@ import asyncpg
 import httpx
 import pytest
 
-from scenarios.fleet import SCENARIOS, Fleet, free_port
-from support import GUARD_SECONDS, eventually
+from scenarios.fleet import SCENARIOS, Fleet
+from support import GUARD_SECONDS, eventually, free_port
 
 pytestmark = pytest.mark.scenario
 

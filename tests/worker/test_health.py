@@ -110,7 +110,7 @@ async def test_a_worker_with_all_slots_busy_is_well(engine):
     stalled_seconds = 1.5 * patience()
     worker = engine.worker({"long": long}, slots=1, stalled_seconds=stalled_seconds)
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
         await asyncio.sleep(stalled_seconds + 1)
         assert worker.health() == WorkerHealth(well=True, status="live", detail=None)
         assert not worker.restart_wanted
@@ -140,7 +140,7 @@ def test_health_is_served_on_a_port_of_its_own():
 
 @pytest.mark.parametrize("supervised", [True, False])
 async def test_a_worker_that_wants_to_start_anew_is_replaced_by_its_supervisor_or_by_itself(supervised):
-    program = "import sys; sys.argv = ['rota', '--version']; from rota.compose import start_anew; start_anew()"
+    program = "import sys; sys.argv = ['rota', '--version']; from rota.processes import start_anew; start_anew()"
     environment = {**os.environ, **({"ROTA_SUPERVISED": "1"} if supervised else {})}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env=environment

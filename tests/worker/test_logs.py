@@ -199,10 +199,10 @@ async def test_a_flood_is_cut_and_the_run_goes_on(engine, shell):
     assert len(text) < 400_000
 
 
-async def test_a_run_is_followed_live_and_the_stream_ends_with_it(engine, shell):
-    run_id = await engine.submit(
-        task="shell", payload={"command": "for i in 1 2 3; do echo $i; sleep 0.3; done; exit 1"}, maxRetries=0
-    )
+async def test_a_run_is_followed_live_and_the_stream_ends_with_it(engine, shell, tmp_path):
+    seen_by_us = tmp_path / "seen"
+    command = f"echo 1; until [ -e {seen_by_us} ]; do sleep 0.05; done; echo 2; echo 3; exit 1"
+    run_id = await engine.submit(task="shell", payload={"command": command}, maxRetries=0)
     seen = []
     async with engine.running(engine.worker(runners=shell)):
         services = engine.api.services
@@ -212,6 +212,7 @@ async def test_a_run_is_followed_live_and_the_stream_ends_with_it(engine, shell)
                 if isinstance(coming, str):
                     break
                 seen.append(((await engine.run(run_id))["status"], coming.body))
+                seen_by_us.touch()
     assert coming == "failed"
     assert "".join(line.split(" ", 2)[2] for _, body in seen for line in body.splitlines(keepends=True)) == "1\n2\n3\n"
     assert seen[0][0] == "running"

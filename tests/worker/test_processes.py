@@ -47,7 +47,7 @@ async def working(engine, *, grace_seconds):
     worker = engine.worker(
         runners=dict.fromkeys(functions, runner),
         grace_seconds=grace_seconds,
-        on_lease=subprocesses.put_off,
+        on_lease=subprocesses.extend_deadline,
         blobs=engine.blobs,
         secrets={"API_KEY": "tell-nobody"},
     )
@@ -106,7 +106,7 @@ async def test_one_that_looks_or_awaits_stops_by_itself_and_its_process_is_used_
     pid = (await engine.until(await engine.submit(task="who"), "success"))["result"]
     run_id = await engine.submit(task=task)
     await engine.until(run_id, "running")
-    await eventually(lambda: lenient_worker._running)
+    await eventually(lambda: lenient_worker.slots.running)
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
     await engine.until(run_id, "cancelled")
     assert (await engine.until(await engine.submit(task="who"), "success"))["result"] == pid

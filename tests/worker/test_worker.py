@@ -58,11 +58,11 @@ async def test_what_was_prefetched_and_finds_no_slot_goes_to_a_worker_that_has_o
     busy = engine.worker({"turn": turn}, slots=2)
     async with engine.running(busy):
         await eventually(lambda: done(60))
-        busy._mean_seconds = min(busy._mean_seconds, 0.01)  # a busy machine may have taken longer over them
-        assert busy._prefetch() > 0, "runs are short: some are fetched ahead"
+        busy.slots._mean_seconds = min(busy.slots._mean_seconds, 0.01)  # a busy machine may have taken longer over them
+        assert busy.slots.prefetch() > 0, "runs are short: some are fetched ahead"
         for _ in range(2):
             await engine.submit(task="turn", payload={"wait": True})
-        await eventually(lambda: len(busy._running) == 2)
+        await eventually(lambda: len(busy.slots.running) == 2)
         for _ in range(40):
             await engine.submit(task="turn")
         async with engine.running(engine.worker({"turn": turn})):
@@ -118,7 +118,7 @@ async def test_a_stream_of_work_does_not_keep_a_worker_from_hearing_a_cancel(eng
     run_id = await engine.submit(task="rota.sleep", payload={"seconds": 30})
     worker = engine.worker(broker=broker)
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
 
         async def stream():
             while True:
@@ -162,12 +162,12 @@ async def test_a_worker_that_was_given_up_stops_everything_and_comes_back_as_ano
         await started.wait()
         old = worker.id
         beat = await sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", old)
-        while not await engine.workers.give_up(old, beat, "worker lost"):
+        while not await engine.lost_workers.give_up(old, beat, "worker lost"):
             beat = await sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", old)
         scheduler = await engine.leading()
         await scheduler.reaper.tick()
         await eventually(lambda: worker.id != old)
-        await eventually(lambda: worker._reporter.fenced >= 1)
+        await eventually(lambda: worker.slots.reporter.fenced >= 1)
         run = await engine.until(run_id, "running")
         assert (run["attempt"], run["executorId"]) == (2, str(worker.id))
         await engine.api.post(f"/v1/runs/{run_id}/cancel")
@@ -185,7 +185,7 @@ async def test_a_function_in_a_thread_that_does_not_stop_takes_the_process_down_
     broker = engine.broker(lease_seconds=1.0)
     worker = engine.worker({"stubborn": stubborn}, broker=broker, leave_process=left.append)
     async with engine.running(worker):
-        await eventually(lambda: worker._running)
+        await eventually(lambda: worker.slots.running)
 
         async def silence(**_details):
             raise DatabaseUnavailableError("cut")

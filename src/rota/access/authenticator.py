@@ -1,4 +1,4 @@
-"""Who is asking: the admin token, a key, a JWT, or the session of somebody who signed in."""
+"""Who sent a request: the holder of the admin token, of a key or of a JWT, or of a session's cookie."""
 
 from __future__ import annotations
 
@@ -7,103 +7,109 @@ import hmac
 import os
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from starlette.requests import Request
-
 from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX, CredentialCache, digest
+from rota.access.jwt_parsing import LONGEST_TOKEN
 from rota.access.jwt_verifier import TokenVerifier
-from rota.api.problems import HttpProblemError
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
-from rota.errors import InvalidTokenError, KeysUnavailableError, SetupError
+from rota.errors import ForbiddenError, NotAuthenticatedError, SetupError
 
-ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
-COOKIE = "rota_session"
-SECURE_COOKIE = "__Host-rota_session"  # browsers take it over TLS only, for this very host
+_ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
 CSRF_HEADER = "x-csrf-token"
-LONGEST_TOKEN = 8192
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _SAME_SITE = (None, "same-origin", "none")
 
 
+class Credentials(NamedTuple):
+    """What a request says of its sender: its headers, its cookie, and what a browser says of the page it comes from."""
+
+    authorization: Sequence[str] = ()  # each of these headers
+    session: str | None = None  # in the cookie
+    csrf_token: str = ""
+    method: str = "GET"
+    origin: str | None = None
+    host: str = ""
+    fetch_site: str | None = None
+
+    def check_same_site(self) -> None:
+        """Raises ForbiddenError where the browser says that the request comes from a page of another site."""
+        other = self.origin is not None and self.origin.partition("://")[2] != self.host
+        if other or self.fetch_site not in _SAME_SITE:
+            raise ForbiddenError("this request comes from a page of another site")
+
+
 class Authenticated(NamedTuple):
-    """Who it is, and the session's secret when it was a cookie that said so."""
+    """Who it is, and the session's secret when it was a cookie that proved it."""
 
     identity: Identity
     session: str | None = None
 
 
 class Authenticator:
-    """Knows the admin token, and whom to ask about other credentials."""
+    """Knows the admin token, and asks the credential cache and the token verifier about others."""
 
     def __init__(
-        self, token: str, *, ring: CredentialCache | None = None, verifier: TokenVerifier | None = None
+        self, token: str, *, credentials: CredentialCache | None = None, verifier: TokenVerifier | None = None
     ) -> None:
         if not token:
             raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
-        self._ring = ring
+        self._credentials = credentials
         self._verifier = verifier
         self._authorities = {"admin": digest(token)}
         if verifier is not None:
             self._authorities["jwt"] = verifier.fingerprint
 
-    async def authenticate(self, request: Request) -> Authenticated:
-        """The caller behind a request; raises 401, or 403 for a request that another site's page may have made."""
-        headers = request.headers.getlist("authorization")
-        if not headers:
-            return await self._of_session(request)
-        if len(headers) > 1:
-            raise _unknown("send one Authorization header, not several")
-        scheme, _, token = headers[0].partition(" ")
+    async def authenticate(self, given: Credentials) -> Authenticated:
+        """The sender; raises NotAuthenticatedError, or ForbiddenError for what a page of another site may have sent."""
+        if not given.authorization:
+            return await self._of_session(given)
+        if len(given.authorization) > 1:
+            raise NotAuthenticatedError("send one Authorization header, not several")
+        scheme, _, token = given.authorization[0].partition(" ")
         if scheme.lower() != "bearer":
-            raise _unknown("send `Authorization: Bearer <token>`")
+            raise NotAuthenticatedError("send `Authorization: Bearer <token>`")
         return Authenticated(await self.identify(token.strip()))
 
     async def identify(self, token: str) -> Identity:
-        """Whose token it is; raises 401."""
+        """Whose token it is; raises NotAuthenticatedError."""
         if hmac.compare_digest(token.encode(), self._token):
-            return ADMIN
+            return _ADMIN
         if len(token) > LONGEST_TOKEN:
-            raise _unknown("the token is too long")
+            raise NotAuthenticatedError("the token is too long")
         if token.startswith(KEY_PREFIX):
-            if identity := await self._in_ring(token):
+            if identity := await self._find(token):
                 return identity
-            raise _unknown("the key is unknown, has expired or was revoked")
+            raise NotAuthenticatedError("the key is unknown, has expired or was revoked")
         if self._verifier is None:
-            raise _unknown("the token is not valid")
-        try:
-            return await self._verifier.verify(token)
-        except KeysUnavailableError as error:
-            raise HttpProblemError(503, "Keys unavailable", str(error), {"Retry-After": "5"}) from error
-        except InvalidTokenError as error:
-            raise _unknown(str(error)) from error
+            raise NotAuthenticatedError("the token is not valid")
+        return await self._verifier.verify(token)
 
-    async def _of_session(self, request: Request) -> Authenticated:
-        # Over TLS only the cookie that no other host of the domain can set.
-        session = request.cookies.get(SECURE_COOKIE if request.url.scheme == "https" else COOKIE)
+    async def _of_session(self, given: Credentials) -> Authenticated:
+        session = given.session
         if session is None:
-            raise _unknown(
+            raise NotAuthenticatedError(
                 "send `Authorization: Bearer <token>`; the admin token is in admin.token of Rota's home directory"
             )
         if len(session) > LONGEST_TOKEN or not session.startswith(SESSION_PREFIX):
-            raise _unknown("the session is not valid; sign in again")
-        identity = await self._in_ring(session)
+            raise NotAuthenticatedError("the session is not valid; sign in again")
+        identity = await self._find(session)
         if identity is None:
-            raise _unknown("the session is over; sign in again")
-        if request.method not in _SAFE_METHODS:
-            check_same_site(request)
-            given = request.headers.get(CSRF_HEADER, "")
-            if not hmac.compare_digest(given.encode(), csrf_token(session).encode()):
-                raise HttpProblemError(403, "Forbidden", f"send the session's csrfToken as {CSRF_HEADER}")
+            raise NotAuthenticatedError("the session is over; sign in again")
+        if given.method not in _SAFE_METHODS:
+            given.check_same_site()
+            if not hmac.compare_digest(given.csrf_token.encode(), csrf_token(session).encode()):
+                raise ForbiddenError(f"send the session's csrfToken as {CSRF_HEADER}")
         return Authenticated(identity, session)
 
-    async def _in_ring(self, secret: str) -> Identity | None:
-        return await self._ring.identify(secret, authorities=self._authorities) if self._ring else None
+    async def _find(self, secret: str) -> Identity | None:
+        return await self._credentials.identify(secret, authorities=self._authorities) if self._credentials else None
 
     def authority_of(self, identity: Identity) -> bytes | None:
-        """What a session of theirs depends on besides a key: it ends when that is changed."""
+        """What a session of this identity depends on besides a key: it ends when that is changed."""
         return self._authorities.get(identity.kind)
 
 
@@ -112,24 +118,12 @@ def csrf_token(session: str) -> str:
     return hmac.new(session.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
-def check_same_site(request: Request) -> None:
-    """Raises 403 for a request that a browser says comes from a page of another site."""
-    origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    other = origin is not None and origin.partition("://")[2] != host
-    if other or request.headers.get("sec-fetch-site") not in _SAME_SITE:
-        raise HttpProblemError(403, "Forbidden", "this request comes from a page of another site")
-
-
-def _unknown(detail: str) -> HttpProblemError:
-    return HttpProblemError(401, "Not authenticated", detail, {"WWW-Authenticate": "Bearer"})
-
-
 def admin_token(path: Path) -> str:
     """The admin token; made at the first start, readable by its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and (token := path.read_text().strip()):
         return token
-    # Written whole beside, then linked: nobody ever reads half a token, and of two that start together one wins.
+    # Written whole beside, then linked: no process reads half a token, and of two that start together one wins.
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".admin.token-")  # with mode 600
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(32) + "\n")

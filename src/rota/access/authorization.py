@@ -2,20 +2,20 @@
 
 Every operation says which right it needs; there is no operation without. Before its handler is called, the caller must
 have that right in the namespace of the request, and when the right reaches no further than the caller's own jobs, the
-job or run in the path must be theirs: another's is answered as if it were not there. What a handler lists or selects
-itself it bounds by `Admission.only`, the owner whose jobs the right is limited to.
+job or run in the path must be their own: another's is answered as if it were not there. What a handler lists or selects
+itself it bounds by `Access.only`, the owner whose jobs the right is limited to.
 
 An owner never changes, so what was found to be the caller's stays so until the handler is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from starlette.requests import Request
 
-from rota.access.authenticator import Authenticated, Authenticator
+from rota.access.authenticator import Authenticated, Authenticator, Credentials
 from rota.access.limits.rate_limiter import UNLIMITED, RateLimiter, RateStatus
 from rota.contract.fields import NamespaceName
 from rota.domain.ids import parse_job, parse_run, show_key_id
@@ -25,31 +25,31 @@ from rota.errors import BadInputError, ForbiddenError, NotFoundError
 from rota.settings import DEFAULT_NAMESPACE
 
 NAMESPACE_HEADER = "Rota-Namespace"
-PUBLIC: Final = "public"  # whoever it is, and nobody in particular
-ANYONE: Final = "anyone"  # whoever has proven who they are
+PUBLIC: Final = "public"  # without credentials
+ANYONE: Final = "anyone"  # every caller who has proven who they are
 Needs = Right | Literal["public", "anyone"]
-NOWHERE = ""  # no namespace is called so
-NOBODY = Identity(name="", kind="jwt", grants={})
+_NOWHERE = ""  # no namespace has this name
+_NOBODY = Identity(name="", kind="jwt", grants={})
 
 
-class RefusedError(ForbiddenError):
-    """Somebody who is known may not do this: who it was, for the audit trail."""
+class AccessDeniedError(ForbiddenError):
+    """A known caller may not do this; `access` says who it was, for the audit trail."""
 
-    def __init__(self, message: str, admission: Admission) -> None:
+    def __init__(self, message: str, access: Access) -> None:
         super().__init__(message)
-        self.admission = admission
+        self.access = access
 
 
 class HiddenError(NotFoundError):
     """An object is not the caller's, or not there at all: the answer is the same."""
 
-    def __init__(self, message: str, admission: Admission) -> None:
+    def __init__(self, message: str, access: Access) -> None:
         super().__init__(message)
-        self.admission = admission
+        self.access = access
 
 
-class Admission(msgspec.Struct, frozen=True):
-    """Who is let in, where, and with whose jobs they may deal (None: everybody's there)."""
+class Access(msgspec.Struct, frozen=True):
+    """Who the caller is, in which namespace, and the owner whose jobs they are limited to (None: every owner's)."""
 
     identity: Identity
     namespace: str
@@ -57,86 +57,93 @@ class Admission(msgspec.Struct, frozen=True):
     session: str | None = None
 
 
-async def admit(
-    needs: Needs, request: Request, services: Any, authenticator: Authenticator
-) -> tuple[Admission, RateStatus]:
-    """Lets a request in; raises 401, 429, 403, or 404 for an object that is not the caller's.
+async def authorize(
+    needs: Needs,
+    credentials: Credentials,
+    *,
+    namespace: str | None,
+    path: Mapping[str, str],
+    services: Any,
+    authenticator: Authenticator,
+) -> tuple[Access, RateStatus]:
+    """What a request may do: `namespace` is the one it names, `path` has the ids of the objects it is about.
 
-    Every request of somebody who is known counts towards their limits, also one that is refused, and before the
-    database is asked about what they ask for.
+    Raises NotAuthenticatedError, RateLimitedError, AccessDeniedError, or HiddenError for an object that is not the
+    caller's. Every request of a known caller counts towards their limits, also one that is refused, and before the
+    database is asked about what it is about.
     """
     if needs == PUBLIC:
-        return Admission(NOBODY, "", None), UNLIMITED
-    proven = await authenticator.authenticate(request)
+        return Access(_NOBODY, "", None), UNLIMITED
+    proven = await authenticator.authenticate(credentials)
     try:
-        admission = _admit(needs, proven, _namespace(request, proven.identity))
-    except RefusedError as error:
-        await take(services.limiter, error.admission, "requests")
+        access = _authorize(needs, proven, _namespace(namespace, proven.identity))
+    except AccessDeniedError as error:
+        await take(services.limiter, error.access, "requests")
         raise
     except BadInputError:
-        await take(services.limiter, Admission(proven.identity, NOWHERE, None), "requests")
+        await take(services.limiter, Access(proven.identity, _NOWHERE, None), "requests")
         raise
-    allowance = await take(services.limiter, admission, "requests")
-    if admission.only is not None:
-        await _check_object(request, services, admission)
-    return admission, allowance
+    rate_status = await take(services.limiter, access, "requests")
+    if access.only is not None:
+        await _check_object(path, services, access)
+    return access, rate_status
 
 
-def _admit(needs: Needs, proven: Authenticated, namespace: str) -> Admission:
+def _authorize(needs: Needs, proven: Authenticated, namespace: str) -> Access:
     identity = proven.identity
     if not isinstance(needs, Right):
-        return Admission(identity, namespace, None, proven.session)
+        return Access(identity, namespace, None, proven.session)
     grant = identity.grant_in(namespace)
-    admission = Admission(identity, namespace, identity.name, proven.session)
+    access = Access(identity, namespace, identity.name, proven.session)
     if grant is None:
-        raise RefusedError(f"you have no role in namespace {namespace!r}", admission)
+        raise AccessDeniedError(f"you have no role in namespace {namespace!r}", access)
     if needs not in grant.role.rights:
         role = f"your role in namespace {namespace!r} is {grant.role.value}"
-        raise RefusedError(f"{role}, which may not {needs.value}", admission)
+        raise AccessDeniedError(f"{role}, which may not {needs.value}", access)
     if not identity.may(needs, namespace):
-        raise RefusedError(f"your key is not for this: it lacks the scope {needs.value!r}", admission)
-    return msgspec.structs.replace(admission, only=None) if grant.reaches_all(needs) else admission
+        raise AccessDeniedError(f"your key is not for this: it lacks the scope {needs.value!r}", access)
+    return msgspec.structs.replace(access, only=None) if grant.reaches_all(needs) else access
 
 
-async def take(limiter: RateLimiter, admission: Admission, kind: Kind, amount: int = 1) -> RateStatus:
-    """Counts requests or jobs towards the limits of the caller, of their key and of the namespace; raises 429.
+async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1) -> RateStatus:
+    """Counts requests or jobs towards the limits of the caller, of their key and of the namespace; raises
+    RateLimitedError.
 
-    Who has no role in the namespace of the request does not use up its limits, but those of their own.
+    A caller without a role in the namespace of the request does not use up its limits, but their own.
     """
-    identity, namespace = admission.identity, admission.namespace
+    identity, namespace = access.identity, access.namespace
     if identity.kind == "admin" and kind == "requests":
-        return UNLIMITED  # whoever mends things must be let in
+        return UNLIMITED  # an admin who repairs things must not be kept out
     if identity.grant_in(namespace) is None:
-        namespace = next(iter(identity.grants), NOWHERE)
+        namespace = next(iter(identity.grants), _NOWHERE)
     key = None if identity.key_id is None else show_key_id(identity.key_id)
     return await limiter.take(namespace, "" if identity.kind == "admin" else identity.name, kind, amount, key=key)
 
 
-async def _check_object(request: Request, services: Any, admission: Admission) -> None:
-    if job := request.path_params.get("jobId"):
-        owner = await services.jobs.owner(admission.namespace, parse_job(job))
-        if owner != admission.only:
-            raise HiddenError("there is no such job", admission)
-    if run := request.path_params.get("runId"):
+async def _check_object(path: Mapping[str, str], services: Any, access: Access) -> None:
+    if job := path.get("jobId"):
+        owner = await services.jobs.owner(access.namespace, parse_job(job))
+        if owner != access.only:
+            raise HiddenError("there is no such job", access)
+    if run := path.get("runId"):
         run_id = parse_run(run)
-        if not await services.runs.owned(admission.namespace, [run_id], admission.only):
-            raise HiddenError("there is no such run", admission)
+        if not await services.runs.owned(access.namespace, [run_id], access.only):
+            raise HiddenError("there is no such run", access)
 
 
-def _namespace(request: Request, identity: Identity) -> str:
+def _namespace(named: str | None, identity: Identity) -> str:
     """The one that is named; else the caller's only one, else the default."""
-    named = request.headers.get(NAMESPACE_HEADER)
-    if named is not None:
-        try:
-            return msgspec.convert(named, NamespaceName)
-        except msgspec.ValidationError:
-            words = "is not the name of a namespace: 1 to 100 letters, digits and _.:-"
-            raise BadInputError(words, field=NAMESPACE_HEADER) from None
-    return home_of(identity)
+    if named is None:
+        return home_of(identity)
+    try:
+        return msgspec.convert(named, NamespaceName)
+    except msgspec.ValidationError:
+        words = "is not the name of a namespace: 1 to 100 letters, digits and _.:-"
+        raise BadInputError(words, field=NAMESPACE_HEADER) from None
 
 
 def home_of(identity: Identity) -> str:
-    """The namespace that is meant where none is named: their only one, else the default."""
+    """The namespace that is meant where none is named: the identity's only one, else the default."""
     if len(identity.grants) == 1 and EVERYWHERE not in identity.grants:
         return next(iter(identity.grants))
     return DEFAULT_NAMESPACE

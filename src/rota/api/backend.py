@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,25 +21,24 @@ from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
-from rota.errors import DatabaseUnavailableError
 from rota.gateway.local import LocalGateway
+from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
+from rota.store.cancel import Cancellations
+from rota.store.change import Changes
 from rota.store.events import Events
-from rota.store.jobs import Jobs
-from rota.store.lease import Shards
 from rota.store.logs import Logs
-from rota.store.pools import Pools
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER
 from rota.store.postgres.wakeups import Notifier
 from rota.store.read.activity import Tallies
+from rota.store.read.fleet import Fleet
+from rota.store.read.jobs import Jobs
+from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
-from rota.store.runs import Runs
-from rota.store.workers import Workers
-
-CLOCK_SECONDS = 5.0
+from rota.store.redrive import Redrives
 
 
 class Backend:
@@ -80,16 +76,15 @@ class Backend:
         self.run_ends = RunWaiters(self.runs)
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
-        self.workers = Workers(database)
-        self.pools = Pools(database)
-        self.statistics = Statistics(Tallies(database), self.pools, self.workers)
-        self.waiting = Waiting(database)
-        self.explainer = WaitingReasons(waiting=self.waiting, workers=self.workers)
-        self.shards = Shards(database)
+        self.changes = Changes(database)
+        self.cancellations = Cancellations(database)
+        self.redrives = Redrives(database)
+        self.fleet = Fleet(database)
+        self.statistics = Statistics(Tallies(database), self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
-        self.key_ring = CredentialCache(self.keys)
+        self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
-        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []  # what else runs as long as we do
         self._notifier = notifier
 
     @property
@@ -124,32 +119,41 @@ class Backend:
         except BlobError as error:
             return None, str(error)
 
-    async def run(self) -> None:
-        """Commits submissions and follows the database's clock until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for service in (*self.gateway.services, self.key_ring):
-                group.create_task(service.run(), name=service.name)
-            group.create_task(self._follow_clock(), name="clock")
-            group.create_task(self.tail.run(), name="tail")
-            group.create_task(self.run_ends.run(), name="run-ends")
-            group.create_task(self.event_tail.run(), name="event-tail")
-            for other in self.beside:
-                group.create_task(other())
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """What has to run beside the routes."""
+        return (
+            *self.gateway.services,
+            self.credentials,
+            ClockFollower(self),
+            self.tail,
+            self.run_ends,
+            self.event_tail,
+        )
 
-    def let_go(self) -> None:
-        """Answers everybody who only waits for something: the server is about to stop."""
-        self.run_ends.close()
-        self.event_tail.close()
+    def release_waiters(self) -> None:
+        """Answers all who only wait for something: the server is about to stop."""
+        self.run_ends.release()
+        self.event_tail.release()
 
     async def set_clock(self) -> None:
         """One measurement of the database's clock."""
         sent = time.monotonic()
-        moment = await self.database.fetch_value("database_time")
+        moment = await self.database.time()
         self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
 
-    async def _follow_clock(self) -> None:
-        while True:
-            # Without an answer the clock keeps its last measurement; /readyz says that the database is away.
-            with suppress(DatabaseUnavailableError):
-                await self.set_clock()
-            await asyncio.sleep(CLOCK_SECONDS)
+
+class ClockFollower(Service):
+    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz says that the database is
+    away."""
+
+    interval_seconds = 5.0
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self._backend = backend
+
+    async def tick(self) -> int:
+        """One measurement."""
+        await self._backend.set_clock()
+        return 1

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rota.access.audit import KEPT_BACK
-from rota.access.authenticator import Authenticator
-from rota.access.authorization import PUBLIC, Admission, HiddenError, Needs, RefusedError, admit
+from rota.access.authenticator import CSRF_HEADER, Authenticator, Credentials
+from rota.access.authorization import NAMESPACE_HEADER, PUBLIC, Access, AccessDeniedError, HiddenError, Needs, authorize
 from rota.access.credential_cache import FRESH_SECONDS
 from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
 from rota.api.http.body_budget import Hold
@@ -26,10 +26,12 @@ from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.telemetry import get_logger
 
-BODY_LIMIT_BYTES = 1024 * 1024
-INTERNAL_ERROR = 500
-CLIENT_CLOSED = 499
-TOO_MANY = 429
+_BODY_LIMIT_BYTES = 1024 * 1024
+_COOKIE = "rota_session"
+_SECURE_COOKIE = "__Host-rota_session"  # no other host of the domain can set it, and browsers take it over TLS only
+_INTERNAL_ERROR = 500
+_CLIENT_CLOSED = 499
+_TOO_MANY = 429
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -41,17 +43,17 @@ class ApiRequest:
     def __init__(
         self,
         request: Request,
-        admission: Admission,
+        access: Access,
         body: bytes,
         authenticator: Authenticator,
-        allowance: RateStatus = UNLIMITED,
+        rate_status: RateStatus = UNLIMITED,
     ) -> None:
         self.request = request
         self._authenticator = authenticator
-        self.admission = admission
-        self.caller = Caller(admission.namespace, admission.identity.name)
+        self.access = access
+        self.caller = Caller(access.namespace, access.identity.name)
         self.body = body
-        self.allowance = allowance
+        self.rate_status = rate_status
         # For the audit trail: its entry, the object that was made, and what was changed.
         self.entry: UUID | None = None
         self.made: str | None = None
@@ -59,8 +61,8 @@ class ApiRequest:
 
     @property
     def only(self) -> str | None:
-        """The owner whose jobs this call may deal with; None: everybody's in the namespace."""
-        return self.admission.only
+        """The owner whose jobs this call is limited to; None: every owner's in the namespace."""
+        return self.access.only
 
     @property
     def path(self) -> dict[str, str]:
@@ -74,14 +76,14 @@ class ApiRequest:
 
     async def check_still_known(self) -> None:
         """Raises 401 when the caller's key, token or session has ended; for an answer that takes its time."""
-        await self._authenticator.authenticate(self.request)
+        await self._authenticator.authenticate(credentials_of(self.request))
 
     async def is_still_known(self) -> bool:
         """The same for a stream, which ends then."""
         try:
             await self.check_still_known()
         except DatabaseUnavailableError:
-            return True  # not known to be over; whoever streams notices the database by themselves
+            return True  # not known to be over; the stream itself notices that the database is away
         except RotaError:
             return False
         return True
@@ -110,7 +112,7 @@ class Operation:
     body: type | None = None
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    body_limit: int = BODY_LIMIT_BYTES
+    body_limit: int = _BODY_LIMIT_BYTES
     others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
     errors: tuple[int, ...] = ()
 
@@ -118,23 +120,30 @@ class Operation:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
         try:
             began = time.monotonic()
-            admission, allowance = await admit(self.needs, request, services, authenticator)
+            access, rate_status = await authorize(
+                self.needs,
+                credentials_of(request),
+                namespace=request.headers.get(NAMESPACE_HEADER),
+                path=request.path_params,
+                services=services,
+                authenticator=authenticator,
+            )
             self._check_query(request)
             with services.body_budget.hold() as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                call = ApiRequest(request, admission, body, authenticator, allowance)
+                call = ApiRequest(request, access, body, authenticator, rate_status)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
                     await call.check_still_known()  # the body took its time, and the key may have ended meanwhile
                 return await self._answer(services, call)
-        except (RefusedError, HiddenError) as error:
-            return await self._refuse(services, ApiRequest(request, error.admission, b"", authenticator), error)
+        except (AccessDeniedError, HiddenError) as error:
+            return await self._refuse(services, ApiRequest(request, error.access, b"", authenticator), error)
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
             return self._response_of(error)
 
     @property
     def recorded(self) -> bool:
         """Whether it leaves a trace in the audit trail: what changes something does. (A submission's trace is its job;
-        of one that makes a schedule, see routes/submissions.py.)"""
+        of one that makes a schedule, see routes/submit.py.)"""
         return self.needs in _RECORDED and self.method != "GET"
 
     @property
@@ -142,8 +151,8 @@ class Operation:
         """What the audit trail shows of a body."""
         return fields_of(self.body) - KEPT_BACK if self.body else frozenset()
 
-    async def _refuse(self, services: Any, call: ApiRequest, error: RefusedError | HiddenError) -> Response:
-        """Who tried to change what they may not is noted as well; their body is not even read."""
+    async def _refuse(self, services: Any, call: ApiRequest, error: AccessDeniedError | HiddenError) -> Response:
+        """A change that was refused is noted as well; its body is not even read."""
         response = response_of(error)
         try:
             if self.method != "GET":
@@ -163,15 +172,15 @@ class Operation:
             response = self._response_of(error)
         if call.entry is not None:
             await services.auditor.end(call, response.status_code)
-        if call.allowance is not UNLIMITED and response.status_code != TOO_MANY:
-            response.headers.update(call.allowance.headers)
+        if call.rate_status is not UNLIMITED and response.status_code != _TOO_MANY:
+            response.headers.update(call.rate_status.headers)
         return response
 
     def _response_of(self, error: Exception) -> Response:
         if isinstance(error, ClientDisconnect):
-            return Response(status_code=CLIENT_CLOSED)
+            return Response(status_code=_CLIENT_CLOSED)
         response = response_of(error if isinstance(error, RotaError) else RotaError("internal error"))
-        if response.status_code == INTERNAL_ERROR:
+        if response.status_code == _INTERNAL_ERROR:
             _log.error("an operation failed", operation=f"{self.method} {self.path}", exc_info=error)
         return response
 
@@ -200,6 +209,26 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
         return Route(path.replace("{subject}", "{subject:path}"), endpoint, methods=list(methods))
 
     return [route(path, methods) for path, methods in by_path.items()]
+
+
+def session_cookie(request: Request) -> str:
+    """The name of the session's cookie."""
+    return _SECURE_COOKIE if request.url.scheme == "https" else _COOKIE
+
+
+def credentials_of(request: Request) -> Credentials:
+    """What the request says of its sender; an Authorization header goes before a cookie."""
+    headers = request.headers
+    if given := headers.getlist("authorization"):
+        return Credentials(given)
+    return Credentials(
+        session=request.cookies.get(session_cookie(request)),
+        csrf_token=headers.get(CSRF_HEADER, ""),
+        method=request.method,
+        origin=headers.get("origin"),
+        host=headers.get("host", ""),
+        fetch_site=headers.get("sec-fetch-site"),
+    )
 
 
 def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

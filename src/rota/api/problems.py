@@ -19,6 +19,8 @@ from rota.errors import (
     ForbiddenError,
     KeyHeldError,
     KeyReusedError,
+    KeysUnavailableError,
+    NotAuthenticatedError,
     NotFoundError,
     OverloadedError,
     RateLimitedError,
@@ -33,6 +35,8 @@ _encoder = msgspec.json.Encoder()
 # The first class that fits gives status and title.
 _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
     (BadInputError, 400, "Bad input"),
+    (KeysUnavailableError, 503, "Keys unavailable"),
+    (NotAuthenticatedError, 401, "Not authenticated"),
     (NotFoundError, 404, "Not found"),
     (ForbiddenError, 403, "Forbidden"),
     (VersionMismatchError, 412, "Version mismatch"),
@@ -51,7 +55,7 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
 
 
 class HttpProblemError(RotaError):
-    """An error that only HTTP knows: wrong method, no token, too large a body."""
+    """An error that only HTTP knows: wrong method, too large a body."""
 
     def __init__(self, status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -81,6 +85,10 @@ def response_of(error: RotaError) -> Response:
         headers["Retry-After"] = str(error.retry_after_seconds)
     elif isinstance(error, (DatabaseUnavailableError, BlobError)):
         headers["Retry-After"] = "1"
+    elif isinstance(error, KeysUnavailableError):
+        headers["Retry-After"] = "5"
+    elif isinstance(error, NotAuthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
     return Response(_encoder.encode(problem), problem.status, headers, "application/problem+json")
 
 

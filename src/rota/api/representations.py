@@ -15,10 +15,11 @@ from rota.domain.ids import show_job, show_run
 from rota.domain.job import Priority, RunOptions, Timetable, decode_options
 from rota.domain.schedule import fire_times
 from rota.domain.schedule_description import describe
+from rota.gateway.job_builder import CALENDAR
 from rota.gateway.policy_fields import show_policies
-from rota.store.schedules import timetable_of
+from rota.store.read.jobs import timetable_of
 
-NEXT_FIRE_TIMES = 5
+_NEXT_FIRE_TIMES = 5
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
@@ -26,7 +27,6 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
     """A recurring job; `whole` adds payload and next fire times."""
     out = _show_job(row, status=row["state"], schedule_type=row["schedule_type"], whole=whole)
     out.version = row["version"]
-    out.timezone = row["timezone"]
     out.updated_time = row["updated_at"]
     if row["app"] is not None:
         out.declared_by = f"{row['app']} {row['app_version']}"
@@ -35,27 +35,22 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
         out.cron_expression = row["cron_expression"]
     else:
         out.every_seconds = row["every_seconds"]
-    _show_calendar(out, timetable_of(row))
+    timetable = timetable_of(row)
+    _show_calendar(out, timetable)
     if whole:
-        schedule = timetable_of(row).schedule(row["id"])
+        schedule = timetable.schedule(row["id"])
         out.description = describe(schedule)
         out.next_fire_times = []
         if row["state"] == "scheduled":
-            out.next_fire_times = fire_times(schedule, now, _FOREVER, NEXT_FIRE_TIMES)
+            out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES)
     return out
 
 
 def _show_calendar(out: JobOut, timetable: Timetable) -> None:
-    if timetable.start_at is not None:
-        out.start_time = timetable.start_at
-    if timetable.end_at is not None:
-        out.end_time = timetable.end_at
-    if timetable.jitter_seconds:
-        out.jitter_seconds = timetable.jitter_seconds
-    if timetable.dst is not None:
-        out.dst = timetable.dst
-    rule = timetable.misfire_rule
-    out.misfire = Misfire(policy=rule.policy, window_seconds=rule.window_seconds, cap=rule.cap)
+    for field, column in CALENDAR.items():
+        if value := getattr(timetable, column):
+            setattr(out, field, value)
+    out.misfire = Misfire(**msgspec.structs.asdict(timetable.misfire_rule))
 
 
 def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
@@ -232,7 +227,6 @@ def show_shard(row: Any) -> ShardOut:
 
 
 def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobOut:
-    options = decode_options(row["options"])
     out = JobOut(
         job_id=show_job(row["id"]),
         name=row["name"],
@@ -240,31 +234,23 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         status=status,
         schedule_type=schedule_type,
         task=row["task"],
-        max_retries=options.max_retries,
-        retry=_show_retry(options),
-        timeout_seconds=options.timeout_seconds,
-        expires_seconds=options.expires_seconds,
         priority=_priority(row),
         pool=row["pool"],
         tags=row["tags"],
         version=1,
         created_time=row["created_at"],
+        **_show_options(decode_options(row["options"])),
     )
-    out.headers = options.headers
     show_policies(out, row["policies"])
     if whole:
         out.payload = _payload(row)
     return out
 
 
-def _show_retry(options: RunOptions) -> Retry:
-    policy = options.retry
-    return Retry(
-        strategy=policy.strategy,
-        base_seconds=policy.base_seconds,
-        max_seconds=policy.max_seconds,
-        jitter=policy.jitter,
-    )
+def _show_options(options: RunOptions) -> dict[str, Any]:
+    """Options of a job: they have the names of the contract."""
+    shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__}
+    return shown | {"retry": Retry(**msgspec.structs.asdict(options.retry))}
 
 
 def _show_attempt(row: Any) -> int:

@@ -21,17 +21,20 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import build_scheduler, check_server_role, open_database, until_stopped
+from rota.compose import build_scheduler, check_server_role, open_database
+from rota.processes import run_until_stopped
+from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
-_log = get_logger("api")
 CONNECTIONS = 8
-GRACEFUL_SECONDS = 5
-HANDSHAKE_SECONDS = 10.0
-TLS_GOODBYE_SECONDS = 2.0
+_GRACEFUL_SECONDS = 5
+_HANDSHAKE_SECONDS = 10.0
+_TLS_GOODBYE_SECONDS = 2.0
+_log = get_logger("api")
 
 
 class _Server(uvicorn.Server):
@@ -53,8 +56,8 @@ class _Server(uvicorn.Server):
             config.port,
             ssl=config.ssl,
             backlog=config.backlog,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=TLS_GOODBYE_SECONDS,
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS,
         )
         self.servers = [server]
         self.started = True
@@ -67,7 +70,12 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
     async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
         await check_server_role(database)
-        server = await build_server(settings, database, limits, certificate)
+        backend = await build_backend(settings, database)
+        verifier = TokenVerifier.from_settings(settings)
+        server = build_server(settings, backend, verifier, limits, certificate)
+        services = api_services(backend, verifier, certificate)
+        if with_scheduler:
+            services += build_scheduler(settings, database).services
         _log.info(
             "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections
         )
@@ -79,33 +87,20 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
             )
 
         async def stop() -> None:
-            server.config.app.state.services.let_go()  # type: ignore[union-attr]
+            backend.release_waiters()
             server.should_exit = True
 
         async def serve() -> None:
-            async with asyncio.TaskGroup() as group:
-                services = group.create_task(server.config.app.state.services.run(), name="services")  # type: ignore[union-attr]
-                beside = [services]
-                if with_scheduler:
-                    beside.append(group.create_task(build_scheduler(settings, database).run(), name="scheduler"))
-                if certificate:
-                    beside.append(group.create_task(certificate.run(), name="certificate"))
+            async with ServiceGroup(services):
                 await server.serve()
-                for task in beside:
-                    task.cancel()
 
-        await until_stopped(serve(), on_stop=stop)
+        await run_until_stopped(serve(), on_stop=stop)
 
 
-async def build_server(
-    settings: Settings,
-    database: Database,
-    limits: ConnectionLimits | None = None,
-    certificate: Certificate | None = None,
-) -> _Server:
-    """A uvicorn server for this database; it is not serving yet."""
-    shards: int = await database.fetch_value("read_constants")
-    services = Backend(
+async def build_backend(settings: Settings, database: Database) -> Backend:
+    """What the routes work with, on this database."""
+    shards = await count_shards(database)
+    backend = Backend(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
@@ -113,13 +108,25 @@ async def build_server(
         defaults=default_limits(settings),
         blobs=Blobs.open(settings.blobs),
     )
-    await services.set_clock()
+    await backend.set_clock()
+    return backend
+
+
+def api_services(backend: Backend, verifier: TokenVerifier | None, certificate: Certificate | None) -> list[Service]:
+    """Everything an API process does beside its answers."""
+    return [*backend.services, *(verifier.services if verifier else ()), *((certificate,) if certificate else ())]
+
+
+def build_server(
+    settings: Settings,
+    backend: Backend,
+    verifier: TokenVerifier | None = None,
+    limits: ConnectionLimits | None = None,
+    certificate: Certificate | None = None,
+) -> _Server:
+    """A uvicorn server; it is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
-    verifier = TokenVerifier.from_settings(settings)
-    if verifier is not None:
-        services.beside += [service.run for service in verifier.services]
-    app = build_app(services, Authenticator(token, ring=services.key_ring, verifier=verifier), rota.__version__)
-    app.state.services = services
+    app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
     tls = certificate.context if certificate else None
     proxies = settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))
@@ -147,7 +154,7 @@ def http_config(
         forwarded_allow_ips=list(proxies),
         log_level="warning",
         server_header=False,
-        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        timeout_graceful_shutdown=_GRACEFUL_SECONDS,
     )
     config.load()
     config.ssl = tls

@@ -7,26 +7,26 @@ from datetime import datetime
 from typing import Any
 
 from rota.contract.jobs import BreakerState
+from rota.domain.fleet import FleetOffer, explain_misfit, hint_for_task
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
-from rota.domain.text import nearest
+from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
-from rota.store.workers import Workers
 
-NAMED = 5
+_NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
 class WaitingReasons:
     """Looks at what a run waits for."""
 
-    def __init__(self, *, waiting: Waiting, workers: Workers) -> None:
+    def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
         self._waiting = waiting
-        self._workers = workers
+        self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
-        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
-        else's are not named."""
+        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
+        owner's are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"
@@ -70,10 +70,10 @@ class WaitingReasons:
         return f"behind {show_run(other)} of ordering key {policies.order!r}"
 
     async def _explain_limit(self, row: Any, policies: Policies) -> str:
-        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", NAMED + 1)
+        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", _NAMED + 1)
         used = live[0]["used"] if live else 0
-        names = ", ".join(show_run(run["id"]) for run in live[:NAMED])
-        more = ", …" if used > NAMED else ""
+        names = ", ".join(show_run(run["id"]) for run in live[:_NAMED])
+        more = ", …" if used > _NAMED else ""
         where = show_key(policies.limit or "")
         return f"limit {used}/{policies.most} of {where} reached by {names}{more}" if used else f"limit of {where}"
 
@@ -100,26 +100,19 @@ class WaitingReasons:
     async def _explain_queued(self, row: Any) -> str:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
-        fleet = await self._workers.waiting_for(row["namespace"], row["pool"], row["task"])
-        pool, task = row["pool"], row["task"]
-        hint = "" if fleet["knowing_task"] else await self._hint(row["namespace"], task)
-        reasons = (
-            (fleet["paused"], f"pool {pool} is paused"),
-            (fleet["live"] and not fleet["serving_namespace"], f"no live worker serves namespace {row['namespace']}"),
-            (not fleet["knowing_task"], f"no live worker knows task {task}{hint}"),
-            (not fleet["serving_pool"], f"no live worker serves pool {pool}"),
-            (not fleet["able"], f"no live worker both serves pool {pool} and knows task {task}"),
-            (not fleet["free"], f"all slots of pool {pool} are busy"),
-        )
-        return next((words for applies, words in reasons if applies), "a worker takes it in a moment")
+        namespace, pool, task = row["namespace"], row["pool"], row["task"]
+        fleet = await self._fleet.workers_for_run(namespace, pool, task)
+        if fleet["paused"]:
+            return f"pool {pool} is paused"
+        offer = FleetOffer(*(fleet[name] for name in FleetOffer._fields))
+        hint = "" if offer.knowing_task else await self._hint(namespace, task)
+        if words := explain_misfit(offer, task=task, pool=pool, namespace=namespace, hint=hint):
+            return words
+        return "a worker takes it in a moment" if fleet["free"] else f"all slots of pool {pool} are busy"
 
     async def _hint(self, namespace: str, task: str) -> str:
-        """What may have been meant by the name of a task that nobody knows."""
-        if task == "shell":
-            return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
-        rows = await self._workers.fleet(namespace)
-        near = nearest(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
-        return f"; did you mean {near}?" if near else ""
+        rows = await self._fleet.workers(namespace)
+        return hint_for_task(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
 
 
 _PLAIN_GATES = {

@@ -11,34 +11,35 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Collection, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from rota.broker.pool_shares import Shares
 from rota.broker.pool_tally import PoolTally
 from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportReceipt, Signal, SignalKind
-from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
+from rota.domain.run import LOOKAHEAD, SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
+from rota.service import Service
+from rota.store.claim import Beat, Claims, PoolKey, Registration
 from rota.store.logs import Logs, StoredChunk
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
 from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import Notifier
-from rota.store.submit import LOOKAHEAD
-from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Success, Workers
-from rota.store.workers import Note as StoredNote
+from rota.store.report import Ended, Reports, Settled, Success
+from rota.store.report import Note as StoredNote
 from rota.telemetry import get_logger
 
-# How often a worker looks by itself. With LISTEN a look only catches hints that were lost.
-LOOK_LISTENING_SECONDS = 1.0
-LOOK_BLIND_SECONDS = 0.2
+# How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
+_POLL_LISTENING_SECONDS = 1.0
+_POLL_BLIND_SECONDS = 0.2
 # A beat must come back well within a lease, or be tried again on another connection.
-BEAT_TIMEOUT_SHARE = 0.3
+_BEAT_TIMEOUT_SHARE = 0.3
 # Looks at what is claimed in our name overlap by this much: a claim's moment is that of its beginning.
-OVERLAP = timedelta(seconds=5)
+_OVERLAP = timedelta(seconds=5)
 # A claim that was not answered may still be carried out by a server that has not noticed.
-DOUBT_SECONDS = 2 * STATEMENT_SECONDS
+_DOUBT_SECONDS = 2 * STATEMENT_SECONDS
 _log = get_logger("broker")
 
 
@@ -56,10 +57,12 @@ class PostgresBroker:
     ) -> None:
         self.lease_seconds = lease_seconds
         self._lookahead = lookahead
-        self._workers = Workers(database)
+        self._claims = Claims(database)
+        self._reports = Reports(database)
         self._logs = Logs(database)
         self._notifier = notifier
-        self._listen_url = listen_url
+        self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
+        self._polled_at = -math.inf
         self._id = uuid4()
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
@@ -75,6 +78,11 @@ class PostgresBroker:
         self._hints: asyncio.Queue[SignalKind] = asyncio.Queue(maxsize=16)
         self._tally = PoolTally()
 
+    @property
+    def services(self) -> Sequence[Service]:
+        """The connection that listens."""
+        return (self._listener,) if self._listener else ()
+
     async def join(self, profile: Profile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
@@ -86,7 +94,7 @@ class PostgresBroker:
         weights = profile.weights or (1,) * len(profile.pools)
         several = len(profile.pools) > 1
         self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
-        self._lanes = await self._workers.register(
+        self._lanes = await self._claims.register(
             Registration(
                 self._id,
                 profile.host,
@@ -101,7 +109,7 @@ class PostgresBroker:
         )
         if profile.application:
             self._notifier.hint(SCHEDULE)
-        _, self._paused = await self._workers.signals(self._id)
+        _, self._paused = await self._claims.signals(self._id)
         return self._id
 
     async def claim(self, room: int) -> list[Claim]:
@@ -111,7 +119,7 @@ class PostgresBroker:
                 return await self._claim_from(self._pools, room)
             return await self._claim_by_weight(self._shares, room)
         except BaseException:
-            self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
+            self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
             raise
 
     async def _claim_from(self, pools: Collection[str], room: int) -> list[Claim]:
@@ -121,7 +129,7 @@ class PostgresBroker:
             if pool in pools and (namespace, pool) not in self._paused
             for lane in some
         ]
-        return await self._workers.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
+        return await self._claims.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
 
     async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
         """Each pool its share; what is left goes to those that had more than theirs."""
@@ -146,7 +154,7 @@ class PostgresBroker:
         fenced: set[int] = set()
         rejected: dict[int, str] = {}
         for settled in (
-            await self._workers.succeed(successes) if successes else None,
+            await self._reports.succeed(successes) if successes else None,
             await self._settle(others) if others else None,
         ):
             if settled and settled.gated:
@@ -162,10 +170,10 @@ class PostgresBroker:
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """One row, one update; and what was done since the last."""
-        timeout = self.lease_seconds * BEAT_TIMEOUT_SHARE
+        timeout = self.lease_seconds * _BEAT_TIMEOUT_SHARE
         done = self._tally.take()
         try:
-            beat = await self._workers.beat(
+            beat = await self._claims.beat(
                 self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout
             )
         except DatabaseUnavailableError:
@@ -178,8 +186,8 @@ class PostgresBroker:
 
     def _doubt(self) -> None:
         _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
-        self._in_doubt_until = time.monotonic() + DOUBT_SECONDS
-        self._workers.look_anew()
+        self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
+        self._claims.look_anew()
         self._doubted += 1
         self._heard(WORKER, "")
 
@@ -187,7 +195,7 @@ class PostgresBroker:
         """Starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)
-        await self._workers.note(
+        await self._reports.note(
             [
                 StoredNote(
                     note.claim.namespace,
@@ -242,33 +250,27 @@ class PostgresBroker:
             _log.info("gave back claims whose answer was lost", runs=len(strays))
         return len(strays)
 
-    async def signals(self) -> AsyncIterator[Signal]:
-        """Hints by LISTEN where it can be had, and a look at bounded intervals in any case."""
-        listener = Listener(self._listen_url, (READY, WORKER), self._heard) if self._listen_url else None
-        listening = asyncio.create_task(listener.run(), name="listener") if listener else None
-        try:
-            loop = asyncio.get_running_loop()
-            asked_at = loop.time()
-            while True:
-                pause = LOOK_LISTENING_SECONDS if listener and listener.connected else LOOK_BLIND_SECONDS
-                hint = await self._hint(max(0.0, asked_at + pause - loop.time()))
-                # Hints of work must not keep us from looking at the rest.
-                if hint is not SignalKind.work or loop.time() >= asked_at + pause:
-                    asked_at = loop.time()
-                    for signal in [*self._doubts(), *await self._asked()]:
-                        yield signal
-                if hint is not SignalKind.cancel:
-                    yield Signal(SignalKind.work)
-        finally:
-            if listening:
-                listening.cancel()
+    async def signals(self, wait_seconds: float) -> list[Signal]:
+        """Told by LISTEN where it can be had, and by a poll at bounded intervals in any case."""
+        loop = asyncio.get_running_loop()
+        listening = self._listener is not None and self._listener.connected
+        poll_at = self._polled_at + (_POLL_LISTENING_SECONDS if listening else _POLL_BLIND_SECONDS)
+        hint = await self._hint(min(wait_seconds, max(0.0, poll_at - loop.time())))
+        signals = []
+        # Wake-ups for work must not keep us from asking for the rest.
+        if hint is SignalKind.cancel or loop.time() >= poll_at:
+            self._polled_at = loop.time()
+            signals = [*self._doubts(), *await self._asked()]
+        elif hint is None:
+            return []
+        return signals if hint is SignalKind.cancel else [*signals, Signal(SignalKind.work)]
 
     async def leave(self) -> None:
         """Marks the worker as stopped."""
-        await self._workers.leave(self._id)
+        await self._claims.leave(self._id)
 
     async def _settle(self, ended: Sequence[Ended]) -> Settled:
-        settled = await self._workers.settle(ended)
+        settled = await self._reports.settle(ended)
         for pool in settled.ready_pools:
             self._notifier.hint(READY, pool)
         if settled.held:
@@ -289,10 +291,10 @@ class PostgresBroker:
         if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
             claimed: list[tuple[str, UUID, int]] = []
             with self._whole_looks.measured(lambda: len(claimed)):
-                claimed = await self._workers.claims_of(self._id)
+                claimed = await self._claims.claims_of(self._id)
         else:
-            since = timedelta(seconds=began - self._reconciled_at) + OVERLAP
-            claimed = await self._workers.claims_of(self._id, since)
+            since = timedelta(seconds=began - self._reconciled_at) + _OVERLAP
+            claimed = await self._claims.claims_of(self._id, since)
         self._reconciled_at = began
         return claimed
 
@@ -321,7 +323,7 @@ class PostgresBroker:
 
     async def _asked(self) -> list[Signal]:
         try:
-            asked, paused = await self._workers.signals(self._id)
+            asked, paused = await self._claims.signals(self._id)
         except DatabaseUnavailableError:
             return []
         resumed, self._paused = self._paused - paused, paused

@@ -7,7 +7,7 @@ run goes next, so that all brokers agree.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -17,6 +17,7 @@ import msgspec
 
 from rota.domain.application import Application
 from rota.domain.run import Claim, Outcome
+from rota.service import Service
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -96,6 +97,11 @@ class Broker(Protocol):
 
     lease_seconds: float
 
+    @property
+    def services(self) -> Sequence[Service]:
+        """What has to run as long as the worker does."""
+        ...
+
     async def join(self, profile: Profile) -> UUID:
         """Makes the worker known under a new random id."""
         ...
@@ -130,8 +136,8 @@ class Broker(Protocol):
         """
         ...
 
-    def signals(self) -> AsyncIterator[Signal]:
-        """The stream of signals; ends never."""
+    async def signals(self, wait_seconds: float) -> list[Signal]:
+        """Waits up to so long for something to tell, and tells it. A worker asks again and again."""
         ...
 
     async def leave(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import typer
 
 from rota.cli.bulk_submit import submit_file
+from rota.cli.runs import ask_until_taken, wait_for_submitted
 from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
@@ -26,21 +27,25 @@ from rota.cli.terminal.output import (
     print_json,
     read_object,
     refuse_empty,
+    say,
     server,
     tell_next_page,
 )
 from rota.cli.terminal.tables import Column, console, print_fields, print_table, status, text, time
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
-from rota.cli.unknown_tasks import warn_of_unknown
-from rota.cli.waiting import ask_until_taken, wait_for_submitted
+from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
 from rota.client.retries import NOT_NOW
+from rota.domain.fleet import LIVE, explain_misfit, hint_for_task, offer_of
 from rota.errors import BadInputError
+from rota.settings import DEFAULT_POOL
 
-Priority = Literal["critical", "high", "normal", "low"]
-Overlap = Literal["allow", "skip", "queue", "replace"]
+_Priority = Literal["critical", "high", "normal", "low"]
+_Overlap = Literal["allow", "skip", "queue", "replace"]
 Misfire = Literal["skip", "latest", "all"]
-OnDuplicate = Literal["reject", "replace", "keep"]
+_OnDuplicate = Literal["reject", "replace", "keep"]
+_BUILT_IN = ("rota.", "http", "script", "shell")
+_MOST_NAMED = 5
 
 
 def submit(
@@ -64,7 +69,7 @@ def submit(
     expires_seconds: str | None = typer.Option(
         None, "--expires", help="Skip it if it was not started after this long."
     ),
-    priority: Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
+    priority: _Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
     tags: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
@@ -74,11 +79,11 @@ def submit(
     ),
     concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
     rate_limit: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
-    overlap: Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
+    overlap: _Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
     misfire: Misfire | None = typer.Option(None, "--misfire", help="What to run of times that were missed (latest)."),
     jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
     unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
-    on_duplicate: OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
+    on_duplicate: _OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
     file: str | None = typer.Option(
@@ -140,13 +145,42 @@ def submit(
         if wait:
             wait_for_submitted(client, answer["runId"], as_json=as_json)
             return
-        warn_of_unknown(client, body)
+        _warn_of_misfit(client, body)
         if as_json:
             print_json(answer)
         else:
             run = f", {answer['runId']}" if "runId" in answer else ""
             kept = " (it was there already)" if answer.get("duplicate") else ""
             console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
+
+
+def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
+    """Says on standard error that no live worker can run the job, and why. The key need not be allowed to see them."""
+    try:
+        workers = client.call("GET", "/v1/workers")["items"]
+    except (AnswerError, ServerUnreachableError):
+        return
+    live = [worker for worker in workers if worker["status"] in LIVE]
+    task, pool = body.get("task") or "script", body.get("pool") or DEFAULT_POOL
+    offer = offer_of(live, task=task, pool=pool)
+    known = sorted({name for worker in live for name in worker["tasks"]})
+    hint = "" if offer.knowing_task else hint_for_task(task, known) or _known_words(known)
+    words = explain_misfit(offer, task=task, pool=pool, hint=hint)
+    if words is None:
+        return
+    if offer.knowing_task:
+        pools = sorted({name for worker in live if task in worker["tasks"] for name in worker["pools"]})
+        words += f" ({'those that know it' if offer.serving_pool else 'they'} serve {', '.join(pools[:_MOST_NAMED])})"
+    end = "" if words.endswith("?") else "."
+    say(f"warning: {words}{end} The job waits until one does.", "yellow")
+
+
+def _known_words(tasks: Sequence[str]) -> str:
+    if not tasks:
+        return " (start one: rota worker --app MODULE:APP)"
+    own = [name for name in tasks if not name.startswith(_BUILT_IN)]
+    more = ", …" if len(own) > _MOST_NAMED else ""
+    return f" (they know {', '.join(own[:_MOST_NAMED])}{more})" if own else " (they were started without --app)"
 
 
 def _seconds(given: str | None, option: str) -> float | None:

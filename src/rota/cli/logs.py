@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
+import msgspec
 import typer
 
+from rota.cli.runs import wait_for_end
 from rota.cli.terminal.completion import complete_job_or_run
 from rota.cli.terminal.output import FAILED, JsonFlag, LimitOption, check_id, print_json, say, server, tell_next_page
 from rota.cli.terminal.tables import clean, console
 from rota.cli.terminal.times import check_time
-from rota.client import Client, ServerUnreachableError
+from rota.client import Client
 from rota.errors import BadInputError
 
-PATIENCE_SECONDS = 30.0
-AGAIN_SECONDS = 0.5
 _STYLES = {"stderr": "red", "rota": "yellow"}
 
 
@@ -54,48 +53,36 @@ def logs(
             }
             _print_found(client.call("GET", "/v1/logs", query=query), as_json=as_json)
             return
-        path = _path(identifier)
+        if identifier is None:
+            raise BadInputError("say which run, or what to --search for", field="ID")
+        kind = "job" if identifier.startswith("job_") else "run"
+        path = f"/v1/{kind}s/{check_id(identifier, kind, 'ID')}"
         if follow:
-            _follow(client, path, as_json=as_json)
+            run_id = identifier.strip() if kind == "run" else client.call("GET", f"{path}/status")["runId"]
+            if run_id is None:
+                raise BadInputError("the job has not run yet")
+            _follow(client, run_id, as_json=as_json)
         elif as_json:
             raise BadInputError("goes with --follow or --search", field="--json")
         else:
-            for line in client.read_text(path).split("\n")[:-1]:
+            for line in client.read_text(f"{path}/logs").split("\n")[:-1]:
                 _print_line(*_parts(line))
 
 
-def _path(identifier: str | None) -> str:
-    if identifier is None:
-        raise BadInputError("say which run, or what to --search for", field="ID")
-    if identifier.startswith("job_"):
-        return f"/v1/jobs/{check_id(identifier, 'job', 'ID')}/logs"
-    return f"/v1/runs/{check_id(identifier, 'run', 'ID')}/logs"
-
-
-def _follow(client: Client, path: str, *, as_json: bool) -> None:
-    """A server that is restarted is found again; nothing is shown twice."""
-    after: str | None = None
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        lost = ServerUnreachableError("the server ended the stream before the run has ended")
-        try:
-            for event, number, data in client.stream(path, query={"follow": "true"}, after=after):
-                deadline = time.monotonic() + PATIENCE_SECONDS
-                if event == "end":
-                    if data["status"] != "success":
-                        say(f"The run ended: {data['status']}")
-                        raise typer.Exit(FAILED)
-                    return
-                after = number
-                _print_line_json(data) if as_json else _print_line(data["time"], data["stream"], data["text"])
-        except KeyboardInterrupt:
-            say("Not following any longer; the run goes on.")
-            raise typer.Exit(FAILED) from None
-        except ServerUnreachableError as error:
-            lost = error
-        if time.monotonic() > deadline:
-            raise lost
-        time.sleep(AGAIN_SECONDS)
+def _follow(client: Client, run_id: str, *, as_json: bool) -> None:
+    try:
+        for line in client.follow_log(run_id):
+            if as_json:
+                print(json.dumps(msgspec.to_builtins(line)), flush=True)
+            else:
+                _print_line(line.time, line.stream, line.text)
+        status = wait_for_end(client, run_id)["status"]
+    except KeyboardInterrupt:
+        say("Not following any longer; the run goes on.")
+        raise typer.Exit(FAILED) from None
+    if status != "success":
+        say(f"The run ended: {status}")
+        raise typer.Exit(FAILED)
 
 
 def _print_found(page: dict[str, Any], *, as_json: bool) -> None:
@@ -108,11 +95,6 @@ def _print_found(page: dict[str, Any], *, as_json: bool) -> None:
     if not page["items"] and not page["nextCursor"]:
         say("Nothing found in the logs of recent runs.")
     tell_next_page(page)
-
-
-def _print_line_json(data: dict[str, Any]) -> None:
-    """One JSON object per line, for programs that follow."""
-    print(json.dumps(data), flush=True)
 
 
 def _parts(line: str) -> tuple[str, str, str]:

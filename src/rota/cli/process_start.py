@@ -1,8 +1,7 @@
 """What the commands that run parts of Rota do, once their options are read.
 
-Apart from roles.py, which imports this only when such a command is called: a `rota jobs` should not have to load a
-server and a worker. Nor should a scheduler or a worker load the server, which is the largest part of all: it is
-imported where it is started.
+processes.py imports this only when such a command is called: `rota jobs` should not have to load a server and a worker.
+Nor should a scheduler or a worker load the server, the largest part of all: it is imported where it is started.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ import msgspec
 import uvloop
 
 from rota.api.http.tls import Certificate
+from rota.cli.entry import INTERRUPTED
 from rota.cli.terminal.tables import clean, console
-from rota.compose import database_url, open_database, run_scheduler, run_worker
+from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.ops.code_watcher import Watcher, places_of
 from rota.ops.reloader import Reloader
@@ -37,35 +37,23 @@ from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.migrate import migrate as apply_migrations
 from rota.telemetry import configure_logging
 
-GARBAGE_THRESHOLD = 50_000
-INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
+_GARBAGE_THRESHOLD = 50_000
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
-def start_everything(settings: Settings, *, workers: int, app: str | None) -> None:
-    """Runs the supervisor until it is told to stop."""
-    _configure_logging(settings, role="up")
-    if app:
+def start_everything(settings: Settings, *, workers: int, app: str | None, reload: bool) -> None:
+    """Runs the supervisor until it is told to stop; with `reload`, workers are replaced when the code changes."""
+    _configure_logging(settings, role="dev" if reload else "up")
+    if app and not reload:
         _load_app(app)
-    announce = partial(_announce, settings, workers=workers)
-    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce))
-
-
-def start_developing(settings: Settings, *, workers: int, app: str) -> None:
-    """The same, with workers that are replaced when the code changes."""
-    _configure_logging(settings, role="dev")
-    try:
-        check_form(app)
-    except SetupError as error:
-        raise SetupError(f"rota dev {error}") from error
-    watcher = Watcher(places_of(app), skip=[settings.home])
-    reloader = Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
-    announce = partial(_announce, settings, workers=workers)
-    _supervise(settings, Supervisor(settings, workers=workers, app=app, announce=announce, reloader=reloader))
-
-
-def _supervise(settings: Settings, supervisor: Supervisor) -> None:
-    Certificate.of(settings)  # says now what the server would say later, again and again
+    supervisor = Supervisor(
+        settings,
+        workers=workers,
+        app=app,
+        announce=partial(_announce, settings, workers=workers),
+        reloader=_reloader(settings, app, workers) if app and reload else None,
+    )
+    Certificate.of(settings)  # a certificate that can't be used is reported now, not by every start of the server
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
     try:
@@ -73,8 +61,17 @@ def _supervise(settings: Settings, supervisor: Supervisor) -> None:
     except KeyboardInterrupt:
         _say("Stopped before everything was up. The next start goes on from here.")
         raise SystemExit(INTERRUPTED) from None
-    with suppress(OSError):  # a terminal that was closed hears nothing any more
+    with suppress(OSError):  # the terminal may have been closed
         _say(f"Stopped. Everything is kept in {settings.home}")
+
+
+def _reloader(settings: Settings, app: str, workers: int) -> Reloader:
+    try:
+        check_form(app)
+    except SetupError as error:
+        raise SetupError(f"rota dev {error}") from error
+    watcher = Watcher(places_of(app), skip=[settings.home])
+    return Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
 
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
@@ -96,11 +93,6 @@ def start_worker(settings: Settings, app: str | None) -> None:
     """Runs a worker until told to stop."""
     _configure_logging(settings, role="worker")
     _run(run_worker(settings, _load_app(app) if app else None))
-
-
-def tell_database_url(settings: Settings) -> str:
-    """Where the database is."""
-    return database_url(settings)
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:
@@ -152,7 +144,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
     # What is loaded by now stays: the collector need not look at it again. And thousands of short-lived objects at a
     # time are our daily business, no reason to look for cycles.
     gc.freeze()
-    gc.set_threshold(GARBAGE_THRESHOLD)
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(work)
 

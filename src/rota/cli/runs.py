@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time as clock
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,11 +17,27 @@ from rota.cli.terminal.completion import (
     complete_run_status,
     complete_task,
 )
-from rota.cli.terminal.output import JsonFlag, LimitOption, check_id, print_json, server, tell_next_page
+from rota.cli.terminal.output import (
+    FAILED,
+    PATIENCE_SECONDS,
+    JsonFlag,
+    LimitOption,
+    check_id,
+    print_json,
+    say,
+    server,
+    tell_next_page,
+)
 from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
-from rota.cli.terminal.times import check_time, show_age, show_length, show_time
-from rota.cli.waiting import RATE_LIMITED, ask_until_taken, wait_for_run
+from rota.cli.terminal.times import check_time, show_age, show_length, show_seconds, show_time
+from rota.client import AnswerError, Client, ServerUnreachableError
+from rota.client.retries import Patience
+from rota.domain.run import ENDED_STATUSES
 from rota.errors import BadInputError
+
+_INTERVAL_SECONDS = 1.0
+_FORBIDDEN = 403
+_RATE_LIMITED = 429
 
 
 def runs(
@@ -65,7 +83,7 @@ def runs(
             text("ATTEMPT", "attempt", drop=1),
             time("PLANNED", "scheduledTime"),
             time("STARTED", "startTime", drop=3),
-            time("ENDED", "endTime", drop=2),
+            time("ENDED_STATUSES", "endTime", drop=2),
             Column(heading="TOOK", show=lambda item: show_length(item.get("startTime"), item.get("endTime"))),
         )
         print_table(page["items"], columns, none="No runs. See `rota runs --help` for what is listed.")
@@ -84,13 +102,13 @@ def run(
         if retry:
             run_again = partial(client.call, "POST", f"/v1/runs/{run_id}/retry")
             # What is turned away by a limit has not begun; after any other answer there could be two new runs.
-            answer = ask_until_taken(run_again, statuses=(RATE_LIMITED,)) if wait else run_again()
+            answer = ask_until_taken(run_again, statuses=(_RATE_LIMITED,)) if wait else run_again()
             run_id = answer["runId"]
             if not wait:
                 print_json(answer) if as_json else print_fields(answer)
                 return
         if wait:
-            wait_for_run(client, run_id, as_json=as_json)
+            _wait_for_run(client, run_id, as_json=as_json)
             return
         answer = client.call("GET", f"/v1/runs/{run_id}")
         if as_json:
@@ -180,6 +198,73 @@ def workers(as_json: bool = JsonFlag) -> None:
         print_table(page["items"], columns, none="No workers. Start one: rota worker")
 
 
+def _wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
+    """Shows the run once it has ended; exit code 1 when it did not succeed."""
+    try:
+        run = wait_for_end(client, run_id)
+    except KeyboardInterrupt:
+        say(f"Not waiting any longer; the run goes on. Look at it: rota run {run_id}")
+        raise typer.Exit(FAILED) from None
+    if as_json:
+        print_json(run)
+    else:
+        shown = ("runId", "status", "attempt", "startTime", "endTime", "result", "error", "reason")
+        print_fields({name: run[name] for name in shown if run.get(name) is not None})
+    if run["status"] != "success":
+        raise typer.Exit(FAILED)
+
+
+def wait_for_submitted(client: Client, run_id: str, *, as_json: bool) -> None:
+    """The same for a run that was submitted a moment ago: the key may be allowed to submit, but not to read."""
+    try:
+        _wait_for_run(client, run_id, as_json=as_json)
+    except AnswerError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        say(f"{run_id} was submitted, but can't be waited for: {error}")
+        raise typer.Exit(FAILED) from None
+
+
+def wait_for_end(client: Client, run_id: str) -> dict[str, Any]:
+    """The run once it has ended, as the server shows it; what happens to it meanwhile is told on standard error."""
+    told, patience = None, Patience(PATIENCE_SECONDS)
+    while True:
+        # The first request returns at once, and so does one after a refusal: the server may have too many who wait.
+        seconds = 0 if told is None or patience.lost else _INTERVAL_SECONDS
+        try:
+            run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}", query={"waitSeconds": seconds})
+        except (ServerUnreachableError, AnswerError) as error:
+            clock.sleep(patience.pause_after(error))
+            continue
+        if run["status"] in ENDED_STATUSES:
+            return run
+        patience.begin_anew()
+        now = (run["status"], run["progress"], run.get("waitingFor"), _last_error(run))
+        if now != told:
+            say(": ".join(str(part) for part in now if part), "dim")
+        told = now
+
+
+def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any:
+    """The answer, once the server no longer refuses with one of these statuses. It must be safe to ask again."""
+    while True:
+        try:
+            return ask()
+        except AnswerError as error:
+            if error.status not in statuses:
+                raise
+            pause = error.retry_after_seconds or _INTERVAL_SECONDS
+            say(f"{error}: trying again in {show_seconds(pause)}", "dim")
+            clock.sleep(pause)
+
+
+def _last_error(run: Mapping[str, Any]) -> str | None:
+    """Why the attempt before failed, while the next is waited for."""
+    attempts = run.get("attempts") or []
+    error = attempts[-1].get("error") if attempts and run["status"] == "retrying" else None
+    return f"the last attempt failed: {error}" if error else None
+
+
 def _print_run(answer: dict[str, Any]) -> None:
     attempts = answer.pop("attempts", [])
     timeline = answer.pop("timeline", [])
@@ -193,7 +278,7 @@ def _print_run(answer: dict[str, Any]) -> None:
             text("ATTEMPT", "attempt"),
             text("OUTCOME", "outcome"),
             time("STARTED", "startTime"),
-            time("ENDED", "endTime"),
+            time("ENDED_STATUSES", "endTime"),
             text("ERROR", "error", least=20),
         )
         console().print()

@@ -15,13 +15,13 @@ from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, tr
 from rota.cli.terminal.output import FAILED, check_id, say, server
 from rota.cli.terminal.tables import Column, clean, console, status, table_lines, text, time
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
-from rota.cli.waiting import ENDED
 from rota.client import Client
+from rota.domain.run import ENDED_STATUSES
 from rota.errors import BadInputError
 
-LOOK_SECONDS = 1.0
-MOST_RUNS = 50
-BAR_WIDTH = 20
+_INTERVAL_SECONDS = 1.0
+_MOST_RUNS = 50
+_BAR_WIDTH = 20
 _OVER = ("completed", "cancelled")
 
 
@@ -38,7 +38,7 @@ def watch(
         view = _view(client, name)
         try:
             if is_live():
-                show_live(view.draw, seconds=LOOK_SECONDS, whole_screen=False)
+                show_live(view.draw, seconds=_INTERVAL_SECONDS, whole_screen=False)
             else:
                 _tell_changes(view)
         except KeyboardInterrupt:
@@ -47,8 +47,8 @@ def watch(
             raise typer.Exit(FAILED)
 
 
-class View(ABC):
-    """What is watched, as it was when last looked at."""
+class _View(ABC):
+    """What is watched, as it was at the last poll."""
 
     over = False
     went_well = True  # a schedule has no end that could be bad
@@ -57,7 +57,7 @@ class View(ABC):
         self._client = client
 
     @abstractmethod
-    def look(self) -> list[dict[str, Any]]:
+    def poll(self) -> list[dict[str, Any]]:
         """Asks the server; gives back the runs, latest first, and knows afterwards whether it is over."""
 
     @abstractmethod
@@ -65,8 +65,8 @@ class View(ABC):
         """What is above the runs."""
 
     def draw(self, width: int, height: int) -> Lines:
-        """One picture; raises Ended with the last."""
-        runs = self.look()
+        """One picture; raises ViewEnded with the last."""
+        runs = self.poll()
         lines = [*self.header(), *(self._table(runs, width) if runs else [Text("No run yet.", "dim")])]
         if self.over:
             raise ViewEnded(lines[: height - 1])
@@ -85,7 +85,7 @@ class View(ABC):
         return table_lines(runs, columns, width)
 
 
-class RunView(View):
+class _RunView(_View):
     """One run."""
 
     def __init__(self, client: Client, run_id: str) -> None:
@@ -94,10 +94,10 @@ class RunView(View):
         self.went_well = False
         self._run: dict[str, Any] = {}
 
-    def look(self) -> list[dict[str, Any]]:
+    def poll(self) -> list[dict[str, Any]]:
         """The run, once a moment."""
         self._run = self._client.call("GET", f"/v1/runs/{self._run_id}")
-        self.over = self._run["status"] in ENDED
+        self.over = self._run["status"] in ENDED_STATUSES
         self.went_well = self._run["status"] == "success"
         return [self._run]
 
@@ -112,7 +112,7 @@ class RunView(View):
         return [*lines, Text("")]
 
 
-class ScheduleView(View):
+class _ScheduleView(_View):
     """A schedule and its latest runs."""
 
     def __init__(self, client: Client, job_id: str) -> None:
@@ -120,12 +120,12 @@ class ScheduleView(View):
         self._job_id = job_id
         self._job: dict[str, Any] = {}
 
-    def look(self) -> list[dict[str, Any]]:
+    def poll(self) -> list[dict[str, Any]]:
         """The job and its runs."""
         self._job = self._client.call("GET", f"/v1/jobs/{self._job_id}")
-        page = self._client.call("GET", f"/v1/jobs/{self._job_id}/runs", query={"limit": MOST_RUNS})
+        page = self._client.call("GET", f"/v1/jobs/{self._job_id}/runs", query={"limit": _MOST_RUNS})
         runs: list[dict[str, Any]] = page["items"]
-        self.over = self._job["status"] in _OVER and all(run["status"] in ENDED for run in runs)
+        self.over = self._job["status"] in _OVER and all(run["status"] in ENDED_STATUSES for run in runs)
         return runs
 
     def header(self) -> Lines:
@@ -145,9 +145,9 @@ class ScheduleView(View):
         return [*lines, Text("")]
 
 
-def _view(client: Client, target: str) -> View:
+def _view(client: Client, target: str) -> _View:
     if target.startswith("run_"):
-        return RunView(client, check_id(target, "run", "JOB"))
+        return _RunView(client, check_id(target, "run", "JOB"))
     if target.startswith("job_"):
         found = client.call("GET", f"/v1/jobs/{check_id(target, 'job', 'JOB')}")
     else:
@@ -158,21 +158,21 @@ def _view(client: Client, target: str) -> View:
             )
         found = items[0]
     if found["scheduleType"] in ("cron", "interval"):
-        return ScheduleView(client, found["jobId"])
-    return RunView(client, "run_" + found["jobId"][4:])
+        return _ScheduleView(client, found["jobId"])
+    return _RunView(client, "run_" + found["jobId"][4:])
 
 
-def _tell_changes(view: View) -> None:
+def _tell_changes(view: _View) -> None:
     told: dict[str, Any] = {}
     while True:
-        for run in reversed(try_again(view.look, say, seconds=LOOK_SECONDS)):
+        for run in reversed(try_again(view.poll, say)):
             now = (run["status"], run.get("progress"), run.get("attempt"), run.get("waitingFor"))
             if told.get(run["runId"]) != now:
                 console().print(_line(run), soft_wrap=True, markup=False)
                 told[run["runId"]] = now
         if view.over:
             return
-        clock.sleep(LOOK_SECONDS)
+        clock.sleep(_INTERVAL_SECONDS)
 
 
 def _line(run: Mapping[str, Any]) -> str:
@@ -201,8 +201,8 @@ def _progress(run: Mapping[str, Any]) -> str:
     told = run.get("progress")
     if not told or run["status"] != "running":
         return told or ""
-    done = round(BAR_WIDTH * min(100.0, float(told.rstrip("%"))) / 100)
-    return f"[{'#' * done}{'.' * (BAR_WIDTH - done)}] {told}"
+    done = round(_BAR_WIDTH * min(100.0, float(told.rstrip("%"))) / 100)
+    return f"[{'#' * done}{'.' * (_BAR_WIDTH - done)}] {told}"
 
 
 def _remark(run: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Required, TypedDict
 from uuid import uuid4
 
@@ -20,15 +19,16 @@ from rota.contract.fields import (
     OnFailure,
     PriorityName,
     RunStatusName,
+    wire_name,
 )
 from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
 MOST_PER_BATCH = 10_000
-BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_BYTES = 8 * 1024 * 1024
 # Shorter words for the fields that say when.
-WORDS = {"at": "schedule_time", "after": "delay_seconds", "cron": "cron_expression", "every": "every_seconds"}
+_TIMES = {"at": "schedule_time", "after": "delay_seconds", "cron": "cron_expression", "every": "every_seconds"}
 _encoder = msgspec.json.Encoder()
 
 
@@ -167,7 +167,7 @@ class LimitChanges(TypedDict, total=False):
 def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
     """A submission; raises BadInputError for fields that don't exist or say twice when to run."""
     given = {name: value for name, value in job.items() if value is not None}
-    times = [word for word in WORDS if word in given]
+    times = [word for word in _TIMES if word in given]
     if len(times) > 1:
         raise BadInputError(f"give one of at, after, cron and every, not {' and '.join(times)}", field=times[1])
     kinds = {"at": "future", "after": "future", "cron": "cron", "every": "interval"}
@@ -186,7 +186,7 @@ def limits_body(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields in the contract's words, without those that are None."""
-    return {_camel(name): value for name, value in given.items() if value is not None}
+    return {wire_name(name): value for name, value in given.items() if value is not None}
 
 
 def query_of(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
     size = 0
     for job in jobs:
         content = encode(_batch_item(job))
-        if some and (len(some) == MOST_PER_BATCH or size + len(content) > BATCH_BYTES):
+        if some and (len(some) == MOST_PER_BATCH or size + len(content) > _BATCH_BYTES):
             yield _array(some)
             some, size = [], 0
         some.append(content)
@@ -210,7 +210,7 @@ def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else has."""
+    """An idempotency key that no other request has."""
     return uuid4().hex
 
 
@@ -240,19 +240,13 @@ def _batch_item(job: NewJob | JobIn) -> Any:
     return {"idempotencyKey": new_key(), **job_body(job)}
 
 
-@cache
-def _wire_names(contract: type[msgspec.Struct]) -> dict[str, str]:
-    return dict(zip(contract.__struct_fields__, contract.__struct_encode_fields__, strict=True))
-
-
 def _renamed(given: Mapping[str, Any], contract: type[msgspec.Struct]) -> dict[str, Any]:
-    known = _wire_names(contract)
     renamed: dict[str, Any] = {}
     for name, value in given.items():
-        wire = known.get(WORDS.get(name, name))
-        if wire is None:
+        field = _TIMES.get(name, name)
+        if field not in contract.__struct_fields__:
             raise BadInputError(f"there is no field {name!r}", field=name)
-        renamed[wire] = value.total_seconds() if isinstance(value, timedelta) else value
+        renamed[wire_name(field)] = value.total_seconds() if isinstance(value, timedelta) else value
     return renamed
 
 
@@ -266,8 +260,3 @@ def _query_value(value: Any) -> Any:
 
 def _array(items: Sequence[bytes]) -> bytes:
     return b"[" + b",".join(items) + b"]"
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)

@@ -28,7 +28,7 @@ class Tries:
 
     def __init__(self, repeats: int, timeout_seconds: float, *, repeatable: bool) -> None:
         self._left = repeats
-        self._pauses = Pauses()
+        self._pauses = _Pauses()
         self._deadline = time.monotonic() + 2 * timeout_seconds
         self._repeatable = repeatable
 
@@ -59,7 +59,7 @@ class Patience:
 
     def begin_anew(self) -> None:
         """The server is there."""
-        self._pauses = Pauses()
+        self._pauses = _Pauses()
         self._since: float | None = None
 
     @property
@@ -84,7 +84,7 @@ class Patience:
         return min(error.retry_after_seconds or REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
 
 
-class Pauses:
+class _Pauses:
     """Pauses that double, each between half and all of its length: those who were cut off together come back apart."""
 
     def __init__(self) -> None:
@@ -95,22 +95,6 @@ class Pauses:
         longest = self._longest
         self._longest = min(2 * longest, LONGEST_PAUSE_SECONDS)
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
-
-
-class Deadline:
-    """A moment that may never come."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._moment = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has come."""
-        return self._moment is not None and time.monotonic() >= self._moment
-
-    def within(self, seconds: float) -> float:
-        """So long, but not beyond it."""
-        return seconds if self._moment is None else max(0.0, min(seconds, self._moment - time.monotonic()))
 
 
 def retry_after(response: httpx.Response) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -55,6 +56,13 @@ Dst = Literal["shift", "skip", "strict"]
 MisfirePolicy = Literal["skip", "latest", "all"]
 OnFailure = Literal["hold", "release"]
 OnDuplicate = Literal["reject", "replace", "keep"]
+
+
+@cache
+def wire_name(field: str) -> str:
+    """A field's name as it is on the wire: maxRetries for max_retries."""
+    first, *others = field.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

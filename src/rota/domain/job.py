@@ -24,7 +24,10 @@ INLINE_PAYLOAD_BYTES = 2048
 STORED_BYTES = 64 * 1024
 MAX_SCRIPT_NAME = 255
 # Names that mean a runner, not a registered function.
-RESERVED_TASKS = frozenset({"script", "shell", "http"})
+SCRIPT_TASK = "script"
+SHELL_TASK = "shell"
+HTTP_TASK = "http"
+RESERVED_TASKS = frozenset({SCRIPT_TASK, SHELL_TASK, HTTP_TASK})
 # Waiting this long is worth one level of priority (claim.sql says the same).
 AGING_SECONDS = 300.0
 
@@ -59,13 +62,14 @@ _DEFAULT_RETRY = RetryPolicy()
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What of a definition only workers and the reaper read; kept as JSON in one column."""
+    """Options of a job that travel with its runs as JSON in one column. Workers, the reaper and the API read them; the
+    database reads none but expiresSeconds."""
 
     max_retries: int = 3
     retry: RetryPolicy = _DEFAULT_RETRY
     timeout_seconds: float | None = None
     expires_seconds: float | None = None
-    headers: dict[str, str] | None = None  # what middleware hands on from whoever submits to whoever runs
+    headers: dict[str, str] | None = None  # what middleware hands on from the submission to the run
 
 
 _options_decoder = msgspec.json.Decoder(RunOptions)
@@ -75,7 +79,7 @@ _UNREADABLE_OPTIONS = RunOptions(max_retries=0)
 
 
 def decode_options(text: str) -> RunOptions:
-    """Options from their column. What can't be read must not stop whoever comes by: it is not tried again."""
+    """Options from their column. What can't be read must not stop other runs: it is not tried again."""
     if text == "{}":
         return _DEFAULT_OPTIONS
     try:

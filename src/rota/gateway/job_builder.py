@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
-from rota.contract.fields import MisfirePolicy
+from rota.contract.fields import wire_name
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
 from rota.contract.json_rules import MOST_LEVELS, has_repeated_name, is_too_deep
 from rota.domain.application import ANCHOR, DeclaredSchedule
 from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
+    HTTP_TASK,
     LATE_SUBMISSION_SECONDS,
     RESERVED_TASKS,
+    SCRIPT_TASK,
     Definition,
     MisfireRule,
     OneShot,
@@ -37,44 +39,31 @@ from rota.domain.rights import Caller
 from rota.domain.runner_payloads import parse_http_call, parse_shell_call
 from rota.domain.schedule import load_zone, parse_cron, parse_every
 from rota.errors import BadInputError
-from rota.gateway.policy_fields import patched_policies, policies_of
+from rota.gateway.policy_fields import FieldGroup, patched_policies, policies_of
 
-SCRIPT = "script"
-HTTP = "http"
-FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
-EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+_FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+_EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
 _FIELDS_OF = {
     "immediate": (),
     "future": ("schedule_time",),
     "cron": ("cron_expression",),
     "interval": ("every_seconds",),
 }
-_TIMING = ("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
-_NO_TIMES = (None, None, None, None)
-_NOT_UNIQUE = (None, None, None)
-_NO_CALENDAR = (None, None, None, None, None, None)
-_NO_OPTIONS = (None, None, None, None)
 _RECURRING = ("cron", "interval")
 # Fields of the calendar that are stored as they come, with their columns.
-_CALENDAR = {
+CALENDAR = {
     "timezone": "timezone",
     "start_time": "start_at",
     "end_time": "end_at",
     "jitter_seconds": "jitter_seconds",
     "dst": "dst",
 }
-_DEFAULT = RunOptions()
-_DEFAULT_TEXT = encode_options(_DEFAULT)
 _PRIORITIES = {level.name: int(level) for level in Priority}
-_CAMEL = {
-    "schedule_time": "scheduleTime",
-    "delay_seconds": "delaySeconds",
-    "cron_expression": "cronExpression",
-    "every_seconds": "everySeconds",
-    "start_time": "startTime",
-    "end_time": "endTime",
-    "jitter_seconds": "jitterSeconds",
-}
+_DEFAULT_OPTIONS = encode_options(RunOptions())
+_TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
+_CALENDAR = FieldGroup(*CALENDAR, "misfire")
+_OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
+_UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 
 
 class JobBuilder:
@@ -99,7 +88,7 @@ class JobBuilder:
         return Definition(
             owner=caller.owner,
             name=wanted.name,
-            task=check_task(wanted.task, payload),
+            task=_check_task(wanted.task, payload),
             pool=wanted.pool,
             priority=_PRIORITIES[wanted.priority],
             tags=tuple(wanted.tags),
@@ -132,19 +121,13 @@ class JobBuilder:
 
     def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
         """A definition with some fields changed."""
-        options = decode_options(before.options)
-        if patch.max_retries is not UNSET:
-            options = msgspec.structs.replace(options, max_retries=patch.max_retries)
-        if patch.retry is not UNSET:
-            options = msgspec.structs.replace(options, retry=_policy(patch.retry))
-        for name in ("timeout_seconds", "expires_seconds", "headers"):
-            if (value := getattr(patch, name)) is not UNSET:
-                options = msgspec.structs.replace(options, **{name: value or None})
+        changes = {name: value for name in _OPTIONS.names if (value := getattr(patch, name)) is not UNSET}
+        options = msgspec.structs.replace(decode_options(before.options), **_stored_options(changes))
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
         # A payload in object storage that stays as it is was looked at when it came.
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
-        task = task if unseen else check_task(task, payload)
+        task = task if unseen else _check_task(task, payload)
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
@@ -171,7 +154,7 @@ class JobBuilder:
             if patch.every_seconds != before.every_seconds:
                 changes["anchor_at"] = now
             changes["dst"] = None
-        for field, column in _CALENDAR.items():
+        for field, column in CALENDAR.items():
             if (value := getattr(patch, field)) is not UNSET:
                 changes[column] = value
         if patch.jitter_seconds is None:
@@ -181,14 +164,14 @@ class JobBuilder:
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
         _check_end(after, now)
         if after != before:
-            first_fire(after, job_id, now)
+            _first_fire(after, job_id, now)
         return after
 
     def patched_time(self, patch: JobPatch) -> datetime | None:
         """A one-shot's new time; None leaves it as it is."""
         _refuse(
             patch,
-            ("cron_expression", "every_seconds", "timezone", *_CALENDAR, "misfire"),
+            ("cron_expression", "every_seconds", *_CALENDAR.names),
             "is for recurring jobs; this one runs once",
         )
         if patch.schedule_time is UNSET:
@@ -206,11 +189,7 @@ class JobBuilder:
             run_at = _check_time(moment, now)
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
-        unique = (
-            _unique(wanted, caller)
-            if (wanted.unique_key, wanted.on_duplicate, wanted.unique_seconds) != _NOT_UNIQUE
-            else None
-        )
+        unique = _unique(wanted, caller)
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
         waits_as = "queued" if definition.policies is None else "blocked"
         status = waits_as if planned is now else "scheduled"
@@ -232,7 +211,7 @@ class JobBuilder:
         definition = self.definition(wanted, caller, job_id)
         timetable = self._timetable(wanted, job_id, now, now)
         _check_end(timetable, now)
-        first = first_fire(timetable, job_id, now)
+        first = _first_fire(timetable, job_id, now)
         unique = _unique(wanted, caller)
         if unique and unique.on_duplicate == "replace":
             raise BadInputError(
@@ -262,18 +241,18 @@ class JobBuilder:
         )
 
 
-def check_task(task: str | None, payload: str | None) -> str:
+def _check_task(task: str | None, payload: str | None) -> str:
     """The task's name; a payload with a script and no task means a script."""
     if task is not None and task not in RESERVED_TASKS:
         return task
     fields = msgspec.json.decode(payload) if payload else {}
     if task is None:
-        if SCRIPT not in fields:
+        if "script" not in fields:
             raise BadInputError("required, but missing (or give payload.script)", field="task")
-        task = SCRIPT
-    if task == SCRIPT:
-        check_script_name(fields.get(SCRIPT))
-    elif task == HTTP:
+        task = SCRIPT_TASK
+    if task == SCRIPT_TASK:
+        check_script_name(fields.get("script"))
+    elif task == HTTP_TASK:
         parse_http_call(payload)
     else:
         parse_shell_call(fields)
@@ -282,31 +261,23 @@ def check_task(task: str | None, payload: str | None) -> str:
 
 def _options(wanted: JobIn) -> str:
     """As they are stored; most jobs have the defaults."""
-    given = (wanted.retry, wanted.timeout_seconds, wanted.expires_seconds, wanted.headers)
-    if given == _NO_OPTIONS and wanted.max_retries == _DEFAULT.max_retries:
-        return _DEFAULT_TEXT
-    return encode_options(
-        RunOptions(
-            wanted.max_retries,
-            _policy(wanted.retry),
-            wanted.timeout_seconds,
-            wanted.expires_seconds,
-            wanted.headers or None,
-        )
-    )
+    given = _OPTIONS.given(wanted)
+    return encode_options(RunOptions(**_stored_options(given))) if given else _DEFAULT_OPTIONS
 
 
-def _policy(retry: Retry | None) -> RetryPolicy:
-    if retry is None:
-        return RetryPolicy()
-    return RetryPolicy(retry.strategy, retry.base_seconds, retry.max_seconds, retry.jitter)
+def _stored_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options in the domain's types: they have the contract's names. No headers are the same as none given."""
+    stored = {name: None if value == {} else value for name, value in given.items()}
+    if isinstance(retry := stored.get("retry"), Retry):
+        stored["retry"] = RetryPolicy(**msgspec.structs.asdict(retry))
+    return stored
 
 
 def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
     """The timetable, checked."""
     load_zone(wanted.timezone)
     for moment, field in ((wanted.start_at, "startTime"), (wanted.end_at, "endTime")):
-        if moment is not None and not EARLIEST <= moment <= FAR_FUTURE:
+        if moment is not None and not _EARLIEST <= moment <= _FAR_FUTURE:
             raise BadInputError("must be a time of the years 1900 to 8999", field=field)
     if wanted.cron_expression is not None:
         parse_cron(wanted.cron_expression, wanted.timezone, now, dst=wanted.dst or "shift", seed=job_id)
@@ -324,7 +295,7 @@ def _check_end(timetable: Timetable, now: datetime) -> None:
         raise BadInputError("is in the past", field="endTime")
 
 
-def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
+def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
     """When it fires first; raises BadInputError when its bounds leave nothing."""
     first = timetable.schedule(job_id).next_after(now)
     if first is None:
@@ -334,51 +305,40 @@ def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
 
 
 def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
-    if wanted.unique_key is not None:
-        return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
-    for field, value in (("onDuplicate", wanted.on_duplicate), ("uniqueSeconds", wanted.unique_seconds)):
-        if value is not None:
-            raise BadInputError("is about a uniqueKey, and there is none", field=field)
-    return None
+    if not (given := _UNIQUE.given(wanted)):
+        return None
+    if wanted.unique_key is None:
+        raise BadInputError("is about a uniqueKey, and there is none", field=wire_name(next(iter(given))))
+    return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
 
 
 def _misfire(given: str | Misfire | None) -> str | None:
     """The rule as it is stored; the default leaves no trace."""
     if given is None:
         return None
-    rule = (
-        MisfireRule(policy=cast("MisfirePolicy", given))
-        if isinstance(given, str)
-        else MisfireRule(given.policy, given.window_seconds, given.cap)
-    )
+    rule = MisfireRule(**({"policy": given} if isinstance(given, str) else msgspec.structs.asdict(given)))
     return None if rule == MisfireRule() else msgspec.json.encode(rule).decode()
 
 
 def _check_timing_fields(wanted: JobIn) -> None:
     needed = _FIELDS_OF[wanted.schedule_type]
-    given_times = (wanted.schedule_time, wanted.delay_seconds, wanted.cron_expression, wanted.every_seconds)
-    if not needed and given_times == _NO_TIMES:
+    given = _TIMES.given(wanted)
+    if not needed and not given:
         return
     if wanted.delay_seconds is not None and wanted.schedule_type == "future":
         needed = ("delay_seconds",)
-    for field in _TIMING:
-        given = getattr(wanted, field) is not None
-        if field in needed and not given:
-            raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
-        if given and field not in needed:
-            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL[field])
+    for field in _TIMES.names:
+        if field in needed and field not in given:
+            raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=wire_name(field))
+        if field in given and field not in needed:
+            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
 
 
 def _check_calendar(wanted: JobIn) -> None:
     """What only recurring jobs have."""
-    given = (wanted.timezone, wanted.start_time, wanted.end_time, wanted.jitter_seconds, wanted.dst, wanted.misfire)
-    if given == _NO_CALENDAR or wanted.schedule_type in _RECURRING:
-        return
-    for field, value in zip((*_CALENDAR, "misfire"), given, strict=True):
-        if value is not None:
-            raise BadInputError(
-                f"does not go with scheduleType {wanted.schedule_type!r}", field=_CAMEL.get(field, field)
-            )
+    if wanted.schedule_type not in _RECURRING:
+        for field in _CALENDAR.given(wanted):
+            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
 
 
 def _check_time(moment: datetime | None, now: datetime) -> datetime:
@@ -389,7 +349,7 @@ def _check_time(moment: datetime | None, now: datetime) -> datetime:
             f"is in the past by more than {LATE_SUBMISSION_SECONDS:g} seconds: {moment.isoformat()}",
             field="scheduleTime",
         )
-    if moment > FAR_FUTURE:
+    if moment > _FAR_FUTURE:
         raise BadInputError("is too far in the future", field="scheduleTime")
     return moment
 
@@ -397,4 +357,4 @@ def _check_time(moment: datetime | None, now: datetime) -> datetime:
 def _refuse(patch: JobPatch, fields: tuple[str, ...], why: str) -> None:
     for field in fields:
         if getattr(patch, field) is not UNSET:
-            raise BadInputError(why, field=_CAMEL.get(field, field))
+            raise BadInputError(why, field=wire_name(field))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -9,10 +10,10 @@ import msgspec
 from msgspec import UNSET
 
 from rota.contract.jobs import Breaker, JobIn, JobOut, JobPatch, RateLimit
+from rota.domain.job import SCRIPT_TASK
 from rota.domain.policies import Policies, decode_policies, encode_policies, key_of
 from rota.errors import BadInputError
 
-_NOTHING = (None, None, None, None, None, None, None)
 _KEY = "key:"
 
 
@@ -28,28 +29,35 @@ class PolicyFields(msgspec.Struct, frozen=True):
     overlap: str | None = None
 
 
-_FIELDS = PolicyFields.__struct_fields__
+class FieldGroup:
+    """Fields of a job that are read together, since most jobs give none of them."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self._read = attrgetter(*names)
+        defaults = {field.name: field.default for field in msgspec.structs.fields(JobIn)}
+        self._defaults = tuple(defaults[name] for name in names)
+
+    def given(self, wanted: JobIn) -> dict[str, Any]:
+        """All of them that have a value, by name; none where all are the defaults."""
+        values = self._read(wanted)
+        if values == self._defaults:
+            return {}
+        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+
+
+_FIELDS = FieldGroup(*PolicyFields.__struct_fields__)
 
 
 def policies_of(wanted: JobIn, job_id: UUID | None) -> str | None:
     """What a new job's runs carry; `job_id` is that of a recurring job. Raises BadInputError naming the field."""
-    given = (
-        wanted.ordering_key,
-        wanted.ordering_on_failure,
-        wanted.concurrency_key,
-        wanted.concurrency_limit,
-        wanted.rate_limit,
-        wanted.breaker,
-        wanted.overlap,
-    )
-    if given == _NOTHING:
-        return None
-    return _encode(PolicyFields(*given), job_id, wanted.task or "script")
+    given = _FIELDS.given(wanted)
+    return _encode(PolicyFields(**given), job_id, wanted.task or SCRIPT_TASK) if given else None
 
 
 def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, task: str) -> str | None:
     """Policies with some fields changed, for a task that may have changed as well."""
-    changes = {name: getattr(patch, name) for name in _FIELDS if getattr(patch, name) is not UNSET}
+    changes = {name: getattr(patch, name) for name in _FIELDS.names if getattr(patch, name) is not UNSET}
     if changes.get("ordering_key", UNSET) is None:
         changes.setdefault("ordering_on_failure", None)
     if changes.get("concurrency_limit", UNSET) is None:
@@ -63,7 +71,7 @@ def show_policies(out: JobOut, text: str | None) -> None:
     if text is None:
         return
     fields = _fields_of(decode_policies(text))
-    for name in _FIELDS:
+    for name in _FIELDS.names:
         if (value := getattr(fields, name)) is not None:
             setattr(out, name, value)
 

@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
+from rota.domain.run import ENDED_STATUSES
 from rota.errors import RotaError
-
-ENDED = ("success", "failed", "cancelled", "skipped")
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
@@ -25,7 +24,7 @@ class RunSnapshot(msgspec.Struct, frozen=True):
     @property
     def ended(self) -> bool:
         """Whether nothing more will come of it."""
-        return self.status in ENDED
+        return self.status in ENDED_STATUSES
 
 
 class JobGateway(Protocol):

@@ -3,8 +3,8 @@
 First the code is imported in a process of its own. If that fails, the workers there are go on with the code they have,
 and the next change is another chance. Else new workers are started, and the old ones are told to stop, as they are
 anywhere: they hand back what they have not started and finish what runs. So no run is lost or charged, and none waits
-for a long one to end. The code may change at any moment: whoever looks takes note of the files before they are
-imported, so a change that comes after that is seen by the next look.
+for a long one to end. The code may change at any moment: the watcher takes note of the files before they are imported,
+so a change that comes after that is seen by the next look.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import msgspec
 from rota.ops.code_watcher import Watcher, next_change
 from rota.processes import end_with_parent
 from rota.sdk.app_loader import Loaded
+from rota.service import Service
 
-IMPORT_SECONDS = 60.0
-MOST_NAMED = 3
+_IMPORT_SECONDS = 60.0
+_MOST_NAMED = 3
 ENVIRONMENT = {
     # Compiled code is known by the second and the size of its source: a change within that second would go unnoticed.
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -33,28 +34,32 @@ ENVIRONMENT = {
 }
 
 
-class Reloader:
-    """Follows the code of one application, and says in short lines what happens."""
+class Reloader(Service):
+    """Follows the code of one application, and says in short lines what happens; a round is one version of the code."""
+
+    full_round = 1
 
     def __init__(self, app: str, *, watcher: Watcher, workers: int, say: Callable[[str], None]) -> None:
+        super().__init__()
         self._app = app
         self._watcher = watcher
         self._workers = "1 worker" if workers == 1 else f"{workers} workers"
         self._say = say
         self._changed: set[Path] = set()
         self._loaded_once = False
+        self.renew_workers: Callable[[], None] = lambda: None
 
-    async def run(self, renew_workers: Callable[[], None]) -> None:
-        """Calls `renew_workers` for the code as it is and after each change, until cancelled."""
-        while True:
-            loading = asyncio.create_task(self._load(renew_workers))
-            try:
-                self._changed.update(await next_change(self._watcher))
-            finally:
-                loading.cancel()  # if it is not done by now, what it loads is not the code any more
-            await asyncio.wait([loading])
+    async def tick(self) -> int:
+        """Calls `renew_workers` for the code as it is, and waits for the next change."""
+        loading = asyncio.create_task(self._load())
+        try:
+            self._changed.update(await next_change(self._watcher))
+        finally:
+            loading.cancel()  # if it is not done by now, what it loads is not the code any more
+        await asyncio.wait([loading])
+        return 1
 
-    async def _load(self, renew_workers: Callable[[], None]) -> None:
+    async def _load(self) -> None:
         try:
             loaded = await try_import(self._app)
         except OSError as error:
@@ -63,7 +68,7 @@ class Reloader:
         if loaded.problem is None:
             self._say(self._words())
             self._loaded_once = True
-            renew_workers()
+            self.renew_workers()
         else:
             next_step = "The old code goes on; save" if self._loaded_once else "Save"
             self._say(f"{loaded.problem.rstrip('.')}. {next_step} a change to try again.")
@@ -80,11 +85,11 @@ def name_some(files: set[Path]) -> str:
     """Files as a person calls them, and of many only the first."""
     here = Path.cwd()
     names = sorted(str(file.relative_to(here)) if file.is_relative_to(here) else str(file) for file in files)
-    named, more = names[:MOST_NAMED], len(names[MOST_NAMED:])
+    named, more = names[:_MOST_NAMED], len(names[_MOST_NAMED:])
     return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-async def try_import(app: str, *, within_seconds: float = IMPORT_SECONDS) -> Loaded:
+async def try_import(app: str, *, within_seconds: float = _IMPORT_SECONDS) -> Loaded:
     """How the import of this code goes, in a process of its own that does not outlive the call."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,

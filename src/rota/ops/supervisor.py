@@ -1,7 +1,7 @@
 """The supervisor behind `rota up`: the embedded database, one server process, the workers; what dies is started again.
 
 Workers can be replaced while everything else stays up: the new ones start at once, the old ones drain beside them.
-`rota dev` does so whenever the code changes (reloading.py).
+`rota dev` does so whenever the code changes (reloader.py).
 
 Only one supervisor may hold a home: it keeps a lock on a file in it, which the system lets go of when the process
 dies. Children have the read end of a pipe as their standard input; when the supervisor dies, however it dies, the pipe
@@ -16,81 +16,162 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from rota.compose import SUPERVISED, open_database, until_stopped
+from rota.compose import open_database
 from rota.errors import SetupError
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
 from rota.ops.reloader import Reloader
-from rota.processes import end_with_parent
+from rota.processes import SUPERVISED, end_with_parent, run_until_stopped
+from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from rota.telemetry import get_logger
 
-FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
-SETTLED_SECONDS = 10.0
-KILL_AFTER_SECONDS = 30.0
-READY_SECONDS = 60.0
-WATCH_SECONDS = 0.2
-LITTLE_ROOM_BYTES = 50 * 1024**2
-# Whoever writes tasks wants to see at once that one fails, unless they said otherwise.
-DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
+_FIRST_PAUSE_SECONDS = 0.2
+_SETTLED_SECONDS = 10.0
+_KILL_AFTER_SECONDS = 30.0
+_READY_SECONDS = 60.0
+_WATCH_SECONDS = 0.2
+_LITTLE_ROOM_BYTES = 50 * 1024**2
+# While tasks are developed a failure should be seen at once, unless the settings say otherwise.
+_DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
 
 
-class SupervisedProcess:
-    """A process that is started again when it ends unasked."""
+class SupervisedProcess(Service):
+    """A process that is started again when it ends unasked; a round is one life of it."""
+
+    jitter = 0
 
     def __init__(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
-        self.name = name
+        super().__init__()
+        self._name = name
         self._arguments = arguments
         self._environment = environment
         self._stopping = False
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
         self.process: asyncio.subprocess.Process | None = None
 
-    async def run(self) -> None:
-        """Keeps the process running until `stop`."""
-        pause = FIRST_PAUSE_SECONDS
-        loop = asyncio.get_running_loop()
-        while not self._stopping:
-            began = loop.time()
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "rota.cli.main",
-                *self._arguments,
-                stdin=asyncio.subprocess.PIPE,
-                env=self._environment,
-                start_new_session=True,
-                # It hears of our death by its pipe; while it is still importing an application, only by the system.
-                preexec_fn=end_with_parent(signal.SIGTERM),
-            )
-            if self._stopping:
-                self.process.terminate()  # asked to stop while it was being started
-            code = await self.process.wait()
-            if self._stopping:
-                return
-            pause = (
-                FIRST_PAUSE_SECONDS if loop.time() - began > SETTLED_SECONDS else min(pause * 2, LONGEST_PAUSE_SECONDS)
+    @property
+    def name(self) -> str:
+        """As it appears in logs and task names."""
+        return self._name
+
+    @property
+    def pause_seconds(self) -> float:
+        """Grows while the process ends soon after its start."""
+        return self._pause_seconds
+
+    async def tick(self) -> int:
+        """Starts the process and waits for its end."""
+        if self._stopping:
+            return 0
+        self._ended.clear()
+        began = time.monotonic()
+        try:
+            code = await self._live()
+        finally:
+            self._ended.set()
+        if not self._stopping:
+            settled = time.monotonic() - began > _SETTLED_SECONDS
+            self._pause_seconds = (
+                _FIRST_PAUSE_SECONDS if settled else min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
             )
             _log.warning("a process ended and is started again", process=self.name, exit_code=code)
-            await asyncio.sleep(pause)
+        return 1
+
+    async def _live(self) -> int:
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "rota.cli.main",
+            *self._arguments,
+            stdin=asyncio.subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,
+            # It hears of our death by its pipe; while it is still importing an application, only by the system.
+            preexec_fn=end_with_parent(signal.SIGTERM),
+        )
+        if self._stopping:
+            self.process.terminate()  # asked to stop while it was being started
+        return await self.process.wait()
 
     async def stop(self, seconds: float) -> None:
-        """Asks the process to end, and makes it after a while."""
+        """Asks the process to end, and makes it after a while; it is not started again."""
         self._stopping = True
-        if self.process is None or self.process.returncode is not None:
-            return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(ProcessLookupError):
-                self.process.send_signal(number)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.process.wait(), seconds)
+            if self._ended.is_set():
                 return
+            if self.process and self.process.returncode is None:
+                with suppress(ProcessLookupError):
+                    self.process.send_signal(number)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), seconds)
+
+
+class PostgresKeeper(Service):
+    """Starts the embedded database again when it ends."""
+
+    interval_seconds = _WATCH_SECONDS
+    jitter = 0
+
+    def __init__(self, postgres: EmbeddedPostgres) -> None:
+        super().__init__()
+        self._postgres = postgres
+        self._failed = False
+
+    @property
+    def pause_seconds(self) -> float:
+        """Longer after a start that failed."""
+        return LONGEST_PAUSE_SECONDS if self._failed else self.interval_seconds
+
+    async def tick(self) -> int:
+        """One look at the database's process."""
+        self._failed = False
+        if self._postgres.is_running:
+            return 0
+        _log.warning("PostgreSQL ended and is started again")
+        try:
+            await self._postgres.start()
+        except Exception as error:  # noqa: BLE001 - without a database nothing runs: try until it does
+            _log.error("PostgreSQL could not be started again", error=str(error))
+            self._failed = True
+        return 1
+
+
+class DiskWatch(Service):
+    """Says once when the disk gets full, and once when there is room again: the database goes on by itself."""
+
+    interval_seconds = _WATCH_SECONDS
+    jitter = 0
+
+    def __init__(self, home: Path) -> None:
+        super().__init__()
+        self._home = home
+        self._full = False
+
+    async def tick(self) -> int:
+        """One look at the room there is."""
+        try:
+            free = shutil.disk_usage(self._home).free
+        except OSError as error:
+            _log.debug("how much room the disk has can't be told", error=str(error))
+            return 0
+        full = free < _LITTLE_ROOM_BYTES
+        if full != self._full:
+            words = "the disk is nearly full: make room" if full else "there is room on the disk again"
+            _log.warning(words, home=str(self._home), free_bytes=free)
+        self._full = full
+        return 0
 
 
 class Supervisor:
@@ -108,13 +189,29 @@ class Supervisor:
         self._settings = settings
         self._announce = announce
         self._reloader = reloader
-        self._reloading: asyncio.Task[None] | None = None
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
         self._server = self._child("server", ["api", "--with-scheduler"])
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(["--app", app] if app else [])]
         self._workers: list[SupervisedProcess] = []
+        self._watches: list[Service] = []
+        self._replaced: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._stopped = asyncio.Event()
+        self._group = ServiceGroup([self._server])
+        if self._postgres:
+            self._watches = [PostgresKeeper(self._postgres), DiskWatch(settings.home)]
+        if reloader:
+            reloader.renew_workers = self.renew_workers
+        else:
+            self.renew_workers()
+        for watch in self._watches:
+            self._group.add(watch)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """Everything a supervisor does; a reloader joins them when the server is up."""
+        return self._group.services
 
     async def run(self) -> None:
         """Runs until told to stop; raises SetupError when it can't start."""
@@ -126,66 +223,37 @@ class Supervisor:
                     await self._postgres.start()
                 async with open_database(self._settings, size=1, name="rota-up", check=False) as database:
                     await migrate(database)
-                await until_stopped(self._watch(), on_stop=self._stop)
+                await run_until_stopped(self._supervise(), on_stop=self.stop)
             finally:
                 if self._postgres:
                     await self._postgres.stop()
 
-    async def _watch(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._server.run(), name=self._server.name)
-            if not self._reloader:
-                self._renew_workers(group)
-            if self._postgres:
-                group.create_task(self._watch_postgres(self._postgres), name="postgres")
-                group.create_task(self._watch_disk(), name="disk")
+    async def _supervise(self) -> None:
+        async with self._group:
             if await self._is_ready():
                 self._announce()
             elif not self._stopping:
-                _log.error("the server does not answer; start with --verbose to see why", seconds=READY_SECONDS)
+                _log.error("the server does not answer; start with --verbose to see why", seconds=_READY_SECONDS)
             if self._reloader and not self._stopping:
-                self._reloading = group.create_task(self._reloader.run(lambda: self._renew_workers(group)))
+                self._watches.append(self._reloader)
+                self._group.add(self._reloader)
+            await self._stopped.wait()
 
-    def _renew_workers(self, group: asyncio.TaskGroup) -> None:
-        """Starts new workers and drains those there are, however long these take; all of it is in the group."""
+    def renew_workers(self) -> None:
+        """Starts new workers and drains those there are, however long these take."""
         if self._stopping:
             return
         for old in self._workers:
-            group.create_task(old.stop(self._patience), name=f"old {old.name}")
+            ending = asyncio.create_task(self._end(old), name=f"old {old.name}")
+            self._replaced.add(ending)
+            ending.add_done_callback(self._replaced.discard)
         self._workers = [self._child(name, self._worker_arguments) for name in self._worker_names]
         for new in self._workers:
-            group.create_task(new.run(), name=new.name)
-
-    async def _watch_postgres(self, postgres: EmbeddedPostgres) -> None:
-        while not self._stopping:
-            await asyncio.sleep(WATCH_SECONDS)
-            if not self._stopping and not postgres.is_running:
-                _log.warning("PostgreSQL ended and is started again")
-                try:
-                    await postgres.start()
-                except Exception as error:  # noqa: BLE001 - without a database nothing runs: try until it does
-                    _log.error("PostgreSQL could not be started again", error=str(error))
-                    await asyncio.sleep(LONGEST_PAUSE_SECONDS)
-
-    async def _watch_disk(self) -> None:
-        """Tells once when the disk gets full, and once when there is room again: the database goes on by itself."""
-        told = False
-        while not self._stopping:
-            await asyncio.sleep(WATCH_SECONDS)
-            try:
-                free = shutil.disk_usage(self._settings.home).free
-            except OSError as error:
-                _log.debug("how much room the disk has can't be told", error=str(error))
-                continue
-            if free < LITTLE_ROOM_BYTES and not told:
-                _log.warning("the disk is nearly full: make room", home=str(self._settings.home), free_bytes=free)
-            elif told and free >= LITTLE_ROOM_BYTES:
-                _log.warning("there is room on the disk again", home=str(self._settings.home), free_bytes=free)
-            told = free < LITTLE_ROOM_BYTES
+            self._group.add(new)
 
     async def _is_ready(self) -> bool:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + READY_SECONDS
+        deadline = loop.time() + _READY_SECONDS
         while not self._stopping and loop.time() < deadline:
             try:
                 _, writer = await asyncio.open_connection(self._settings.host, self._settings.port)
@@ -196,20 +264,26 @@ class Supervisor:
             return True
         return False
 
-    async def _stop(self) -> None:
+    async def stop(self) -> None:
+        """Stops everything: first what would start something, then all processes at once."""
         self._stopping = True
-        if self._reloading:
-            self._reloading.cancel()
-        await asyncio.gather(*(child.stop(self._patience) for child in (self._server, *self._workers)))
+        for watch in self._watches:
+            await self._group.stop(watch)
+        await asyncio.gather(*(child.stop(self._patience) for child in (self._server, *self._workers)), *self._replaced)
+        self._stopped.set()
+
+    async def _end(self, child: SupervisedProcess) -> None:
+        await child.stop(self._patience)
+        await self._group.stop(child)
 
     @property
     def _patience(self) -> float:
-        return self._settings.drain_seconds + KILL_AFTER_SECONDS
+        return self._settings.drain_seconds + _KILL_AFTER_SECONDS
 
     def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
         settings = self._settings
         environment = {
-            **(DEVELOPING if self._reloader else {}),
+            **(_DEVELOPING if self._reloader else {}),
             **os.environ,
             **(RELOADING if self._reloader else {}),
             SUPERVISED: "1",

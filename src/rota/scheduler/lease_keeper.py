@@ -17,20 +17,24 @@ Balance. Each owner lets go of what is above its fair share and takes what is fr
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from uuid import UUID
 
 from rota.clock import DatabaseClock
+from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.store.lease import Lease, Leases, Shards
 from rota.telemetry import get_logger
 
-TICKS_PER_LEASE = 6
-OWN_SHARE_OF_LEASE = 0.8
+_TICKS_PER_LEASE = 6
+_OWN_SHARE_OF_LEASE = 0.8
+_LEAVE_SECONDS = 3.0
 _log = get_logger("leases")
 
 
@@ -74,7 +78,7 @@ class LeaseKeeper(Service):
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
-        self.interval_seconds = lease_seconds / TICKS_PER_LEASE
+        self.interval_seconds = lease_seconds / _TICKS_PER_LEASE
         self._shards = shards
         self._id = scheduler_id
         self._clock = clock
@@ -87,7 +91,7 @@ class LeaseKeeper(Service):
     @property
     def owned(self) -> dict[int, int]:
         """Shards with their epochs; nothing when we have not beaten for most of a lease."""
-        if self._monotonic() - self._beaten_at > self._lease * OWN_SHARE_OF_LEASE:
+        if self._monotonic() - self._beaten_at > self._lease * _OWN_SHARE_OF_LEASE:
             return {}
         return self._owned
 
@@ -103,10 +107,12 @@ class LeaseKeeper(Service):
             return await self._let_go(len(self._owned) - share)
         return await self._take(found, alive, share - len(self._owned))
 
-    async def leave(self) -> None:
+    async def close(self) -> None:
         """Lets go of everything, so that others need not wait for our lease to end."""
         self._owned = {}
-        await self._shards.leave(self._id)
+        with suppress(DatabaseUnavailableError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._shards.leave(self._id)
 
     async def _beat(self) -> None:
         sent = self._monotonic()

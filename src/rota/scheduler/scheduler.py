@@ -1,16 +1,13 @@
-"""A scheduler: the list of its services, and their common life."""
+"""A scheduler: the list of its services."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from datetime import timedelta
 from typing import TypedDict
 from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
-from rota.errors import DatabaseUnavailableError
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
@@ -25,27 +22,28 @@ from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
 from rota.service import Service
 from rota.store.admit import Gates
+from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
+from rota.store.fire import Schedules
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, SCHEDULE, Listener
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Schedules
-from rota.store.workers import Workers
+from rota.store.promote import Promotions
+from rota.store.reap import LostWorkers
+from rota.store.report import Reports
 
-LEAVE_SECONDS = 3.0
-APP_PATIENCE = timedelta(minutes=10)
+_APP_PATIENCE = timedelta(minutes=10)
 
 
 class _Shared(TypedDict):
-    schedules: Schedules
     leases: LeaseKeeper
     notifier: Notifier
 
 
 class Scheduler:
-    """Wires the services to one database and runs them."""
+    """Wires the services to one database."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class Scheduler:
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
-        app_patience: timedelta = APP_PATIENCE,
+        app_patience: timedelta = _APP_PATIENCE,
     ) -> None:
         self.id = uuid4()
         clock = DatabaseClock()
@@ -63,23 +61,24 @@ class Scheduler:
         self.leases = LeaseKeeper(
             shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
-        shared: _Shared = {"schedules": schedules, "leases": self.leases, "notifier": notifier}
-        self.promoter = Promoter(**shared)
-        self.firer = Firer(**shared, on_fired=self.promoter.wake)
-        self.misfires = MisfireJudge(**shared)
-        self.recaller = Recaller(**shared)
+        promotions = Promotions(database, self.id)
+        shared: _Shared = {"leases": self.leases, "notifier": notifier}
+        self.promoter = Promoter(promotions=promotions, **shared)
+        self.firer = Firer(schedules=schedules, **shared, on_fired=self.promoter.wake)
+        self.misfires = MisfireJudge(promotions=promotions, **shared)
+        self.recaller = Recaller(recalled=RecalledRuns(database, self.id), **shared)
         self.admitter = Admitter(gates=Gates(database, self.id), **shared)
-        self.expirer = Expirer(**shared)
-        self.sweeper = Sweeper(**shared)
+        self.expirer = Expirer(promotions=promotions, **shared)
+        self.sweeper = Sweeper(database=database, promotions=promotions, **shared)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience), notifier=notifier)
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, **shared) if blobs else None
-        self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
-        self._listen_url = listen_url
+        self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), notifier=notifier, clock=clock)
+        self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Everything a scheduler does."""
+        """Everything a scheduler does; it lets go of its shards last."""
         return (
             self.leases,
             self.firer,
@@ -93,19 +92,8 @@ class Scheduler:
             self.rezoner,
             self.reconciler,
             *((self.log_keeper,) if self.log_keeper else ()),
+            *((self._listener,) if self._listener else ()),
         )
-
-    async def run(self) -> None:
-        """Runs until cancelled, then leaves its shards to the others."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                for service in self.services:
-                    group.create_task(service.run(), name=service.name)
-                if self._listen_url:
-                    group.create_task(Listener(self._listen_url, (SCHEDULE, GATE), self._heard).run(), name="listener")
-        finally:
-            with suppress(DatabaseUnavailableError, TimeoutError):
-                await asyncio.wait_for(self.leases.leave(), LEAVE_SECONDS)
 
     def _heard(self, channel: str, _payload: str) -> None:
         if channel == GATE:

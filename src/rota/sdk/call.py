@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from rota.contract.fields import Headers
+from rota.contract.fields import Headers, wire_name
 from rota.contract.jobs import BatchJobIn
 from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
@@ -26,7 +26,6 @@ R = TypeVar("R")
 When = Mapping[str, Any]
 NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
-_CAMEL = dict(zip(BatchJobIn.__struct_fields__, BatchJobIn.__struct_encode_fields__, strict=True))
 
 
 class Call(Generic[R]):
@@ -48,7 +47,7 @@ class Call(Generic[R]):
         fields = {"name": task.name, **fields_of({**task.defaults, **options}, named), **when}
         self.headers: dict[str, str] = dict(fields.pop("headers", {}))
         self.arguments: Any = msgspec.json.decode(payload)
-        self.job = read_job({**fields, "task": task.name}, payload)
+        self.job = _read_job({**fields, "task": task.name}, payload)
 
     def finished(self) -> BatchJobIn:
         """The job as it goes out, with the headers that middleware gave it; raises BadInputError for a bad one."""
@@ -97,12 +96,12 @@ def check_options(options: Mapping[str, Any]) -> None:
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
         fields.pop(name, None)  # they may belong to such a key
-    read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
+    _read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
 
 
-def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
+def _read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
     """A job of the contract out of its fields; raises BadInputError naming the one that is wrong."""
-    given = {_CAMEL[name]: value for name, value in fields.items() if value is not None}
+    given = {wire_name(name): value for name, value in fields.items() if value is not None}
     try:
         job = msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:
@@ -111,7 +110,7 @@ def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
 
 
 def _with_option(error: BadInputError) -> BadInputError:
-    """Says which of the options it is: an error without a place helps nobody."""
+    """Names the option in the message as well."""
     if not error.fields:
         return error
     field, message = error.fields[0]

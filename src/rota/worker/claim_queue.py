@@ -1,133 +1,99 @@
-"""The line before the slots: claims that wait for their moment, then, by rank, for a slot that comes free."""
+"""Claims that have not started: they wait for their moment, then, by rank, for a slot that comes free."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
 from collections.abc import Callable
-from operator import attrgetter
 
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 
 # The database's clock may be set forward while we sleep: never sleep longer than this.
-LONGEST_SLEEP_SECONDS = 0.5
-_moment = attrgetter("ready")
+_LONGEST_SLEEP_SECONDS = 0.5
 
 
 class ClaimQueue:
     """Holds claims that have not started; calls `on_due` when there are more that could."""
 
     def __init__(self, clock: DatabaseClock, on_due: Callable[[], None], monotonic: Callable[[], float]) -> None:
+        self._clock = clock
         self._monotonic = monotonic
         self._on_due = on_due
-        self._wheel = Wheel(clock, self._due)
-        self._ready: list[tuple[float, int, float, Claim]] = []
+        self._early: dict[int, Claim] = {}
+        self._by_moment: list[tuple[float, int, Claim]] = []  # a heap; what was removed leaves it at its moment
+        self._due: list[tuple[float, int, float, Claim]] = []  # a heap by rank, with since when
+        self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._wheel)
+        return len(self._due) + len(self._early)
 
     @property
     def has_due(self) -> bool:
         """Whether one waits for nothing but a slot."""
-        return bool(self._ready)
+        return bool(self._due)
 
     def add(self, claims: list[Claim]) -> None:
-        """Takes claims in."""
-        self._wheel.add(claims)
+        """Takes claims in; none becomes due before its moment."""
+        now, since = self._clock.now(), self._monotonic()
+        for claim in claims:
+            if claim.ready > now:
+                heapq.heappush(self._by_moment, (claim.ready, claim.number, claim))
+                self._early[claim.number] = claim
+            else:
+                heapq.heappush(self._due, (claim.rank, claim.number, since, claim))
+        self._turn()
 
     def next(self) -> Claim:
         """Takes out the one that goes first of those that are due; there must be one."""
-        return heapq.heappop(self._ready)[3]
+        return heapq.heappop(self._due)[3]
 
     def numbers(self) -> set[int]:
         """Of the claims it holds."""
-        return {number for _, number, _, _ in self._ready} | self._wheel.keys()
+        return {number for _, number, _, _ in self._due} | self._early.keys()
 
     def remove(self, number: int) -> Claim | None:
         """Takes one out; None when it is not here."""
-        if claim := self._wheel.remove(number):
+        if claim := self._early.pop(number, None):
             return claim
-        for entry in self._ready:
+        for entry in self._due:
             if entry[1] == number:
-                self._ready.remove(entry)
-                heapq.heapify(self._ready)
+                self._due.remove(entry)
+                heapq.heapify(self._due)
                 return entry[3]
         return None
 
     def take_overdue(self, seconds: float) -> list[Claim]:
         """Takes out what has been due for so long and found no slot."""
         since = self._monotonic() - seconds
-        overdue = [entry for entry in self._ready if entry[2] < since]
+        overdue = [claim for _, _, due_since, claim in self._due if due_since < since]
         if overdue:
-            self._ready = [entry for entry in self._ready if entry[2] >= since]
-            heapq.heapify(self._ready)
-        return [claim for _, _, _, claim in overdue]
+            self._due = [entry for entry in self._due if entry[2] >= since]
+            heapq.heapify(self._due)
+        return overdue
 
     def clear(self) -> list[Claim]:
         """Takes everything out."""
-        claims = [*self._wheel.clear(), *(claim for _, _, _, claim in self._ready)]
-        self._ready.clear()
-        return claims
-
-    def _due(self, claims: list[Claim]) -> None:
-        now = self._monotonic()
-        for claim in claims:
-            heapq.heappush(self._ready, (claim.rank, claim.number, now, claim))
-        self._on_due()
-
-
-class Wheel:
-    """Holds claims; calls `on_due` for each at its moment."""
-
-    def __init__(self, clock: DatabaseClock, on_due: Callable[[list[Claim]], None]) -> None:
-        self._clock = clock
-        self._on_due = on_due
-        self._heap: list[tuple[float, int, Claim]] = []
-        self._held: dict[int, Claim] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def keys(self) -> set[int]:
-        """The numbers of what it holds."""
-        return set(self._held)
-
-    def add(self, claims: list[Claim]) -> None:
-        """Takes claims in; those already due leave at once, in the order of time."""
-        now = self._clock.now()
-        for claim in claims:
-            if claim.ready > now:
-                heapq.heappush(self._heap, (claim.ready, claim.number, claim))
-                self._held[claim.number] = claim
-        self._turn(sorted((claim for claim in claims if claim.ready <= now), key=_moment))
-
-    def remove(self, number: int) -> Claim | None:
-        """Takes one out before its moment; None when it is not here."""
-        return self._held.pop(number, None)
-
-    def clear(self) -> list[Claim]:
-        """Takes everything out."""
-        claims = list(self._held.values())
-        self._held.clear()
-        self._heap.clear()
+        claims = [*self._early.values(), *(claim for _, _, _, claim in self._due)]
+        self._early.clear()
+        self._by_moment.clear()
+        self._due.clear()
         self._disarm()
         return claims
 
-    def _turn(self, due: list[Claim] | None = None) -> None:
+    def _turn(self) -> None:
+        """Moves what is due by now, and comes back for the next."""
         self._disarm()
-        due = due or []
-        now = self._clock.now()
-        while self._heap and self._heap[0][0] <= now:
-            _, number, claim = heapq.heappop(self._heap)
-            if self._held.pop(number, None):
-                due.append(claim)
-        if self._heap:
-            delay = min(self._heap[0][0] - now, LONGEST_SLEEP_SECONDS)
+        now, since = self._clock.now(), self._monotonic()
+        while self._by_moment and self._by_moment[0][0] <= now:
+            _, number, claim = heapq.heappop(self._by_moment)
+            if self._early.pop(number, None):
+                heapq.heappush(self._due, (claim.rank, number, since, claim))
+        if self._by_moment:
+            delay = min(self._by_moment[0][0] - now, _LONGEST_SLEEP_SECONDS)
             self._timer = asyncio.get_running_loop().call_later(delay, self._turn)
-        if due:
-            self._on_due(due)
+        if self._due:
+            self._on_due()
 
     def _disarm(self) -> None:
         if self._timer:

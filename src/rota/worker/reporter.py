@@ -14,28 +14,30 @@ import msgspec
 from rota.broker.protocol import Broker, Report
 from rota.domain.run import Outcome
 from rota.domain.text import clean_text
-from rota.errors import DatabaseUnavailableError
+from rota.service import Service
 from rota.telemetry import get_logger
 from rota.worker.run_log import LogWriter
 
-GATHER_SECONDS = 0.002
-# Where reports come thick they are gathered for longer: fewer and larger batches cost everybody less.
-MANY = 100
-GATHER_MANY_SECONDS = 0.01
-MOST_PER_BATCH = 1000
-TRY_AGAIN_SECONDS = 0.2
+_GATHER_SECONDS = 0.002
+# Where reports come thick they are gathered for longer: fewer and larger batches cost less.
+_MANY = 100
+_GATHER_MANY_SECONDS = 0.01
+_MOST_PER_BATCH = 1000
 _log = get_logger("reporter")
 
 
-class Reporter:
+class Reporter(Service):
     """Writes reports in batches; calls `on_answered` with each batch that is done with."""
 
+    interval_seconds = None
+
     def __init__(self, broker: Broker, logs: LogWriter, on_answered: Callable[[list[Report]], None]) -> None:
+        super().__init__()
         self._broker = broker
         self._logs = logs
         self._on_answered = on_answered
         self._pending: list[Report] = []
-        self._some = asyncio.Event()
+        self._batch: list[Report] = []  # sent, and not known to be answered
         self._idle = asyncio.Event()
         self._idle.set()
         self._bare: set[int] = set()
@@ -45,38 +47,22 @@ class Reporter:
         """Queues a report."""
         self._pending.append(report)
         self._idle.clear()
-        self._some.set()
-
-    async def run(self) -> None:
-        """Writes until cancelled."""
-        while True:
-            await self._some.wait()
-            await asyncio.sleep(GATHER_SECONDS)
-            if MANY <= len(self._pending) < MOST_PER_BATCH:
-                await asyncio.sleep(GATHER_MANY_SECONDS)
-            batch, self._pending = self._pending[:MOST_PER_BATCH], self._pending[MOST_PER_BATCH:]
-            if not self._pending:
-                self._some.clear()
-            await self._write(batch)
-            if not self._pending:
-                self._idle.set()
+        self.wake()
 
     async def wait_idle(self) -> None:
         """Returns when everything queued has been answered."""
         await self._idle.wait()
 
-    async def _write(self, batch: list[Report]) -> None:
-        while True:
-            try:
-                # Whoever follows a log stops when the run has ended: all of it must be there by then.
-                await self._logs.send_of(report.claim.number for report in batch)
-                answer = await self._broker.report(batch)
-                break
-            except DatabaseUnavailableError as error:
-                _log.info("reports not answered; sending them again", reports=len(batch), error=str(error))
-            except Exception:  # noqa: BLE001 - what was done must not be forgotten; logged whole
-                _log.exception("reports failed; sending them again", reports=len(batch))
-            await asyncio.sleep(TRY_AGAIN_SECONDS)
+    async def tick(self) -> int:
+        """Writes one batch; one that was not answered is sent again as it was."""
+        if not (self._batch or self._pending):
+            self._idle.set()
+            return 0
+        batch = self._batch or await self._gather()
+        # A log that is followed ends when its run has ended: all of it must be there by then.
+        await self._logs.send_of(report.claim.number for report in batch)
+        answer = await self._broker.report(batch)
+        self._batch = []
         self.fenced += len(answer.fenced)
         if answer.fenced:
             _log.warning("reports came too late and changed nothing", reports=len(answer.fenced))
@@ -85,6 +71,15 @@ class Reporter:
             done = [report for report in batch if not self._is_repeated(report, answer.rejected)]
         if done:
             self._on_answered(done)
+        self.wake()  # for what came meanwhile, or to say that nothing did
+        return len(batch)
+
+    async def _gather(self) -> list[Report]:
+        await asyncio.sleep(_GATHER_SECONDS)
+        if _MANY <= len(self._pending) < _MOST_PER_BATCH:
+            await asyncio.sleep(_GATHER_MANY_SECONDS)
+        self._batch, self._pending = self._pending[:_MOST_PER_BATCH], self._pending[_MOST_PER_BATCH:]
+        return self._batch
 
     def _is_repeated(self, report: Report, rejected: dict[int, str]) -> bool:
         """A report that was refused for its data is told again without it, once."""

@@ -16,16 +16,14 @@ from datetime import UTC, datetime
 from rota.broker.protocol import Broker, LogChunk
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
-from rota.errors import DatabaseUnavailableError
-from rota.telemetry import get_logger
+from rota.service import Service
 from rota.worker.secret_mask import Mask
 
-FLUSH_SECONDS = 0.25
-CHUNK_BYTES = 64 * 1024
-LINE_CHARACTERS = 16 * 1024
-TAIL_BYTES = 32 * 1024
-PIECE_BYTES = 8 * 1024
-_log = get_logger("logs")
+_FLUSH_SECONDS = 0.25
+_CHUNK_BYTES = 64 * 1024
+_LINE_CHARACTERS = 16 * 1024
+_TAIL_BYTES = 32 * 1024
+_PIECE_BYTES = 8 * 1024
 
 
 class RunLog:
@@ -70,11 +68,11 @@ class RunLog:
     def feed(self, stream: str, data: bytes) -> None:
         """Output as it came; a line is taken when it is whole, or too long to wait for its end."""
         with self._lock:
-            for first in range(0, len(data), PIECE_BYTES):
+            for first in range(0, len(data), _PIECE_BYTES):
                 if self._is_full:
                     self._keep_tail(stream, data[first:])
                     return
-                self._feed(stream, data[first : first + PIECE_BYTES])
+                self._feed(stream, data[first : first + _PIECE_BYTES])
 
     def _feed(self, stream: str, data: bytes) -> None:
         decoder = self._decoders.get(stream)
@@ -83,10 +81,10 @@ class RunLog:
         *lines, rest = (self._partial.get(stream, "") + decoder.decode(data)).split("\n")
         for line in lines:
             self._add(stream, line)
-        if len(rest) > LINE_CHARACTERS + self._mask.longest:
+        if len(rest) > _LINE_CHARACTERS + self._mask.longest:
             # Masked before it is cut: a secret across the cut would be in neither part.
             rest = self._mask(rest)
-            cut = (len(rest) - self._mask.longest) // LINE_CHARACTERS * LINE_CHARACTERS
+            cut = (len(rest) - self._mask.longest) // _LINE_CHARACTERS * _LINE_CHARACTERS
             self._add(stream, rest[:cut])
             rest = rest[cut:]
         self._partial[stream] = rest
@@ -114,7 +112,7 @@ class RunLog:
         size = 0
         body: list[str] = []
         for line in self._lines:
-            if size + len(line) > CHUNK_BYTES and body:
+            if size + len(line) > _CHUNK_BYTES and body:
                 self._make_chunk("".join(body), last=False)
                 size, body = 0, []
             size += len(line)
@@ -141,8 +139,8 @@ class RunLog:
             return
         # Of a line that was written over (a progress bar) the last state is of interest.
         shown = self._mask(clean_text(line.rstrip("\r").rpartition("\r")[2]))
-        for first in range(0, len(shown) or 1, LINE_CHARACTERS):
-            whole = f"{_stamp(self._now())} {stream} {shown[first : first + LINE_CHARACTERS]}\n"
+        for first in range(0, len(shown) or 1, _LINE_CHARACTERS):
+            whole = f"{_stamp(self._now())} {stream} {shown[first : first + _LINE_CHARACTERS]}\n"
             self._lines.append(whole)
             self._size += len(whole)
         if self._size >= self._limit and not self._tails:
@@ -153,7 +151,7 @@ class RunLog:
 
     def _keep_tail(self, stream: str, data: bytes) -> None:
         self._left_out += len(data)
-        kept = TAIL_BYTES + 4 * self._mask.longest
+        kept = _TAIL_BYTES + 4 * self._mask.longest
         self._tails[stream] = (self._tails.get(stream, b"") + data[-kept:])[-kept:]
 
     def _add_tails(self) -> None:
@@ -169,21 +167,23 @@ class RunLog:
     def _tail_lines(self, data: bytes) -> list[str]:
         """Masked first; then what may be the rest of a secret, or of a line, is cut off."""
         text = self._mask(data.decode("utf-8", "replace"))
-        if len(data) >= TAIL_BYTES + 4 * self._mask.longest:
-            text = text[self._mask.longest :][-TAIL_BYTES:]
+        if len(data) >= _TAIL_BYTES + 4 * self._mask.longest:
+            text = text[self._mask.longest :][-_TAIL_BYTES:]
             _, found, rest = text.partition("\n")
             text = rest if found else text
         return text.removesuffix("\n").split("\n")
 
 
-class LogWriter:
+class LogWriter(Service):
     """Sends what runs wrote to the broker."""
 
+    interval_seconds = None
+
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self._broker = broker
         self._open: dict[int, RunLog] = {}
         self._under_way: set[int] = set()
-        self._some = asyncio.Event()
         self._sending = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -192,33 +192,28 @@ class LogWriter:
         """It has lines to be sent. May be called from any thread."""
         self._open[log.claim.number] = log
         if threading.get_ident() == self._thread:
-            self._some.set()
+            self.wake()
         else:
-            self._loop.call_soon_threadsafe(self._some.set)
+            self._loop.call_soon_threadsafe(self.wake)
 
-    async def run(self) -> None:
-        """Sends until cancelled."""
-        while True:
-            await self._some.wait()
-            await asyncio.sleep(FLUSH_SECONDS)
-            self._some.clear()
-            try:
-                await self._send(list(self._open))
-            except DatabaseUnavailableError as error:
-                _log.info("lines of logs not answered; sending them again", error=str(error))
-                self._some.set()
+    async def tick(self) -> int:
+        """Sends what was written by now, and for a moment from now on; returns how many logs."""
+        if not self._open:
+            return 0
+        await asyncio.sleep(_FLUSH_SECONDS)
+        return await self._send(list(self._open))
 
     async def send_of(self, claims: Iterable[int]) -> None:
         """Sends what these attempts still have; raises DatabaseUnavailableError when that is not known to be done."""
         if wanted := [claim for claim in claims if claim in self._open or claim in self._under_way]:
             await self._send(wanted)
 
-    async def _send(self, claims: list[int]) -> None:
+    async def _send(self, claims: list[int]) -> int:
         async with self._sending:
             portions = [(log, log.unsent()) for claim in claims if (log := self._open.pop(claim, None))]
             chunks = [chunk for _, portion in portions for chunk in portion]
             if not chunks:
-                return
+                return 0
             self._under_way = {log.claim.number for log, _ in portions}
             try:
                 await self._broker.write_logs(chunks)
@@ -230,6 +225,7 @@ class LogWriter:
                 self._under_way = set()
             for log, portion in portions:
                 log.sent(len(portion))
+            return len(portions)
 
 
 def _stamp(moment: float) -> str:

@@ -7,7 +7,6 @@ of it runs on when its runs start elsewhere.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
@@ -16,16 +15,20 @@ from collections.abc import Callable
 from types import FrameType
 
 from rota.domain.ids import show_run
+from rota.service import Service
 from rota.telemetry import get_logger
 from rota.worker.executor import Attempt, Executor
 
-LOOK_SECONDS = 0.05
-BLOCKED_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
+_BLOCKED_SECONDS = 0.5
 _log = get_logger("watchdog")
 
 
-class Watchdog:
-    """Watches one event loop."""
+class Watchdog(Service):
+    """Watches one event loop: each round of the service says that the loop turns, a thread notices when none comes."""
+
+    interval_seconds = _LOOK_SECONDS
+    jitter = 0
 
     def __init__(
         self,
@@ -33,34 +36,35 @@ class Watchdog:
         must_leave: Callable[[], bool],
         leave: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
-        blocked_seconds: float = BLOCKED_SECONDS,
     ) -> None:
+        super().__init__()
         self._must_leave = must_leave
         self._leave = leave
         self._monotonic = monotonic
-        self._blocked_seconds = blocked_seconds
         self._turned_at = monotonic()
         self._stopping = threading.Event()
         self.blocked_for = 0.0
 
-    async def run(self) -> None:
-        """Watches until cancelled."""
+    async def open(self) -> None:
+        """Starts the thread."""
         self._loop_thread = threading.get_ident()
         self._turned_at = self._monotonic()
-        thread = threading.Thread(target=self._watch, name="rota-watchdog", daemon=True)
-        thread.start()
-        try:
-            while True:
-                self._turned_at = self._monotonic()
-                await asyncio.sleep(LOOK_SECONDS)
-        finally:
-            self._stopping.set()
+        threading.Thread(target=self._watch, name="rota-watchdog", daemon=True).start()
+
+    async def tick(self) -> int:
+        """The loop turns."""
+        self._turned_at = self._monotonic()
+        return 0
+
+    async def close(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
 
     def _watch(self) -> None:
         told = False
-        while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(_LOOK_SECONDS):
             silent = self._monotonic() - self._turned_at
-            blocked = silent > self._blocked_seconds
+            blocked = silent > _BLOCKED_SECONDS
             self.blocked_for = silent if blocked else 0.0
             if blocked and not told:
                 self._tell(silent)

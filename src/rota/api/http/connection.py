@@ -90,7 +90,7 @@ class Doorkeeper:
     def __len__(self) -> int:
         return len(self._all)
 
-    def admit(self, connection: GuardedProtocol) -> bool:
+    def accept(self, connection: GuardedProtocol) -> bool:
         """Counts a new connection; False when it can't be served."""
         full = len(self._all) >= self.limits.connections
         self._all.add(connection)
@@ -157,7 +157,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Somebody connected."""
         super().connection_made(transport)
         self._since = self._sent_at = self.loop.time()
-        if not self._keeper.admit(self):
+        if not self._keeper.accept(self):
             self._refuse(refusals.FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:

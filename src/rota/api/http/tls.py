@@ -1,34 +1,35 @@
 """TLS of the API: certificate and key from files, loaded again when these change.
 
-Whoever renews certificates replaces files; connections that come after the next look get the new one, those that are
-open keep theirs. Files that don't fit together (one of the two is new already) are left for the next look.
+A renewal replaces the files; connections that come after the next look get the new certificate, those that are open
+keep theirs. Files that don't fit together (one of the two is new already) are left for the next look.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
 from rota.errors import SetupError
+from rota.service import Service
 from rota.settings import Settings
 from rota.telemetry import get_logger
 
-LOOK_SECONDS = 60.0
-WARN_BEFORE = timedelta(days=14)
-WARN_EVERY = timedelta(days=1)
+_WARN_BEFORE = timedelta(days=14)
+_WARN_EVERY = timedelta(days=1)
 _log = get_logger("tls")
 
 
-class Certificate:
+class Certificate(Service):
     """What the server shows to clients; `context` stays the same however often it is renewed."""
 
-    def __init__(self, certificate: Path, key: Path, *, look_seconds: float = LOOK_SECONDS) -> None:
+    interval_seconds = 60.0
+
+    def __init__(self, certificate: Path, key: Path) -> None:
         """Raises SetupError when the files are no certificate with its key."""
+        super().__init__()
         self._files = certificate, key
-        self._look_seconds = look_seconds
         self._seen = self._state()
         self._warned: datetime | None = None
         self.context = load(certificate, key)
@@ -41,14 +42,8 @@ class Certificate:
             return None
         return cls(settings.tls_certificate, settings.tls_key)
 
-    async def run(self) -> None:
-        """Looks until cancelled."""
-        while True:
-            await asyncio.sleep(self._look_seconds)
-            self.tick()
-
-    def tick(self) -> bool:
-        """One look; whether the certificate was renewed."""
+    async def tick(self) -> int:
+        """One look at the files; returns whether the certificate was renewed."""
         state = self._state()
         renewed = state != self._seen and self._renew()
         if renewed:
@@ -72,7 +67,7 @@ class Certificate:
 
     def _warn(self) -> None:
         ends, now = _end_of(self._files[0]), datetime.now(UTC)
-        if ends is None or ends - now > WARN_BEFORE or (self._warned and now - self._warned < WARN_EVERY):
+        if ends is None or ends - now > _WARN_BEFORE or (self._warned and now - self._warned < _WARN_EVERY):
             return
         self._warned = now
         what = "has expired: clients refuse it" if ends <= now else "expires soon"

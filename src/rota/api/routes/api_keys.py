@@ -16,7 +16,7 @@ from rota.domain.rights import EVERYWHERE, Grant, Identity, Right
 from rota.errors import BadInputError, ForbiddenError
 from rota.store.access.api_keys import NewKey, grants_of
 
-RESERVED_OWNER = "admin"
+_RESERVED_OWNER = "admin"
 
 
 async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
@@ -63,7 +63,7 @@ async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
     """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
     limit = read_limit(call.query)
     rows = list(await services.keys.list(call.caller.namespace, read_cursor(call.query), limit))
-    if call.admission.identity.rules_everywhere:
+    if call.access.identity.rules_everywhere:
         rows += await services.keys.list(EVERYWHERE, read_cursor(call.query), limit)
     page = sorted(rows, key=lambda row: row["id"], reverse=True)[:limit]
     return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
@@ -72,21 +72,21 @@ async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
 async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
     """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
     namespaces = [call.caller.namespace]
-    if call.admission.identity.rules_everywhere:
+    if call.access.identity.rules_everywhere:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
-    services.key_ring.forget()
+    services.credentials.forget()
     # Other servers may have looked it up a moment ago.
     await asyncio.sleep(FRESH_SECONDS)
     return _show(row)
 
 
 def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
-    """Nobody gives what they don't have."""
-    identity = call.admission.identity
+    """A key has no more rights than its maker."""
+    identity = call.access.identity
     if wanted.everywhere and not identity.rules_everywhere:
         raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
-    if owner == RESERVED_OWNER and not identity.rules_everywhere:
+    if owner == _RESERVED_OWNER and not identity.rules_everywhere:
         raise ForbiddenError("the owner 'admin' is for the admin of everything")
     if is_key_id(owner):
         raise BadInputError("looks like the id of a key", field="owner")
@@ -101,7 +101,7 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
 
 def _check_expiry(call: ApiRequest, expires_at: datetime | None) -> None:
     """A key that ends makes none that outlives it. (A JWT is for the moment, and says nothing about tomorrow.)"""
-    identity = call.admission.identity
+    identity = call.access.identity
     if identity.kind != "key" or identity.expires_at is None:
         return
     if expires_at is None or expires_at > identity.expires_at:

@@ -1,4 +1,4 @@
-"""Sessions: signing in with a cookie, for pages in a browser; and who somebody is.
+"""Sessions: signing in with a cookie, for pages in a browser; and who the caller is.
 
 The cookie holds a secret of its own, never the token that was signed in with, and a script can't read it (HttpOnly).
 Browsers send it along from our own pages only (SameSite), and a change needs the session's CSRF token besides.
@@ -12,33 +12,33 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rota.access.authenticator import COOKIE, SECURE_COOKIE, Authenticator, check_same_site, csrf_token
-from rota.access.authorization import ANYONE, PUBLIC, Admission, home_of, take
+from rota.access.authenticator import Authenticator, csrf_token
+from rota.access.authorization import ANYONE, PUBLIC, Access, home_of, take
 from rota.access.credential_cache import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
 from rota.api.backend import Backend
-from rota.api.operations import ApiRequest, Operation, decode, json_response
+from rota.api.operations import ApiRequest, Operation, credentials_of, decode, json_response, session_cookie
 from rota.api.pages import page_response
-from rota.api.problems import HttpProblemError
 from rota.contract.access import GrantOut, SessionIn, SessionOut, SignedOut
 from rota.domain.ids import new_id
 from rota.domain.rights import Identity
+from rota.errors import NotAuthenticatedError
 from rota.store.access.api_keys import NewKey
 
-LASTS = timedelta(hours=12)
+_LASTS = timedelta(hours=12)
 
 
 async def sign_in(services: Backend, call: ApiRequest) -> Response:
     """Makes a session of a token; the cookie is in the answer."""
-    check_same_site(call.request)
+    credentials_of(call.request).check_same_site()
     wanted: SessionIn = decode(call.body, SessionIn)
     authenticator: Authenticator = call.request.app.state.authenticator
     identity = await authenticator.identify(wanted.token.strip())
-    call.admission = Admission(identity, home_of(identity), None)
-    await take(services.limiter, call.admission, "requests")
+    call.access = Access(identity, home_of(identity), None)
+    await take(services.limiter, call.access, "requests")
     now = services.now
-    expires_at = min(filter(None, (now + LASTS, identity.expires_at)))
+    expires_at = min(filter(None, (now + _LASTS, identity.expires_at)))
     if expires_at <= now:
-        raise HttpProblemError(401, "Not authenticated", "the token has expired", {"WWW-Authenticate": "Bearer"})
+        raise NotAuthenticatedError("the token has expired")
     await services.auditor.begin("sign_in", call)
     secret = make_secret(SESSION_PREFIX)
     await services.keys.add(
@@ -63,15 +63,15 @@ async def sign_in(services: Backend, call: ApiRequest) -> Response:
 
 async def who_am_i(services: Backend, call: ApiRequest) -> SessionOut:  # noqa: ARG001 - the shape of a handler
     """Who is asking, what they may do, and the token that must go with changes."""
-    return _show(call.admission.identity, call.admission.session)
+    return _show(call.access.identity, call.access.session)
 
 
 async def sign_out(services: Backend, call: ApiRequest) -> Response:
     """Ends the session."""
-    if call.admission.session is not None:
+    if call.access.session is not None:
         await services.auditor.begin("sign_out", call)
-        await services.keys.end_session(digest(call.admission.session))
-        services.key_ring.forget()
+        await services.keys.end_session(digest(call.access.session))
+        services.credentials.forget()
         await asyncio.sleep(FRESH_SECONDS)  # other servers may have looked it up a moment ago
     response = json_response(SignedOut())
     _set_cookie(call.request, response, "", 0)
@@ -84,14 +84,18 @@ async def sign_in_page(services: Backend, call: ApiRequest) -> Response:  # noqa
 
 
 async def front_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
-    """What somebody sees who opens the server's address in a browser: what this is, and where to go."""
+    """What the server's address shows in a browser: what this is, and where to go."""
     return page_response("front.html")
 
 
 def _set_cookie(request: Request, response: Response, value: str, seconds: int) -> None:
-    secure = request.url.scheme == "https"
     response.set_cookie(
-        SECURE_COOKIE if secure else COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=secure
+        session_cookie(request),
+        value,
+        max_age=seconds,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
     )
 
 

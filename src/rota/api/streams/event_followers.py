@@ -1,12 +1,13 @@
-"""Following events: one look for everybody who follows, in the order of the events' numbers, none left out.
+"""Following events in the order of their numbers, none left out.
 
 An event gets its number when it is written and is seen when its transaction commits, so a higher number may be seen
-first. Who had gone on to it would never see the lower one, and could not come back for it with a single number either.
-So a gap is waited at: what lies behind it is told once the missing events came, or can't come any more because every
-transaction that was under way when the gap was seen has ended. Then they were rolled back, and the numbers stay unused.
+first. A follower that had gone on to it would never see the lower one, and could not come back for it with a single
+number either. So a gap is waited at: what lies behind it is told once the missing events came, or can't come any more
+because every transaction that was under way when the gap was seen has ended. Then they were rolled back, and the
+numbers stay unused.
 
-A number is taken a moment before its transaction counts as under way; GAP_SECONDS covers that moment. A transaction of
-somebody else that is open for hours must not stop everything: after LONGEST_GAP_SECONDS nobody waits any longer. No
+A number is taken a moment before its transaction counts as under way; GAP_SECONDS covers that moment. A foreign
+transaction that is open for hours must not stop everything: a gap is waited at for LONGEST_GAP_SECONDS at most. No
 transaction of ours lives that long.
 """
 
@@ -19,19 +20,15 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from rota.api.streams.followers import check_follower_slots
-from rota.errors import DatabaseUnavailableError
+from rota.api.streams.followers import Followers
 from rota.store.events import EventPage, Events
-from rota.telemetry import get_logger
 
-LOOK_SECONDS = 0.2
-EVENTS_PER_LOOK = 500
+_EVENTS_PER_POLL = 500
 MOST_WAITING = 1000
 GAP_SECONDS = 1.0
 LONGEST_GAP_SECONDS = 60.0
-# What was written before this is settled, whoever begins to look now.
-SETTLED_AGE = timedelta(seconds=LONGEST_GAP_SECONDS)
-_log = get_logger("watching")
+# What was written before this is settled for a follower that begins now.
+_SETTLED_AGE = timedelta(seconds=LONGEST_GAP_SECONDS)
 
 
 class Gap(NamedTuple):
@@ -47,7 +44,7 @@ class Gap(NamedTuple):
 
 
 class EventFollower:
-    """Somebody who follows: rows come in a queue, and None when the stream must end."""
+    """One who follows: rows come in a queue, and None when the stream must end."""
 
     def __init__(self, namespace: str, only: str | None, holder: str) -> None:
         self.namespace = namespace
@@ -58,24 +55,22 @@ class EventFollower:
 
     @property
     def keeps_up(self) -> bool:
-        """Who does not read is let go, and comes back for the rest: what waits in memory is bounded."""
+        """A client that does not read is let go, and comes back for the rest: what waits in memory is bounded."""
         return self.coming.qsize() < MOST_WAITING
 
 
-class EventFollowers:
-    """Looks for what happens."""
+class EventFollowers(Followers[EventFollower]):
+    """Polls for what happens."""
+
+    full_round = _EVENTS_PER_POLL
+    what = "events"
 
     def __init__(self, events: Events) -> None:
+        super().__init__()
         self._events = events
-        self._followers: set[EventFollower] = set()
-        self._some = asyncio.Event()
         self._settled = 0
         self._begun = False
         self._gaps: dict[int, Gap] = {}
-
-    def check_room(self, namespace: str, holder: str) -> None:
-        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
-        check_follower_slots(self._followers, namespace, holder, "events")
 
     @asynccontextmanager
     async def follow(self, namespace: str, only: str | None = None, holder: str = "") -> AsyncIterator[EventFollower]:
@@ -84,47 +79,33 @@ class EventFollowers:
         follower = EventFollower(namespace, only, holder)
         if self._begun:
             follower.begin.set_result(self._settled)
-        self._followers.add(follower)
-        self._some.set()
-        try:
+        with self._registered(follower):
             yield follower
-        finally:
-            self._followers.discard(follower)
 
-    def close(self) -> None:
-        """Ends all streams: the server stops."""
+    def release(self) -> None:
+        """Ends all streams: the server is about to stop."""
         for follower in self._followers:
             follower.coming.put_nowait(None)
 
-    async def run(self) -> None:
-        """Looks until cancelled."""
-        while True:
-            if not self._followers:
-                self._begun = False
-                self._some.clear()
-                await self._some.wait()
-            try:
-                full = await self.tick()
-            except DatabaseUnavailableError as error:
-                _log.info("could not look for events", error=str(error))
-                full = False
-            if not full:
-                await asyncio.sleep(LOOK_SECONDS)
+    async def tick(self) -> int:
+        """One poll; begins anew after a time without followers."""
+        if not self._followers:
+            self._begun = False
+        return await super().tick()
 
-    async def tick(self) -> bool:
-        """One look; whether there may be more at once."""
+    async def _poll(self) -> int:
         if not self._begun:
             await self._begin()
         rows = await self._next()
         for follower in list(self._followers):
             self._tell(follower, rows)
-        return len(rows) == EVENTS_PER_LOOK
+        return len(rows)
 
     async def _begin(self) -> None:
         """Finds the place from which on everything is to be told: behind all that is settled by now."""
         self._gaps = {}
-        self._settled = await self._events.latest_before(SETTLED_AGE)
-        while len(await self._next()) == EVENTS_PER_LOOK:
+        self._settled = await self._events.latest_before(_SETTLED_AGE)
+        while len(await self._next()) == _EVENTS_PER_POLL:
             pass
         self._begun = True
         for follower in self._followers:
@@ -134,7 +115,7 @@ class EventFollowers:
     async def _next(self) -> Sequence[Any]:
         """Events that are settled now."""
         before = self._settled
-        page = await self._events.after(before, EVENTS_PER_LOOK)
+        page = await self._events.after(before, _EVENTS_PER_POLL)
         self._note_gaps(before, page)
         rows = self._until_a_gap(before, page)
         if rows:

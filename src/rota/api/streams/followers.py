@@ -1,14 +1,18 @@
-"""Places for those who follow something: each costs memory and a part of every look, so there are only so many.
+"""Clients that follow something: one poll for all of them, and none while there are none.
 
-A namespace gets half of them and a single holder a fifth, so that nobody keeps all others out.
+Each costs memory and a part of every poll, so there are only so many. A namespace gets half of them and a single holder
+a fifth, so that none keeps all others out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
 from rota.errors import OverloadedError
+from rota.service import Service
 
 MOST_FOLLOWERS = 500
 MOST_OF_A_NAMESPACE = 250
@@ -16,18 +20,58 @@ MOST_OF_A_HOLDER = 100
 
 
 class Holder(Protocol):
-    """Somebody who follows."""
+    """On whose behalf something is followed."""
 
     namespace: str
     holder: str
 
 
-def check_follower_slots(followers: Collection[Holder], namespace: str, holder: str, what: str) -> None:
-    """Raises OverloadedError when there is no place for one more."""
-    if len(followers) >= MOST_FOLLOWERS:
-        raise OverloadedError(f"too many {what} are being followed on this server; try again later")
-    neighbours = [follower.holder for follower in followers if follower.namespace == namespace]
-    if neighbours.count(holder) >= MOST_OF_A_HOLDER:
-        raise OverloadedError(f"you follow {MOST_OF_A_HOLDER} {what} on this server already; try again later")
-    if len(neighbours) >= MOST_OF_A_NAMESPACE:
-        raise OverloadedError(f"too many {what} of namespace {namespace!r} are being followed here; try again later")
+FollowerT = TypeVar("FollowerT", bound=Holder)
+
+
+class Followers(Service, Generic[FollowerT]):
+    """Polls for all who follow; sleeps once a round finds none, and is woken by the next that comes."""
+
+    interval_seconds = 0.2
+    what = ""  # in messages
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._followers: set[FollowerT] = set()
+        self._asleep = True
+
+    @property
+    def pause_seconds(self) -> float | None:
+        """None while there are no followers."""
+        return None if self._asleep else self.interval_seconds
+
+    def check_room(self, namespace: str, holder: str) -> None:
+        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
+        if len(self._followers) >= MOST_FOLLOWERS:
+            raise OverloadedError(f"too many {self.what} are being followed on this server; try again later")
+        neighbours = [one.holder for one in self._followers if one.namespace == namespace]
+        if neighbours.count(holder) >= MOST_OF_A_HOLDER:
+            raise OverloadedError(f"you follow {MOST_OF_A_HOLDER} {self.what} on this server already; try again later")
+        if len(neighbours) >= MOST_OF_A_NAMESPACE:
+            raise OverloadedError(
+                f"too many {self.what} of namespace {namespace!r} are being followed here; try again later"
+            )
+
+    async def tick(self) -> int:
+        """One poll for all of them; returns how much the one that got most got."""
+        self._asleep = not self._followers
+        return 0 if self._asleep else await self._poll()
+
+    @contextmanager
+    def _registered(self, follower: FollowerT) -> Iterator[FollowerT]:
+        self._followers.add(follower)
+        if self._asleep:
+            self.wake()
+        try:
+            yield follower
+        finally:
+            self._followers.discard(follower)
+
+    @abstractmethod
+    async def _poll(self) -> int:
+        """One round, with at least one follower."""

@@ -1,4 +1,4 @@
-"""Following logs: one look for everybody who follows, and none when nobody does."""
+"""Following the logs of runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.streams.followers import check_follower_slots
-from rota.errors import DatabaseUnavailableError
+from rota.api.streams.followers import Followers
 from rota.store.logs import Logs
-from rota.telemetry import get_logger
 
-LOOK_SECONDS = 0.2
-CHUNKS_PER_LOOK = 20
-MOST_WAITING = 50
-_log = get_logger("tailing")
+_CHUNKS_PER_POLL = 20
+_MOST_WAITING = 50
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -28,8 +24,8 @@ class Chunk(msgspec.Struct, frozen=True):
     body: str
 
 
-class Follower:
-    """Somebody who follows one run: chunks come in a queue, the status it ended with last."""
+class LogFollower:
+    """One who follows one run: chunks come in a queue, the status it ended with last."""
 
     def __init__(self, namespace: str, run_id: UUID, position: int, holder: str) -> None:
         self.namespace = namespace
@@ -41,53 +37,32 @@ class Follower:
 
     @property
     def wants_more(self) -> bool:
-        """Who does not read is not looked for: what waits in memory is bounded."""
-        return not self.ended and self.coming.qsize() < MOST_WAITING
+        """A client that does not read gets no more: what waits in memory is bounded."""
+        return not self.ended and self.coming.qsize() < _MOST_WAITING
 
 
-class LogFollowers:
-    """Looks for what followed runs write."""
+class LogFollowers(Followers[LogFollower]):
+    """Polls for what followed runs write."""
+
+    full_round = _CHUNKS_PER_POLL
+    what = "logs"
 
     def __init__(self, logs: Logs) -> None:
+        super().__init__()
         self._logs = logs
-        self._followers: set[Follower] = set()
-        self._some = asyncio.Event()
-
-    def check_room(self, namespace: str, holder: str) -> None:
-        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
-        check_follower_slots(self._followers, namespace, holder, "logs")
 
     @asynccontextmanager
-    async def follow(self, namespace: str, run_id: UUID, after: int, holder: str = "") -> AsyncIterator[Follower]:
-        """Follows a run from a position on, on behalf of somebody."""
-        follower = Follower(namespace, run_id, after, holder)
-        self._followers.add(follower)
-        self._some.set()
-        try:
+    async def follow(self, namespace: str, run_id: UUID, after: int, holder: str = "") -> AsyncIterator[LogFollower]:
+        """Follows a run from a position on."""
+        with self._registered(LogFollower(namespace, run_id, after, holder)) as follower:
             yield follower
-        finally:
-            self._followers.discard(follower)
 
-    async def run(self) -> None:
-        """Looks until cancelled."""
-        while True:
-            if not self._followers:
-                self._some.clear()
-                await self._some.wait()
-            try:
-                full = await self._look([follower for follower in self._followers if follower.wants_more])
-            except DatabaseUnavailableError as error:
-                _log.info("could not look at logs", error=str(error))
-                full = False
-            if not full:
-                await asyncio.sleep(LOOK_SECONDS)
-
-    async def _look(self, followers: list[Follower]) -> bool:
-        """One look for all of them; whether some may have more."""
+    async def _poll(self) -> int:
+        followers = [follower for follower in self._followers if follower.wants_more]
         if not followers:
-            return False
+            return 0
         rows = await self._logs.tail(
-            [(follower.namespace, follower.run_id, follower.position) for follower in followers], CHUNKS_PER_LOOK
+            [(follower.namespace, follower.run_id, follower.position) for follower in followers], _CHUNKS_PER_POLL
         )
         counts = [0] * len(followers)
         statuses: dict[int, str] = {}
@@ -100,7 +75,7 @@ class LogFollowers:
             if row["status"] is not None:
                 statuses[number] = row["status"]
         for number, status in statuses.items():
-            if counts[number] < CHUNKS_PER_LOOK:
+            if counts[number] < _CHUNKS_PER_POLL:
                 followers[number].ended = True
                 followers[number].coming.put_nowait(status)
-        return any(count >= CHUNKS_PER_LOOK for count in counts)
+        return max(counts)

@@ -1,93 +1,89 @@
-"""Waiting for runs to end: one look for everybody who waits, and none when nobody does.
+"""Waiting for runs to end.
 
-Most runs that somebody waits for are short: for a moment after a waiter came the looks follow each other closely.
+Most runs that are waited for are short: for a moment after a waiter came the polls follow each other closely.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from contextlib import suppress
 from uuid import UUID
 
-from rota.errors import DatabaseUnavailableError, OverloadedError
-from rota.store.runs import Runs
-from rota.telemetry import get_logger
+from rota.api.streams.followers import Followers
+from rota.errors import OverloadedError
+from rota.store.read.runs import Runs
 
-LOOK_SECONDS = 0.03
-SOON_SECONDS = 0.004
-SOON_FOR_SECONDS = 0.1
-SHARE = 0.2  # of the time may be spent looking, however many come
+_SOON_SECONDS = 0.004
+_SOON_FOR_SECONDS = 0.1
+_SHARE = 0.2  # of the time is spent polling at most, however many wait
 MOST_WAITERS = 1000
-_log = get_logger("ending")
-Key = tuple[str, UUID]
 
 
-class RunWaiters:
-    """Looks which of the runs that somebody waits for have ended."""
+class _Waiter:
+    def __init__(self, namespace: str, run_id: UUID) -> None:
+        self.namespace = namespace
+        self.holder = ""
+        self.run_id = run_id
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+class RunWaiters(Followers[_Waiter]):
+    """Polls which of the runs that are waited for have ended."""
+
+    interval_seconds = 0.03
+    jitter = 0
 
     def __init__(self, runs: Runs) -> None:
+        super().__init__()
         self._runs = runs
-        self._waiters: dict[Key, set[asyncio.Future[None]]] = {}
-        self._some = asyncio.Event()
-        self._closed = False
+        self._released = False
         self._came_at = 0.0
-        self.waiting = 0
+        self._took_seconds = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._followers)
+
+    @property
+    def pause_seconds(self) -> float | None:
+        """Short while there are new waiters, longer where a poll takes long."""
+        pause = super().pause_seconds
+        if pause is None:
+            return None
+        is_soon = time.monotonic() - self._came_at < _SOON_FOR_SECONDS
+        return max(_SOON_SECONDS if is_soon else pause, self._took_seconds / _SHARE)
 
     async def wait(self, namespace: str, run_id: UUID, seconds: float) -> None:
         """Returns when the run has ended or the time is over; raises OverloadedError when too many wait already."""
-        if self._closed:
+        if self._released:
             return
         if self.waiting >= MOST_WAITERS:
             raise OverloadedError("too many wait for runs on this server; look at the run now and then")
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        key = (namespace, run_id)
-        self._waiters.setdefault(key, set()).add(ended)
-        self.waiting += 1
         self._came_at = time.monotonic()
-        self._some.set()
-        try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(ended, seconds)
-        finally:
-            self.waiting -= 1
-            self._forget(key, ended)
+        with self._registered(_Waiter(namespace, run_id)) as waiter, suppress(TimeoutError):
+            await asyncio.wait_for(waiter.ended, seconds)
 
-    def close(self) -> None:
-        """Lets everybody go who waits, and lets nobody wait any more: the server stops, and others may know more."""
-        self._closed = True
-        for key in list(self._waiters):
-            self._tell(key)
+    def release(self) -> None:
+        """Answers all who wait, and lets no client wait any more: the server is about to stop."""
+        self._released = True
+        for waiter in self._followers:
+            waiter.answer()
 
-    async def run(self) -> None:
-        """Looks until cancelled."""
-        while True:
-            if not self._waiters:
-                self._some.clear()
-                await self._some.wait()
-            began = time.monotonic()
-            try:
-                await self.tick()
-            except DatabaseUnavailableError as error:
-                _log.info("could not look for runs that ended", error=str(error))
-            now = time.monotonic()
-            pause = SOON_SECONDS if now - self._came_at < SOON_FOR_SECONDS else LOOK_SECONDS
-            await asyncio.sleep(max(pause, (now - began) / SHARE))
-
-    async def tick(self) -> int:
-        """One look; returns how many runs have ended."""
-        ended = await self._runs.ended(list(self._waiters))
+    async def _poll(self) -> int:
+        began = time.monotonic()
+        waiters = defaultdict(list)
+        for waiter in self._followers:
+            waiters[waiter.namespace, waiter.run_id].append(waiter)
+        ended = await self._runs.ended(list(waiters))
         for key in ended:
-            self._tell(key)
+            for waiter in waiters[key]:
+                waiter.answer()
+        self._took_seconds = time.monotonic() - began
         return len(ended)
-
-    def _tell(self, key: Key) -> None:
-        for waiter in self._waiters.get(key, ()):
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def _forget(self, key: Key, waiter: asyncio.Future[None]) -> None:
-        others = self._waiters[key]
-        others.discard(waiter)
-        if not others:
-            del self._waiters[key]

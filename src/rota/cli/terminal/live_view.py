@@ -15,13 +15,13 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from rota.cli.terminal.output import PATIENCE_SECONDS
 from rota.cli.terminal.tables import console
-from rota.cli.waiting import PATIENCE_SECONDS
 from rota.client import AnswerError, ServerUnreachableError
+from rota.client.retries import NOT_NOW, Patience
 
 Lines = list[Text]
 _QUIT = ("q", "Q", "\x03", "\x04", "\x1b")
-_PASSING = (429, 502, 503, 504)
 
 
 class ViewEnded(Exception):  # noqa: N818 - not an error: there is nothing more to look at
@@ -61,25 +61,24 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
                 return
 
 
-def try_again(look: Callable[[], Any], tell: Callable[[str], None], *, seconds: float) -> Any:
-    """For a view without a terminal, told by lines. Nobody may be there to press a key: it ends if no server comes."""
-    told, deadline = None, time.monotonic() + PATIENCE_SECONDS
+def try_again(poll: Callable[[], Any], tell: Callable[[str], None]) -> Any:
+    """What `poll` returns once the server answers. It ends if no server comes back: without a terminal there is nobody
+    to press a key."""
+    told, patience = None, Patience(PATIENCE_SECONDS)
     while True:
         try:
-            return look()
+            return poll()
         except (ServerUnreachableError, AnswerError) as error:
-            note = _passing(error)
-            if time.monotonic() > deadline:
-                raise
+            pause, note = patience.pause_after(error), _passing(error)
             if note != told:
                 tell(note)
             told = note
-            time.sleep(seconds)
+            time.sleep(pause)
 
 
 def _passing(error: ServerUnreachableError | AnswerError) -> str:
     """What to tell of a trouble that may pass; others are raised."""
-    if isinstance(error, AnswerError) and error.status not in _PASSING:
+    if isinstance(error, AnswerError) and error.status not in NOT_NOW:
         raise error
     return f"No answer, trying again: {error}"
 

@@ -13,7 +13,6 @@ acted on it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -23,27 +22,34 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.gates import (
+    MOST_AT_A_GATE,
     Bucket,
     Candidate,
     CircuitBreaker,
+    Departure,
     Gate,
     GateDecision,
+    GateKind,
     GateStates,
     OpenRun,
     OrderQueue,
+    called_gates,
+    gates_by_kind,
     gates_of,
+    hear,
 )
 from rota.domain.policies import Policies, decode_policies
-from rota.store.postgres.batches import columns, with_days
+from rota.store.cancel import cancel_runs
+from rota.store.events import Event, record_events
+from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
-from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.schema.partitions import with_days
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
 NOTES_PER_ROUND = 500
 NEW_PER_ROUND = 600
 WAKING_PER_ROUND = 50
-MOST_AT_A_GATE = 20
 MOST_GATES = 2000
 _ONE_KEY = (0,)
 # Gates that are looked at again where more wait than were looked at.
@@ -51,27 +57,6 @@ _CALLED_AGAIN = ("limit", "rate", "breaker")
 
 RunKey = tuple[str, UUID]
 Decide = Callable[[Candidate, GateStates], GateDecision]
-
-
-class Departure(msgspec.Struct, frozen=True):
-    """A run with policies that left its place, and how its attempt ended if it had one."""
-
-    namespace: str
-    run_id: UUID
-    job_id: UUID
-    policies: Policies
-    outcome: str | None
-    left_at: float
-
-
-class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a gate."""
-
-    namespace: str
-    kind: str
-    subject: str
-    detail: str
-    job_id: UUID
 
 
 class Admitted(msgspec.Struct):
@@ -151,7 +136,10 @@ class Gates:
             return done
         candidates, deferred, now = await _lock_candidates(statements, found)
         around = await _look_around(statements, now, candidates, departures, waking)
-        done.events = _hear(departures, around)
+        done.events = [
+            Event(departure.namespace, kind, departure.policies.breaker or "", detail, departure.job_id)
+            for departure, kind, detail in hear(departures, around)
+        ]
         verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
         skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
         skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
@@ -179,7 +167,7 @@ class Gates:
         self, statements: Statements, departures: Sequence[Departure], new: Sequence[Any], waking: Sequence[Any]
     ) -> _Found:
         found = _Found()
-        called = _called(departures, waking)
+        called = called_gates(departures, ((_gate_of(row), row["state"]) for row in waking))
         for row in new:
             found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
         found.locked = {*called, *(gate for gates in found.runs.values() for gate in gates)}
@@ -193,7 +181,7 @@ class Gates:
         counts: dict[Gate, int] = {}
         others: set[Gate] = set()
         for row in rows:
-            gate = Gate(row["namespace"], row["kind"], row["key"])
+            gate = _gate_of(row)
             counts[gate] = counts.get(gate, 0) + 1
             crowded = len(found.locked) + len(others) > MOST_GATES and gate.kind in _CALLED_AGAIN
             if counts[gate] >= called[gate] or crowded:
@@ -209,21 +197,8 @@ class Gates:
             found.locked |= {gate for gate in others if _number(gate) in had}
 
 
-def _called(departures: Sequence[Departure], waking: Sequence[Any]) -> dict[Gate, int]:
-    """The gates at which somebody may go on, with how many at most."""
-    called: dict[Gate, int] = {}
-    for departure in departures:
-        for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
-            if gate.kind == "limit":
-                # A few more than left: runs with another limit for the same key may stand in front.
-                called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
-            elif gate.kind != "rate":
-                called[gate] = 1
-    for row in waking:
-        gate = Gate(row["namespace"], row["kind"], row["key"])
-        probing = row["kind"] == "breaker" and row["state"] != "closed"
-        called[gate] = 1 if probing else MOST_AT_A_GATE
-    return called
+def _gate_of(row: Any) -> Gate:
+    return Gate(row["namespace"], row["kind"], row["key"])
 
 
 def _gates_of_row(row: Any) -> list[Gate]:
@@ -259,7 +234,7 @@ async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[
     there = {(row["namespace"], row["id"]) for row in rows}
     ours = {(candidate.namespace, candidate.id) for candidate in candidates}
     candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
-    now = rows[-1]["database_time"] if rows else await statements.fetch_value("database_time")
+    now = rows[-1]["database_time"] if rows else await statements.time()
     return candidates, [key for key in keys if key in there and key not in ours], now
 
 
@@ -272,48 +247,37 @@ async def _look_around(
 ) -> GateStates:
     """How the gates of these stand, now that nobody else changes them."""
     around = GateStates(now, {}, {}, {}, {}, {})
-    by_kind = _by_kind(candidates, departures)
+    by_kind = gates_by_kind(candidates, departures)
     if orders := by_kind.get("order"):
-        for row in await statements.fetch("orders_of", **_names_and_keys(orders)):
+        for row in await read_orders(statements, orders):
             around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
-        for row in await statements.fetch("limits_of", **_names_and_keys(limits)):
+        for row in await statements.fetch("count_live_of_keys", **_names_and_keys(limits)):
             around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
     if jobs := by_kind.get("overlap"):
         around.open_runs = {gate: [] for gate in jobs}
-        job_ids = [UUID(hex=gate.key) for gate in jobs]
-        for row in await statements.fetch("overlaps_of", namespaces=[gate.namespace for gate in jobs], job_ids=job_ids):
+        for row in await read_overlaps(statements, [(gate.namespace, UUID(hex=gate.key)) for gate in jobs]):
             gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
             around.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
     await _remember(statements, around, by_kind, waking)
     return around
 
 
-def _by_kind(candidates: Sequence[Candidate], departures: Sequence[Departure]) -> dict[str, dict[Gate, Policies]]:
-    """The gates of candidates, and the breakers of whoever left."""
-    by_kind: dict[str, dict[Gate, Policies]] = {}
-    for candidate in candidates:
-        for gate in gates_of(candidate.namespace, candidate.job_id, candidate.policies):
-            by_kind.setdefault(gate.kind, {})[gate] = candidate.policies
-    for departure in departures:
-        if departure.policies.breaker is not None:
-            gate = Gate(departure.namespace, "breaker", departure.policies.breaker)
-            by_kind.setdefault("breaker", {}).setdefault(gate, departure.policies)
-    return by_kind
-
-
 async def _remember(
-    statements: Statements, around: GateStates, by_kind: Mapping[str, Mapping[Gate, Policies]], waking: Sequence[Any]
+    statements: Statements,
+    around: GateStates,
+    by_kind: Mapping[GateKind, Mapping[Gate, Policies]],
+    waking: Sequence[Any],
 ) -> None:
     """What buckets and breakers say; a new bucket is full, a new breaker closed."""
     rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
     around.buckets = {gate: Bucket(float(policies.burst), around.now) for gate, policies in rates.items()}
     around.breakers = {gate: CircuitBreaker() for gate in breakers}
-    woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
+    woken = [_gate_of(row) for row in waking]
     if not (rates or breakers or woken):
         return
-    for row in await statements.fetch("read_gates", **_gate_columns({*rates, *breakers, *woken})):
-        gate = Gate(row["namespace"], row["kind"], row["key"])
+    for row in await read_gates(statements, {*rates, *breakers, *woken}):
+        gate = _gate_of(row)
         if gate.kind == "rate":
             around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
         else:
@@ -328,25 +292,23 @@ async def _remember(
             around.breakers[gate].wakes_at = None
 
 
+async def read_gates(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
+    """What these gates remember."""
+    return await statements.fetch("read_gates", **_gate_columns(gates))
+
+
+async def read_orders(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
+    """Who is first in line at each ordering key, and who has it."""
+    return await statements.fetch("orders_of", **_names_and_keys(gates))
+
+
+async def read_overlaps(statements: Statements | Database, jobs: Iterable[tuple[str, UUID]]) -> list[Any]:
+    """The runs of these jobs, each with its namespace, that have not ended."""
+    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces", "job_ids"))
+
+
 def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
     return columns(((gate.namespace, gate.key) for gate in gates), "namespaces", "keys")
-
-
-def _hear(departures: Sequence[Departure], around: GateStates) -> list[Event]:
-    """Lets breakers hear how attempts ended, in the order in which they did."""
-    events = []
-    for departure in departures:
-        key = departure.policies.breaker
-        if key is None:
-            continue
-        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
-        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
-        if change == "opened":
-            detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
-            events.append(Event(departure.namespace, "breaker.opened", key, detail, departure.job_id))
-        elif change == "closed":
-            events.append(Event(departure.namespace, "breaker.closed", key, "an attempt succeeded", departure.job_id))
-    return events
 
 
 async def _write(
@@ -369,52 +331,30 @@ async def _write(
         rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces", "run_ids"))
         done.pools = {row["pool"] for row in rows}
     if waits:
-        await statements.fetch("park", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
+        await statements.fetch("hold_at_gates", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
     if skips:
         await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces", "run_ids", "reasons"))
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
-            done.workers |= await _cancel(statements, candidate.namespace, verdict.cancel, reason)
+            done.workers |= await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
             done.more = True
-    if done.events:
-        rows = [msgspec.structs.astuple(event) for event in done.events]
-        await statements.fetch("add_events", **columns(rows, "namespaces", "kinds", "subjects", "details", "job_ids"))
-    done.more |= await _write_gates(statements, around, found)
+    await record_events(statements, done.events)
+    done.more |= around.look_again(found.full)
+    await _write_gates(statements, around)
     await _call_again(statements, around, found)
 
 
-async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], reason: str) -> set[UUID]:
-    """Cancels these runs; one that moves at this moment is looked for again. Returns the workers to tell."""
-    workers: set[UUID] = set()
-    left = set(runs)
-    for _ in range(LOOKS):
-        rows = await statements.fetch("cancel_runs", namespace=namespace, run_ids=sorted(left), reason=reason)
-        workers |= {row["worker_id"] for row in rows if row["worker_id"]}
-        left -= {row["id"] for row in rows}
-        open_runs = [await statements.fetch_row("get_run", namespace=namespace, run_id=run_id) for run_id in left]
-        left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
-        if not left:
-            break
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-    return workers
-
-
-async def _write_gates(statements: Statements, around: GateStates, found: _Found) -> bool:
-    """Writes what gates remember; whether one of them wants to be looked at again at once."""
+async def _write_gates(statements: Statements, around: GateStates) -> None:
+    """Writes what gates remember."""
     rows: list[tuple[Any, ...]] = []
     for gate, bucket in around.buckets.items():
-        if gate in found.full and bucket.wakes_at is None:
-            bucket.wakes_at = bucket.next_token(found.full[gate], around.now)
         remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
         rows.append((gate.namespace, gate.kind, gate.key, *remembered))
     for gate, breaker in around.breakers.items():
-        waits_for_nobody = breaker.state == "open" and breaker.until is not None and breaker.until <= around.now
-        if gate in found.full and (breaker.state == "closed" or waits_for_nobody):
-            breaker.wakes_at = around.now  # there are more, or the one that was called waits elsewhere now
-        forgettable = breaker == CircuitBreaker()
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
-        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
+        forget_at = around.now if breaker == CircuitBreaker() else None
+        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, forget_at))
     if rows:
         rows.sort(key=lambda row: row[:3])
         await statements.fetch(
@@ -434,23 +374,20 @@ async def _write_gates(statements: Statements, around: GateStates, found: _Found
                 "full_at",
             ),
         )
-    wakes = [bucket.wakes_at for bucket in around.buckets.values()]
-    wakes += [breaker.wakes_at for breaker in around.breakers.values()]
-    return any(moment is not None and moment <= around.now for moment in wakes)
 
 
 async def _call_again(statements: Statements, around: GateStates, found: _Found) -> None:
     """A limit that still has room, where more may wait than were looked at, is looked at again."""
     for gate, policies in found.full.items():
         if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:
-            await statements.fetch("call_gate", namespace=gate.namespace, key=gate.key)
+            await statements.fetch("recheck_limit", namespace=gate.namespace, key=gate.key)
 
 
 async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
     """Nobody waits at these gates."""
     if waking:
-        gates = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
-        await statements.fetch("rest_gates", **_gate_columns(gates))
+        gates = [_gate_of(row) for row in waking]
+        await statements.fetch("clear_gate_wake", **_gate_columns(gates))
 
 
 def _by_id(row: tuple[Any, ...]) -> UUID:

@@ -20,11 +20,13 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.application import DeclaredSchedule, decode_schedules
+from rota.domain.application import DeclaredSchedule, decode_schedules, judge_declared
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
-from rota.store.jobs import Changed, JobChange, apply_change, definition_of, lock_job
+from rota.store.change import Changed, JobChange, apply_change, lock_job
+from rota.store.events import Event, record_events
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
-from rota.store.schedules import timetable_of
+from rota.store.read.jobs import definition_of, timetable_of
 
 _encoder = msgspec.json.Encoder()
 GONE = "paused: no worker declares it any more (it was last declared by version {version} of {app})"
@@ -100,8 +102,8 @@ class _Work:
 
     async def _make(self, job_id: UUID, declared: DeclaredSchedule) -> None:
         definition, timetable = declared.definition, declared.timetable
-        moment = await self._statements.fetch_value("database_time")
-        shards: int = await self._statements.fetch_value("read_constants")
+        moment = await self._statements.time()
+        shards = await count_shards(self._statements)
         await self._statements.fetch(
             "declare_job",
             namespace=self._namespace,
@@ -136,20 +138,16 @@ class _Work:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None:
             return
-        new = row["declared"] is None or msgspec.json.decode(row["declared"], type=DeclaredSchedule) != declared
-        if not new and not row["paused_by_app"]:
+        before = msgspec.json.decode(row["declared"], type=DeclaredSchedule) if row["declared"] else None
+        judged = judge_declared(declared, before, state=row["state"], paused_by_app=row["paused_by_app"])
+        if judged is None:
             return
-        definition, timetable = declared.definition, declared.timetable
-        state = row["state"]
-        if row["paused_by_app"] or (new and state in ("cancelled", "completed")):
-            state = "scheduled"
-        if not new:  # it goes on as it was left, with what somebody may have changed by hand
-            definition, timetable = definition_of(row), timetable_of(row)
-        reschedule = timetable != timetable_of(row)
-        payload_id = row["payload_id"]
-        if new:
+        if judged.is_new:
+            definition, timetable = declared.definition, declared.timetable
             payload_id = new_id(row["database_time"].timestamp()) if definition.payload else None
-        change = JobChange(definition, payload_id, timetable, state, reschedule)
+        else:  # it goes on as it was left, with what was changed by hand
+            definition, timetable, payload_id = definition_of(row), timetable_of(row), row["payload_id"]
+        change = JobChange(definition, payload_id, timetable, judged.state, timetable != timetable_of(row))
         self._tell(await apply_change(self._statements, row, change))
         await self._note(job_id, declared, None)
         self._done.changed[job_id] = declared.name
@@ -181,14 +179,18 @@ class _Work:
         done = self._done
         what = {"declared": done.made, "changed": done.changed, "undeclared": done.paused}
         events = [(kind, job_id, name) for kind, jobs in what.items() for job_id, name in jobs.items()]
-        if not events:
-            return
-        kinds = [f"schedule.{kind}" for kind, _, _ in events]
-        subjects = [show_job(job_id) for _, job_id, _ in events]
-        details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
-        namespaces, ids = [self._namespace] * len(events), [job_id for _, job_id, _ in events]
-        await self._statements.fetch(
-            "add_events", namespaces=namespaces, kinds=kinds, subjects=subjects, details=details, job_ids=ids
+        await record_events(
+            self._statements,
+            [
+                Event(
+                    self._namespace,
+                    f"schedule.{kind}",
+                    show_job(job_id),
+                    f"{name} of {done.app}, version {done.version}",
+                    job_id,
+                )
+                for kind, job_id, name in events
+            ],
         )
 
     def _tell(self, changed: Changed) -> None:

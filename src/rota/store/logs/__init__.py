@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import columns, with_days, write_each
+from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database
+from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
 _log = get_logger("logs")
@@ -85,11 +86,11 @@ class Logs:
 
     async def ended(self, limit: int, size: int) -> list[Any]:
         """Logs that ended and are not in object storage yet, with what they say: so many, and about so many bytes."""
-        return await self._database.fetch("ended_logs", limit=limit, size=size)
+        return await self._database.fetch("logs_to_upload", limit=limit, size=size)
 
     async def find_endless(self) -> None:
         """Counts as ended what belongs to days that are over and does not run any more."""
-        await self._database.fetch("find_endless_logs")
+        await self._database.fetch("end_abandoned_logs")
 
     async def drop_days(self, recent_days: int) -> int:
         """Lets chunks of old days go that are kept in object storage; returns how many days."""
@@ -102,7 +103,7 @@ class Logs:
             self._database,
             [log.run_id for log in kept],
             lambda: self._database.fetch(
-                "note_kept_logs",
+                "record_uploads",
                 **columns(
                     kept, "namespaces", "run_ids", "claims", "attempts", "positions", "blobs", "firsts", "lengths"
                 ),

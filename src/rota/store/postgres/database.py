@@ -15,6 +15,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -41,7 +42,6 @@ STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 TRANSIENT_TRIES = 10
 OLDEST_SERVER = 150000
-LISTS_IN_SECOND_COLUMNS = 170000  # see statements.py
 
 _SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
 _UNAVAILABLE: tuple[type[Exception], ...] = (
@@ -69,9 +69,8 @@ class MissingDayError(DataRejectedError):
 class Statements:
     """Runs statements by name on one connection; what a transaction hands to its body."""
 
-    def __init__(self, connection: Any, *, by_id: bool) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._by_id = by_id
 
     async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
         """All rows of the statement in <name>.sql."""
@@ -88,27 +87,30 @@ class Statements:
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
 
+    async def time(self) -> datetime:
+        """The database's clock."""
+        moment: datetime = await self.fetch_value("database_time")
+        return moment
+
     async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
         """All rows of the statement, with values in its order."""
         with _translated(statement.name):
-            text = statement.text_before17 if self._by_id else statement.text
-            rows: list[Any] = await self._connection.fetch(text, *values, timeout=timeout)
+            rows: list[Any] = await self._connection.fetch(statement.text, *values, timeout=timeout)
             return rows
 
 
 class Database:
     """A pool of connections to one PostgreSQL database."""
 
-    def __init__(self, pool: Any, *, pooled: bool, version: int) -> None:
+    def __init__(self, pool: Any, *, pooled: bool) -> None:
         self._pool = pool
-        self._by_id = version < LISTS_IN_SECOND_COLUMNS
         self.pooled = pooled
 
     @classmethod
     async def connect(cls, url: str, *, size: int = 4, name: str = "rota") -> Database:
         """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError."""
         load_all()
-        pooled, version = await _check_server(url)
+        pooled = await _check_server(url)
         options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
         if pooled:
             options = {"statement_cache_size": 0}
@@ -123,7 +125,7 @@ class Database:
                 reset=_leave_as_it_is,
                 **options,
             )
-        return cls(pool, pooled=pooled, version=version)
+        return cls(pool, pooled=pooled)
 
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
@@ -151,7 +153,7 @@ class Database:
                 async with self._transaction() as statements:
                     return await statements.run(statement, values, timeout)
             async with self._connection() as connection:
-                return await Statements(connection, by_id=self._by_id).run(statement, values, timeout)
+                return await Statements(connection).run(statement, values, timeout)
 
         return await _persist(name, once)
 
@@ -164,6 +166,15 @@ class Database:
         """The first column of the first row."""
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
+
+    async def time(self) -> datetime:
+        """The database's clock."""
+        moment: datetime = await self.fetch_value("database_time")
+        return moment
+
+    async def examine(self) -> dict[str, Any]:
+        """What `rota doctor` wants to know of the server, and of our role there."""
+        return dict(await self.fetch_row("examine_server") or {})
 
     async def transact(self, body: Callable[[Statements], Awaitable[T]]) -> T:
         """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked."""
@@ -210,7 +221,7 @@ class Database:
             with _translated("transaction"):
                 await connection.execute(_SET_LOCAL if self.pooled else "BEGIN")
                 try:
-                    yield Statements(connection, by_id=self._by_id)
+                    yield Statements(connection)
                 except Exception:
                     # What was cut off (by a time-out, or by the server) is rolled back by its end.
                     with suppress(*_UNAVAILABLE):
@@ -278,8 +289,8 @@ async def _leave_as_it_is(_connection: Any) -> None:
     """No statement of ours leaves session state behind; resetting would cost a round trip each time."""
 
 
-async def _check_server(url: str) -> tuple[bool, int]:
-    """Whether a pooler sits in between, and the server's version; refuses ones that are too old, and bad URLs."""
+async def _check_server(url: str) -> bool:
+    """Whether a pooler sits in between; refuses servers that are too old, and bad URLs."""
     check_url(url, "ROTA_DATABASE_URL")
     check_files(url, "ROTA_DATABASE_URL")
     try:
@@ -297,4 +308,4 @@ async def _check_server(url: str) -> tuple[bool, int]:
         await connection.close(timeout=CONNECT_SECONDS)
     if version < OLDEST_SERVER:
         raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs 15 or newer.")
-    return bool(pid != connection.get_server_pid()), version
+    return bool(pid != connection.get_server_pid())

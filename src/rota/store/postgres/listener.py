@@ -1,8 +1,8 @@
-"""LISTEN on one dedicated connection. Notifications are hints: everything also works, a little later, without.
+"""LISTEN on one dedicated connection. Notifications are wake-ups: everything also works, a little later, without.
 
 The listener keeps trying to have its connection; `on_hint` is called for every notification and once after each
-reconnect, since hints may have been missed meanwhile. Behind a pooler in transaction mode LISTEN can't be had, so
-there is no listener then (unless a direct URL is given for it) and everybody polls a little faster.
+reconnect, since some may have been missed meanwhile. Behind a pooler in transaction mode LISTEN can't be had, so
+there is no listener then (unless a direct URL is given for it) and all processes poll a little faster.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 
+from rota.service import Service
 from rota.store.postgres.address import advice, explain
 from rota.store.postgres.database import CONNECT_SECONDS
 from rota.telemetry import get_logger
@@ -22,36 +23,34 @@ READY = "rota_ready"  # payload: the pool in which runs became ready
 WORKER = "rota_worker"  # payload: the id of the worker that is asked something
 GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
 SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
-RECONNECT_SECONDS = 0.5
-CHECK_SECONDS = 10.0
+_CHECK_SECONDS = 10.0
 _log = get_logger("listener")
 
 
-class Listener:
-    """Holds the LISTEN connection open and passes hints on."""
+class Listener(Service):
+    """Holds the LISTEN connection open and passes wake-ups on; a round is the life of one connection."""
+
+    interval_seconds = 0.5
+    jitter = 0
 
     def __init__(self, url: str, channels: Sequence[str], on_hint: Callable[[str, str], None]) -> None:
+        super().__init__()
         self._url = url
         self._channels = channels
         self._on_hint = on_hint
         self.connected = False
 
-    async def run(self) -> None:
-        """Listens until cancelled."""
-        while True:
-            try:
-                await self._listen()
-            except (
-                OSError,
-                asyncpg.PostgresError,
-                asyncpg.InterfaceError,
-                asyncpg.InternalClientError,
-            ) as error:
-                # A server that is away comes back; a certificate that is wrong stays wrong.
-                say = _log.warning if advice(error) else _log.info
-                say("not listening; polling meanwhile", error=explain(error))
+    async def tick(self) -> int:
+        """Listens until the connection is lost."""
+        try:
+            await self._listen()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            # A server that is away comes back; a certificate that is wrong stays wrong.
+            say = _log.warning if advice(error) else _log.info
+            say("not listening; polling meanwhile", error=explain(error))
+        finally:
             self.connected = False
-            await asyncio.sleep(RECONNECT_SECONDS)
+        return 0
 
     async def _listen(self) -> None:
         connection = await asyncpg.connect(self._url, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS)
@@ -65,7 +64,7 @@ class Listener:
                 self._on_hint(channel, "")
             while not closed.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(CHECK_SECONDS):
+                    async with asyncio.timeout(_CHECK_SECONDS):
                         await closed.wait()
                     return
                 await connection.execute("SELECT 1")

@@ -16,12 +16,6 @@ from typing import Any
 
 # What is passed over (comments, strings), the columns of a run, and a parameter; not a ::cast, nor a slice [a:b].
 _TOKEN = re.compile(r"--[^\n]*|'[^']*'|\{(?:(?P<alias>\w+)\.)?run\}|(?<![:\w\])]):(?P<name>[a-z_]\w*)")
-# Before version 17 PostgreSQL may answer `namespace = … AND id = ANY (…)` by reading the whole namespace: it looks up a
-# list of values in the second column of an index only when its statistics say so. For such a server the namespace is
-# compared in a way that no index serves, which leaves the one on the id alone (migration 0005).
-_MANY_IDS = re.compile(
-    r"(?P<alias>\w+)\.namespace = (?P<namespace>ANY \([^)]*\)|\$\d+) AND (?P<ids>(?P=alias)\.(?:id|run_id) = ANY)"
-)
 
 
 class Statement:
@@ -39,7 +33,6 @@ class Statement:
             return ", ".join(f"{token['alias']}.{column}" if token["alias"] else column for column in run_columns)
 
         self.text = _TOKEN.sub(bound, source)
-        self.text_before17 = _MANY_IDS.sub(r"(\g<alias>.namespace || '') = \g<namespace> AND \g<ids>", self.text)
         self.names = tuple(numbers)
         # An itemgetter of a single name gives no tuple.
         self._values: Callable[[Mapping[str, Any]], tuple[Any, ...]] = (

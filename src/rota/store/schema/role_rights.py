@@ -68,6 +68,7 @@ _FUNCTIONS = """
     bound_to           worker
     waits_unseen       server worker
     lane_of            server worker
+    by_id              server worker
     expiry_of          server worker
     changed_expiry     server
     id_floor           server

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +11,13 @@ import msgspec
 
 from rota.domain.ids import show_job
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission, Unique
+from rota.domain.run import LOOKAHEAD
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import columns, or_nothing, with_days, write_each
+from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
-from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.schema.partitions import with_days
 
-# A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
-LOOKAHEAD = timedelta(seconds=1)
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
 LONGEST_WAIT, SHORT_WAIT = "2s", "100ms"
 
@@ -82,7 +81,7 @@ class Submissions:
                 return await submit(self._database, items)
 
             async def submit_keyed(statements: Statements) -> list[UUID]:
-                await statements.fetch("limit_waiting", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
                 return await submit(statements, items)
 
             return await self._database.transact(submit_keyed)
@@ -96,7 +95,7 @@ class Submissions:
 
         async def submit_unique(statements: Statements) -> list[UUID]:
             found.clear()
-            await statements.fetch("limit_waiting", longest=LONGEST_WAIT)
+            await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT)
             holders = await _holders(statements, items)
             # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
             repeated = await _repeated(statements, items)
@@ -263,7 +262,7 @@ async def _take_over(
     """Gives these items the keys; whoever had one and still waits is cancelled."""
     if not items:
         return
-    await statements.fetch("hand_over_unique_keys", **_unique_columns(items))
+    await statements.fetch("reassign_unique_keys", **_unique_columns(items))
     replaced = [(item, holders[item.namespace, _unique(item).key]) for item in items]
     waiting = {
         (item.namespace, holder.job_id): f"replaced by {show_job(item.id)}, which has the same unique key"

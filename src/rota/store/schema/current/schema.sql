@@ -21,6 +21,7 @@ CREATE SCHEMA rota;
 \ir runs_view.sql
 
 -- Small rules that statements share.
+\ir by_id.sql
 \ir lane_of.sql
 \ir expiry_of.sql
 \ir changed_expiry.sql

@@ -1,0 +1,52 @@
+"""Which live workers can take a run, and why none can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from rota.domain.job import SHELL_TASK
+from rota.domain.text import nearest
+
+LIVE = ("live", "ailing")  # the statuses of workers that take runs
+
+
+class FleetOffer(NamedTuple):
+    """How many live workers there are for a run: all, by what they serve and know, and those that can take it."""
+
+    live: int
+    serving_namespace: int
+    serving_pool: int
+    knowing_task: int
+    able: int
+
+
+def offer_of(workers: Iterable[Mapping[str, Any]], *, task: str, pool: str, namespace: str | None = None) -> FleetOffer:
+    """What these live workers offer to a run; without a namespace, all of them serve the run's."""
+    live = list(workers)
+    serving = [worker for worker in live if namespace is None or namespace in worker["namespaces"]]
+    in_pool = [worker for worker in serving if pool in worker["pools"]]
+    knowing = [worker for worker in serving if task in worker["tasks"]]
+    able = [worker for worker in in_pool if task in worker["tasks"]]
+    return FleetOffer(len(live), len(serving), len(in_pool), len(knowing), len(able))
+
+
+def explain_misfit(
+    offer: FleetOffer, *, task: str, pool: str, namespace: str | None = None, hint: str = ""
+) -> str | None:
+    """Why no live worker can take the run; None if one can. `hint` goes behind a task that no worker knows."""
+    if offer.live and not offer.serving_namespace:
+        return f"no live worker serves namespace {namespace}"
+    if not offer.knowing_task:
+        return f"no live worker knows task {task}{hint}"
+    if not offer.serving_pool:
+        return f"no live worker serves pool {pool}"
+    return None if offer.able else f"no live worker both serves pool {pool} and knows task {task}"
+
+
+def hint_for_task(task: str, known: Iterable[str]) -> str:
+    """What to try instead of a task that no worker knows; empty if there is nothing to say."""
+    if task == SHELL_TASK:
+        return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
+    near = nearest(task, known)
+    return f"; did you mean {near}?" if near else ""

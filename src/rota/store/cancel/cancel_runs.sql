@@ -1,0 +1,32 @@
+-- Cancels runs wherever they are: one that is not claimed ends here; one that is claimed is marked, and its worker
+-- is to be told. :namespace namespace; :run_ids run ids; :reason reason. Index: primary keys, in their order, so that two cancels
+-- of the same runs wait for each other and never in a circle.
+-- The statement sees each run in exactly one place. One that is moving at this very moment is missed by it:
+-- callers repeat for the ids that neither came back nor are finished.
+WITH from_upcoming AS (
+    DELETE FROM rota.upcoming_runs AS u
+     WHERE rota.by_id(u.namespace) = :namespace AND u.id = ANY (:run_ids::uuid[]) RETURNING {u.run}
+), from_held AS (
+    DELETE FROM rota.held_runs AS h
+     WHERE rota.by_id(h.namespace) = :namespace AND h.id = ANY (:run_ids::uuid[]) RETURNING {h.run}
+), from_live AS (
+    DELETE FROM rota.live_runs AS l
+     WHERE rota.by_id(l.namespace) = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NULL RETURNING {l.run}
+), asked AS (
+    UPDATE rota.live_runs AS l SET cancel_requested_at = coalesce(l.cancel_requested_at, now())
+     WHERE rota.by_id(l.namespace) = :namespace AND l.id = ANY (:run_ids::uuid[]) AND l.claim IS NOT NULL
+    RETURNING l.id, l.worker_id
+), ended AS (
+    INSERT INTO rota.finished_runs ({run}, status, finished_at, cancel_requested, reason)
+    SELECT {run}, 'cancelled', now(), true, :reason
+      FROM (SELECT * FROM from_upcoming UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
+    RETURNING id
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, 'cancelled' FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
+              UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
+     WHERE policies IS NOT NULL
+)
+SELECT id, NULL::uuid AS worker_id FROM ended
+UNION ALL
+SELECT id, worker_id FROM asked

@@ -1,0 +1,253 @@
+"""Changing what a job does and when, and pools.
+
+A recurring job has a row; a one-shot is its run. A change of a recurring job is one transaction: it locks the job's
+row, so no schedule fires meanwhile (firing compares versions), writes the new definition, and then binds every run
+that no worker has claimed to it. Runs move while that happens, so binding repeats until one statement, in one
+snapshot, finds no run left behind. Claimed runs are marked as recalled; the workers are told after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
+from rota.domain.run import LOOKAHEAD
+from rota.errors import ConflictError, NotFoundError, VersionMismatchError
+from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.read.jobs import find_one_shot
+
+_INSTANT = timedelta(microseconds=1)
+
+
+class Changed(msgspec.Struct):
+    """What a change left to do after its commit: workers to tell, pools that have new work."""
+
+    version: int = 0
+    workers: set[UUID] = msgspec.field(default_factory=set)
+    pools: set[str] = msgspec.field(default_factory=set)
+
+
+class JobChange(msgspec.Struct, frozen=True):
+    """A recurring job as it shall be. `reschedule` drops the future runs the old schedule made.
+
+    `payload_id` is for a payload too large to be inline: a new id, or the one of a stored payload to keep.
+    """
+
+    definition: Definition
+    payload_id: UUID | None
+    timetable: Timetable
+    state: str
+    reschedule: bool
+
+
+class Changes:
+    """Changes jobs and pools."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def change(
+        self,
+        namespace: str,
+        job_id: UUID,
+        decide: Callable[[Any], JobChange],
+        expected_version: int | None = None,
+    ) -> Changed:
+        """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
+
+        async def change_job(statements: Statements) -> Changed:
+            row = await lock_job(statements, namespace, job_id)
+            if row is None:
+                raise NotFoundError("there is no such job")
+            if expected_version is not None and row["version"] != expected_version:
+                raise VersionMismatchError(f"the job's version is {row['version']}, not {expected_version}")
+            return await apply_change(statements, row, decide(row))
+
+        return await self._database.transact(change_job)
+
+    async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
+        """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
+
+        async def hold() -> bool:
+            return bool(await self._database.fetch("pause_run", namespace=namespace, run_id=job_id))
+
+        await self._while_unclaimed(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
+
+    async def resume_one_shot(self, namespace: str, job_id: UUID) -> str | None:
+        """Lets a held one-shot go; returns its pool, or None when it was not held."""
+        pool: str | None = await self._database.fetch_value(
+            "resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD
+        )
+        return pool
+
+    async def change_one_shot(
+        self,
+        namespace: str,
+        job_id: UUID,
+        definition: Definition,
+        run_at: datetime | None,
+        payload_id: UUID | None,
+        version: int,
+    ) -> str:
+        """Changes a one-shot that no worker has claimed and whose version is still this; returns its pool."""
+        pool: list[str] = []
+
+        async def replace() -> bool:
+            rows = await self._database.fetch(
+                "change_run",
+                namespace=namespace,
+                run_id=job_id,
+                version=version,
+                **_definition_columns(definition, payload_id),
+                run_at=run_at,
+                lookahead=LOOKAHEAD,
+            )
+            pool.extend(row["pool"] for row in rows)
+            return bool(rows)
+
+        await self._while_unclaimed(namespace, job_id, replace, version=version)
+        return pool[0]
+
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
+        """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
+        pool: str | None = await self._database.fetch_value(
+            "run_now", namespace=namespace, job_id=job_id, run_id=run_id
+        )
+        return pool
+
+    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> bool:
+        """Nothing more is claimed from a paused pool; returns whether that changed anything."""
+        return bool(await self._database.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused))
+
+    async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> None:
+        """How many runs may wait in it; None: any number."""
+        await self._database.fetch("limit_pool", namespace=namespace, pool=pool, most_waiting=most_waiting)
+
+    async def _while_unclaimed(
+        self,
+        namespace: str,
+        job_id: UUID,
+        attempt: Callable[[], Awaitable[bool]],
+        *,
+        version: int | None = None,
+        already: Callable[[Any], bool] = lambda _row: False,
+    ) -> None:
+        for _ in range(LOOKS):
+            if await attempt():
+                return
+            row = await find_one_shot(self._database, namespace, job_id)
+            if row is None:
+                raise NotFoundError("there is no such job")
+            if already(row):
+                return
+            if row["place"] == "finished" or row["claim"] is not None:
+                raise ConflictError(f"the job has been started or has ended: {row['status']}")
+            if version is not None and row["job_version"] != version:
+                raise VersionMismatchError(f"the job's version is {row['job_version']}, not {version}")
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        raise ConflictError("the job kept moving while it was being changed; try again")
+
+
+async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
+    """The job's row, ours until the transaction ends, and the time at which it became ours."""
+    row = await statements.fetch_row("lock_job", namespace=namespace, job_id=job_id)
+    # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
+    return None if row is None else {**row, "database_time": await statements.time()}
+
+
+async def apply_change(statements: Statements, row: Any, change: JobChange) -> Changed:
+    """Writes the job and binds its unclaimed runs to what it says now."""
+    namespace, job_id = row["namespace"], row["id"]
+    changed = Changed()
+    mark: datetime = row["fired_through"]
+    if change.reschedule or change.state == "paused":
+        mark = await _drop_future(statements, namespace, job_id, mark)
+    changed.version = await write_job(statements, row, change, mark)
+    for _ in range(LOOKS):
+        # First bound, then held: what is bound is locked by us; what was missed keeps its version and is seen below.
+        await statements.fetch("refresh_runs_of_job", namespace=namespace, job_id=job_id)
+        if change.state == "paused":
+            await statements.fetch("hold_runs_of_job", namespace=namespace, job_id=job_id, version=changed.version)
+        changed.workers.update(
+            r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace=namespace, job_id=job_id)
+        )
+        if not await statements.fetch_value(
+            "unbound_runs", namespace=namespace, job_id=job_id, version=changed.version
+        ):
+            break
+    else:
+        raise ConflictError("the job's runs kept moving while it was being changed; try again")
+    if change.state == "scheduled":
+        rows = await statements.fetch("release_runs_of_job", namespace=namespace, job_id=job_id, lookahead=LOOKAHEAD)
+        changed.pools.update(r["pool"] for r in rows)
+    return changed
+
+
+async def _drop_future(statements: Statements, namespace: str, job_id: UUID, mark: datetime) -> datetime:
+    """Drops the schedule's unclaimed future runs; the mark goes back only to just before the earliest of them."""
+    while True:
+        row = await statements.fetch_row("drop_future_runs", namespace=namespace, job_id=job_id)
+        if row is None or not row["seen"]:
+            return mark
+        if row["earliest"] is not None:
+            mark = min(mark, row["earliest"] - _INSTANT)
+
+
+async def write_job(statements: Statements, row: Any, change: JobChange, mark: datetime) -> int:
+    """Writes the job's row and returns its new version; runs are bound to it by apply_change."""
+    next_fire_at = None
+    if change.state == row["state"] == "scheduled" and not change.reschedule:
+        next_fire_at = row["next_fire_at"]  # also when it is past: it is due, and will be fired
+    elif change.state == "scheduled":
+        next_fire_at = change.timetable.schedule(row["id"]).next_after(max(mark, row["database_time"]))
+    timetable, definition = change.timetable, change.definition
+    version: int = await statements.fetch_value(
+        "change_job",
+        namespace=row["namespace"],
+        job_id=row["id"],
+        **_definition_columns(definition, change.payload_id),
+        owner=definition.owner,
+        schedule_type=timetable.schedule_type,
+        cron_expression=timetable.cron_expression,
+        every_seconds=timetable.every_seconds,
+        timezone=timetable.timezone,
+        anchor_at=timetable.anchor_at,
+        start_at=timetable.start_at,
+        end_at=timetable.end_at,
+        jitter_seconds=timetable.jitter_seconds,
+        dst=timetable.dst,
+        misfire=timetable.misfire,
+        state="completed" if change.state == "scheduled" and next_fire_at is None else change.state,
+        next_fire_at=next_fire_at,
+        fired_through=mark,
+    )
+    return version
+
+
+def _definition_columns(definition: Definition, payload_id: UUID | None) -> dict[str, Any]:
+    """What change_job and change_run write of a definition; a large payload is stored under `payload_id`.
+
+    Without a payload in the definition, `payload_id` names a stored one to keep.
+    """
+    payload = definition.payload
+    large = payload is not None and len(payload.encode()) > INLINE_PAYLOAD_BYTES
+    return {
+        "name": definition.name,
+        "task": definition.task,
+        "pool": definition.pool,
+        "priority": definition.priority,
+        "tags": list(definition.tags),
+        "payload": None if large else payload,
+        "payload_id": payload_id if large or payload is None else None,
+        "large_payload": payload if large else None,
+        "options": definition.options,
+        "blob": definition.blob,
+        "policies": definition.policies,
+    }

@@ -1,0 +1,13 @@
+-- Notes where the logs of attempts are kept, and that this is done. :namespaces namespaces; :run_ids run ids; :claims claims; :attempts attempts;
+-- :positions positions; :blobs blobs; :firsts first bytes; :lengths lengths. Two keepers that meet: the first stands. Index: primary keys.
+WITH input AS MATERIALIZED (
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :attempts::integer[], :positions::bigint[], :blobs::text[], :firsts::bigint[],
+                         :lengths::integer[])
+        AS i (namespace, run_id, claim, attempt, position, blob, first, length)
+), done AS (
+    DELETE FROM rota.log_ends AS e USING input AS i
+     WHERE rota.by_id(e.namespace) = ANY (ARRAY[i.namespace]) AND e.run_id = ANY (ARRAY[i.run_id]) AND e.claim = i.claim
+)
+INSERT INTO rota.kept_logs (namespace, run_id, claim, attempt, position, blob, first, length)
+SELECT namespace, run_id, claim, attempt, position, blob, first, length FROM input WHERE length > 0
+ON CONFLICT (namespace, run_id, claim) DO NOTHING

@@ -1,0 +1,11 @@
+-- Skips runs: upcoming -> finished (skipped), with the reason. :namespaces namespaces; :run_ids run ids; :reasons reasons.
+WITH input AS (
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
+), taken AS (
+    DELETE FROM rota.upcoming_runs AS u USING input AS i
+     WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
+    RETURNING {u.run}, i.reason
+)
+INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
+SELECT {run}, 'skipped', now(), reason FROM taken
+RETURNING id

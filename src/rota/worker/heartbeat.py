@@ -1,0 +1,198 @@
+"""Keeping the lease: the beat, the cut-off when it goes unanswered, and the upkeep in its rhythm.
+
+Cut off. A worker that can't beat for CUT_OFF of its lease stops everything it runs, so that nothing of its runs is
+left when the lease ends and they start elsewhere; what can't be stopped by then (a function in a thread) takes the
+process down with it. When the beat works again, it says what it stopped; nothing of that is charged.
+
+Given up. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped, its
+late reports are counted as fenced, and the worker joins again under a new id.
+
+In doubt. When the broker's records may be older than what we know, because a database was restored or another took
+over, what we hold is compared with them at once. What they do not know is stopped: others have it, or will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rota.broker.protocol import Broker, Profile, Progress
+from rota.clock import DatabaseClock
+from rota.errors import DatabaseUnavailableError
+from rota.service import AGAIN_SECONDS, Service
+from rota.task.context import Context
+from rota.telemetry import get_logger
+from rota.worker.claimer import Claimer
+from rota.worker.slots import CUT_OFF, EXIT, Lease, Slots
+
+_BEATS_PER_LEASE = 5
+_LONGEST_BEAT_SECONDS = 5.0  # it also tells what was done
+_RECONCILE_EVERY_BEATS = 5
+_NOTES_PAUSE_SECONDS = 0.1
+_log = get_logger("worker")
+
+
+class Heartbeat(Service):
+    """Joins and beats, and nothing else: whatever else takes long must not cost the lease."""
+
+    jitter = 0
+
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        profile: Profile,
+        lease: Lease,
+        slots: Slots,
+        clock: DatabaseClock,
+        monotonic: Callable[[], float],
+        ailing: Callable[[], str | None],
+        on_joined: Callable[[], None],
+        on_lease: Callable[[float], None],
+    ) -> None:
+        super().__init__()
+        self._broker = broker
+        self._profile = profile
+        self._lease = lease
+        self._slots = slots
+        self._clock = clock
+        self._monotonic = monotonic
+        self._ailing = ailing
+        self._on_joined = on_joined
+        self._on_lease = on_lease
+
+    @property
+    def pause_seconds(self) -> float:
+        """Several beats in a lease; a worker that has none tries soon again."""
+        joined = self._lease.worker_id is not None
+        return min(self._lease.seconds / _BEATS_PER_LEASE, _LONGEST_BEAT_SECONDS) if joined else AGAIN_SECONDS
+
+    async def tick(self) -> int:
+        """One beat; returns whether it kept the lease."""
+        lease = self._lease
+        if lease.worker_id is None:
+            if self._slots.draining:
+                return 0
+            await self._join()
+        sent = self._monotonic()
+        moment = await self._broker.beat(
+            busy=self._slots.occupied,
+            fenced=self._slots.reporter.fenced,
+            draining=self._slots.draining,
+            ailing=self._ailing(),
+        )
+        if moment is None:
+            _log.warning(
+                "given up by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
+            )
+            lease.worker_id = None
+            self._slots.stop_all()
+            self.wake()
+            return 0
+        may_claim_again = lease.cut_off or not self._clock.is_set
+        self._clock.observe(sent=sent, received=self._monotonic(), database_time=moment)
+        lease.beaten_at = sent
+        self._on_lease(sent + EXIT * lease.seconds)
+        if lease.cut_off:
+            _log.info("the lease is kept again")
+            lease.cut_off = False
+        if may_claim_again:
+            self._on_joined()
+        self._slots.start_ready()
+        return 1
+
+    async def _join(self) -> None:
+        sent = self._monotonic()
+        self._lease.worker_id = await self._broker.join(self._profile)
+        self._lease.beaten_at = sent
+        self._on_joined()
+        profile = self._profile
+        _log.info("joined", worker_id=str(self._lease.worker_id), pools=list(profile.pools), slots=profile.slots)
+
+
+class LeaseWatch(Service):
+    """Stops everything while the lease still lasts, and has a worker restarted that makes no progress."""
+
+    interval_seconds = 0.1
+    jitter = 0
+
+    def __init__(self, *, lease: Lease, slots: Slots, claimer: Claimer, restart: Callable[[str], None]) -> None:
+        super().__init__()
+        self._lease = lease
+        self._slots = slots
+        self._claimer = claimer
+        self._restart = restart
+
+    async def tick(self) -> int:
+        """One look at the lease and at the claimer."""
+        if self._lease.silence >= CUT_OFF and not self._lease.cut_off:
+            running = len(self._slots.running)
+            _log.warning("no heartbeat for most of the lease; stopping all runs", running=running)
+            self._lease.cut_off = True
+            self._slots.stop_all()
+        if self._claimer.is_stalled:
+            self._restart("the claim loop makes no progress")
+        return 0
+
+
+class Upkeep(Service):
+    """In the rhythm of the beats: what has started is recorded, what is hoarded handed back. A checkpoint does not wait
+    that long."""
+
+    jitter = 0
+
+    def __init__(
+        self, *, broker: Broker, lease: Lease, slots: Slots, claimer: Claimer, monotonic: Callable[[], float]
+    ) -> None:
+        super().__init__()
+        interval = lease.seconds / _BEATS_PER_LEASE
+        self.interval_seconds = interval - _NOTES_PAUSE_SECONDS
+        self._reconcile_seconds = interval * _RECONCILE_EVERY_BEATS
+        self._broker = broker
+        self._slots = slots
+        self._claimer = claimer
+        self._monotonic = monotonic
+        self._reconciled_at = monotonic()
+        self._doubtful = False  # whether the records and what we hold may differ
+        self._loop = asyncio.get_running_loop()
+
+    def has_changed(self, _context: Context) -> None:
+        """A run has something to be recorded. May be called from any thread."""
+        self._loop.call_soon_threadsafe(self.wake)
+
+    def doubt(self) -> None:
+        """The records may be older than what we know: compares them now."""
+        self._doubtful = True
+        self.wake()
+
+    async def tick(self) -> int:
+        """One round; returns how many runs had something to be recorded."""
+        recorded = await self._record_progress()
+        self._slots.release_hoarded()
+        is_time = self._monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
+        if self._doubtful or is_time:
+            self._reconciled_at, self._doubtful = self._monotonic(), False
+            await self._claimer.reconcile()
+        await asyncio.sleep(_NOTES_PAUSE_SECONDS)
+        return recorded
+
+    async def _record_progress(self) -> int:
+        told = []
+        notes = []
+        for attempt in self._slots.running.values():
+            said = attempt.context.take_said()
+            if said or not (attempt.noted or attempt.context.quiet):
+                told.append(attempt)
+                notes.append(Progress(attempt.claim, attempt.started, *(said or (None, None, None))))
+        if not notes:
+            return 0
+        try:
+            await self._broker.update(notes)
+        except DatabaseUnavailableError as error:
+            _log.debug("progress not written", error=str(error))
+            for attempt in told:
+                attempt.context.keep_said()
+            return 0
+        for attempt in told:
+            attempt.noted = True
+        return len(told)

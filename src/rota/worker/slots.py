@@ -1,0 +1,185 @@
+"""What a worker holds: its lease, and under it claims that wait, runs in slots, and reports that are not answered.
+
+Room. A worker claims what it has slots for, and a little ahead: as much as it gets through in PREFETCH_SECONDS by the
+measured length of runs, nothing for long ones. What is due and finds no slot within HOARD_SECONDS is given back. A run
+that has ended counts until its report is answered, so that a worker never gets further ahead of what is recorded than
+that: short runs start while the reports of others are under way, long ones wait for a slot that is wholly free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+from rota.broker.protocol import Broker, Report, Signal, SignalKind
+from rota.clock import DatabaseClock
+from rota.domain.run import EXPIRED, Claim, Outcome
+from rota.telemetry import get_logger
+from rota.worker.claim_queue import ClaimQueue
+from rota.worker.executor import Attempt, Executor
+from rota.worker.reporter import Reporter
+from rota.worker.run_log import LogWriter
+
+CUT_OFF = 0.6  # of the lease without an answered beat: stop everything
+EXIT = 0.9  # of the lease: leave the process if something still runs
+_PREFETCH_SECONDS = 0.1
+_MOST_PREFETCHED = 2000
+_HOARD_SECONDS = 1.0
+_log = get_logger("worker")
+
+
+class Lease:
+    """The worker's id, and for how much of its lease no beat was answered."""
+
+    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
+        self.seconds = seconds
+        self.worker_id: UUID | None = None  # None: not joined, or given up by the scheduler
+        self.beaten_at: float | None = None
+        self.cut_off = False
+        self._monotonic = monotonic
+
+    @property
+    def silence(self) -> float:
+        """In shares of the lease; a worker that never joined has none to lose."""
+        return 0.0 if self.beaten_at is None else (self._monotonic() - self.beaten_at) / self.seconds
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the worker may claim."""
+        return self.worker_id is not None and not self.cut_off
+
+
+class Slots:
+    """Starts what is due while a slot is free, and reports how it ended."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        broker: Broker,
+        lease: Lease,
+        clock: DatabaseClock,
+        monotonic: Callable[[], float],
+        logs: LogWriter,
+        make_executor: Callable[..., Executor],
+        on_room: Callable[[], None],
+        on_ended: Callable[[Report], None],
+    ) -> None:
+        self._count = count
+        self._lease = lease
+        self._clock = clock
+        self._monotonic = monotonic
+        self._on_room = on_room
+        self._on_ended = on_ended
+        self._queue = ClaimQueue(clock, self.start_ready, monotonic)
+        self._refilling = False
+        self._mean_seconds: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self.reporter = Reporter(broker, logs, self._answered)
+        self.executor = make_executor(on_end=self._ended)
+        self.running = self.executor.running
+        self.reporting: set[int] = set()
+        self.occupied = 0  # runs that have started and whose report is not answered
+        self.draining = False
+
+    @property
+    def held(self) -> frozenset[int]:
+        """The numbers of all claims."""
+        return frozenset(self._queue.numbers() | self.running.keys() | self.reporting)
+
+    def room(self) -> int:
+        """How many more to claim now. What is claimed ahead is claimed in large portions: half of it must be used up
+        before more is asked for."""
+        prefetch = self.prefetch()
+        room = self._count + prefetch - self.occupied - len(self._queue)
+        return room if room > prefetch // 2 else 0
+
+    def prefetch(self) -> int:
+        """How many runs to hold beyond the slots."""
+        if self._mean_seconds is None or self._mean_seconds > _PREFETCH_SECONDS or self._is_held_up():
+            return 0
+        ahead = self._count * _PREFETCH_SECONDS / max(self._mean_seconds, 1e-4)
+        return int(min(ahead, _MOST_PREFETCHED))
+
+    def take(self, claims: list[Claim]) -> None:
+        """These were claimed."""
+        if self._lease.cut_off:
+            self._release(claims)
+        elif claims:
+            self._queue.add(claims)
+
+    def start_ready(self) -> None:
+        """Starts what is due and finds a slot."""
+        count, running, queue = self._count, self.running, self._queue
+        most = count + self.prefetch()
+        # A process that was paused may wake up here, before anything else has noticed that its lease is over.
+        while queue.has_due and len(running) < count and self.occupied < most and self._lease.silence < CUT_OFF:
+            claim = queue.next()
+            if claim.expires is not None and self._clock.now() > claim.expires:
+                self._report(Report(claim, Outcome.expired, None, self._clock.now(), error=EXPIRED))
+                continue
+            self.occupied += 1
+            self.executor.start(claim)
+
+    def release_waiting(self) -> None:
+        """Hands back what has not started."""
+        self._release(self._queue.clear())
+
+    def release_hoarded(self) -> None:
+        """Hands back what is due and found no slot: another worker may have one."""
+        self._release(self._queue.take_overdue(_HOARD_SECONDS))
+
+    def stop_all(self) -> None:
+        """Stops everything, since the lease is over or nearly so."""
+        self.release_waiting()
+        for attempt in list(self.running.values()):
+            self.executor.stop(attempt, Outcome.cut_off, within=self._lease.seconds * (EXIT - CUT_OFF) / 2)
+
+    def obey(self, signal: Signal) -> None:
+        """Does what the broker asks of one claim."""
+        if signal.claim is None:
+            return
+        if waiting := self._queue.remove(signal.claim):
+            outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
+            self._report(Report(waiting, outcome, None, self._clock.now()))
+        elif signal.kind is SignalKind.cancel and signal.claim in self.running:
+            self.executor.stop(self.running[signal.claim], Outcome.cancelled)
+        elif signal.kind is SignalKind.lost and signal.claim in self.running:
+            _log.warning("a run that is not on record is stopped", claim=signal.claim)
+            self.executor.stop(self.running[signal.claim], Outcome.cut_off)
+
+    def _is_held_up(self) -> bool:
+        """Whether a run has been in its slot for longer than runs usually take: the first is the oldest."""
+        oldest = next(iter(self.running.values()), None)
+        return oldest is not None and self._monotonic() - oldest.began > _PREFETCH_SECONDS
+
+    def _ended(self, attempt: Attempt, report: Report) -> None:
+        seconds, mean = self._monotonic() - attempt.began, self._mean_seconds
+        self._mean_seconds = seconds if mean is None else mean + 0.05 * (seconds - mean)
+        self._report(report)
+        self._on_ended(report)
+        if self._queue.has_due and not self._refilling:
+            self._refilling = True
+            self._loop.call_soon(self._refill)
+
+    def _refill(self) -> None:
+        """Once for all the runs that ended in this turn of the loop."""
+        self._refilling = False
+        self.start_ready()
+
+    def _report(self, report: Report) -> None:
+        self.reporting.add(report.claim.number)
+        self.reporter.add(report)
+
+    def _answered(self, reports: list[Report]) -> None:
+        for report in reports:
+            self.reporting.discard(report.claim.number)
+            if report.started is not None:
+                self.occupied -= 1
+        self.start_ready()
+        self._on_room()
+
+    def _release(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            self._report(Report(claim, Outcome.released, None, self._clock.now()))
