@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 import msgspec
@@ -12,8 +12,21 @@ from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retries import retry_after
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
-NOT_AUTHENTICATED = 401
+_NOT_AUTHENTICATED = 401
+
+
+class Page(Protocol[Item]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> list[Item]:
+        """What is on it."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the list goes on; None: it has ended."""
 
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
@@ -84,7 +97,7 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
         problem = msgspec.json.decode(response.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(url, response)
-    if response.status_code == NOT_AUTHENTICATED:
+    if response.status_code == _NOT_AUTHENTICATED:
         said = problem.get("detail", "")
         problem["said"] = said
         problem["detail"] = (

@@ -31,7 +31,8 @@ from rota.client.bodies import (
     new_key,
 )
 from rota.client.errors import AnswerError, ServerUnreachableError
-from rota.client.retries import Deadline, Patience
+from rota.client.retries import Patience
+from rota.clock import Deadline
 from rota.contract.access import (
     AuditList,
     AuditOut,
@@ -84,8 +85,8 @@ from rota.contract.runs import (
 )
 from rota.domain.run import ENDED_STATUSES
 
-PAGE_SIZE = 100
-LOOK_SECONDS = 20.0
+_PAGE_SIZE = 100
+_LOOK_SECONDS = 20.0
 
 
 class AsyncClient(AsyncCalls):
@@ -137,7 +138,7 @@ class AsyncClient(AsyncCalls):
         response = await self._send("POST", "/v1/jobs/batch", content=b"\n".join(lines), headers=headers)
         return read_answer(self.url, response, BatchOut).results
 
-    def jobs(self, *, page_size: int = PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:
+    def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:
         """Jobs, latest first; those that run once from 24 hours ago on, unless `start_time` says otherwise."""
         return self._items(JobList, "/v1/jobs", filters, page_size)
 
@@ -180,11 +181,11 @@ class AsyncClient(AsyncCalls):
         """Runs a job now, besides its schedule. Not repeated once it may have arrived: it would run twice."""
         return await self._ask(RunStarted, "POST", f"{_job(job_id)}/run")
 
-    def runs_of_job(self, job_id: str, *, page_size: int = PAGE_SIZE) -> AsyncIterator[RunOut]:
+    def runs_of_job(self, job_id: str, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[RunOut]:
         """The runs of a job, latest first."""
         return self._items(RunList, f"{_job(job_id)}/runs", {}, page_size)
 
-    def runs(self, *, page_size: int = PAGE_SIZE, **filters: Unpack[RunFilters]) -> AsyncIterator[RunOut]:
+    def runs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[RunFilters]) -> AsyncIterator[RunOut]:
         """Runs, latest first: the last 24 hours up to now, unless a time or status is given."""
         return self._items(RunList, "/v1/runs", filters, page_size)
 
@@ -200,7 +201,7 @@ class AsyncClient(AsyncCalls):
         deadline, patience = Deadline(timeout), Patience()
         while True:
             # A server that refused may have too many who wait: it is asked for a look first.
-            seconds = 0.0 if patience.lost else deadline.within(LOOK_SECONDS)
+            seconds = 0.0 if patience.lost else deadline.within(_LOOK_SECONDS)
             try:
                 run = await self.look(run_id, seconds)
             except (ServerUnreachableError, AnswerError) as error:
@@ -268,14 +269,14 @@ class AsyncClient(AsyncCalls):
         *,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = _PAGE_SIZE,
     ) -> AsyncIterator[LogLine]:
         """Lines of recent runs that contain a text in any case, latest runs first."""
         filters = {"search": text, "start_time": start_time, "end_time": end_time}
         return self._items(LogList, "/v1/logs", filters, page_size)
 
     def dead_letters(
-        self, *, page_size: int = PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
+        self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
     ) -> AsyncIterator[DeadLetterOut]:
         """Failed runs that wait for somebody to decide, latest first."""
         return self._items(DeadLetterList, "/v1/dead-letters", filters, page_size)
@@ -370,7 +371,7 @@ class AsyncClient(AsyncCalls):
         }
         return await self._ask(KeyCreated, "POST", "/v1/keys", body=fields_of(given))
 
-    def api_keys(self, *, page_size: int = PAGE_SIZE) -> AsyncIterator[KeyOut]:
+    def api_keys(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[KeyOut]:
         """Keys of the namespace, latest first, without their secrets."""
         return self._items(KeyList, "/v1/keys", {}, page_size)
 
@@ -390,7 +391,7 @@ class AsyncClient(AsyncCalls):
         about: str | None = None,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = _PAGE_SIZE,
     ) -> AsyncIterator[AuditOut]:
         """Who did what, latest first; `about` is the id or name of the object."""
         filters = {
@@ -402,7 +403,7 @@ class AsyncClient(AsyncCalls):
         }
         return self._items(AuditList, "/v1/audit", filters, page_size)
 
-    def limits(self, *, page_size: int = PAGE_SIZE) -> AsyncIterator[LimitsOut]:
+    def limits(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[LimitsOut]:
         """Limits of the namespace, its own first, and of those in it, with what is left of them."""
         return self._items(LimitsList, "/v1/limits", {}, page_size)
 
@@ -439,7 +440,7 @@ class AsyncClient(AsyncCalls):
         body = fields_of(given)
         return await self._ask(SchedulePreview, "POST", "/v1/schedules/preview", body=body, repeatable=True)
 
-    def events(self, *, page_size: int = PAGE_SIZE) -> AsyncIterator[EventOut]:
+    def events(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[EventOut]:
         """What happened to breakers, pools and declared schedules, latest first."""
         return self._items(EventList, "/v1/events", {}, page_size)
 

@@ -26,7 +26,7 @@ from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
 MOST_PER_BATCH = 10_000
-BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_BYTES = 8 * 1024 * 1024
 # Shorter words for the fields that say when.
 _TIMES = {"at": "schedule_time", "after": "delay_seconds", "cron": "cron_expression", "every": "every_seconds"}
 _encoder = msgspec.json.Encoder()
@@ -200,7 +200,7 @@ def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
     size = 0
     for job in jobs:
         content = encode(_batch_item(job))
-        if some and (len(some) == MOST_PER_BATCH or size + len(content) > BATCH_BYTES):
+        if some and (len(some) == MOST_PER_BATCH or size + len(content) > _BATCH_BYTES):
             yield _array(some)
             some, size = [], 0
         some.append(content)

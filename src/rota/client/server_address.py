@@ -11,7 +11,7 @@ import httpx
 from rota.errors import SetupError
 from rota.settings import LOOPBACK, Settings
 
-CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 _PORTS = range(1, 65536)
 
 
@@ -74,5 +74,5 @@ def needs_proxy(url: str) -> bool:
 
 
 def time_limits(seconds: float) -> httpx.Timeout:
-    """How long a try may take; finding nobody at the address is noticed sooner."""
-    return httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
+    """How long a try may take; an address where nothing listens is noticed sooner."""
+    return httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))

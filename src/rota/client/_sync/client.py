@@ -32,7 +32,8 @@ from rota.client.bodies import (
     new_key,
 )
 from rota.client.errors import AnswerError, ServerUnreachableError
-from rota.client.retries import Deadline, Patience
+from rota.client.retries import Patience
+from rota.clock import Deadline
 from rota.contract.access import (
     AuditList,
     AuditOut,
@@ -85,8 +86,8 @@ from rota.contract.runs import (
 )
 from rota.domain.run import ENDED_STATUSES
 
-PAGE_SIZE = 100
-LOOK_SECONDS = 20.0
+_PAGE_SIZE = 100
+_LOOK_SECONDS = 20.0
 
 
 class Client(Calls):
@@ -138,7 +139,7 @@ class Client(Calls):
         response = self._send("POST", "/v1/jobs/batch", content=b"\n".join(lines), headers=headers)
         return read_answer(self.url, response, BatchOut).results
 
-    def jobs(self, *, page_size: int = PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:
+    def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:
         """Jobs, latest first; those that run once from 24 hours ago on, unless `start_time` says otherwise."""
         return self._items(JobList, "/v1/jobs", filters, page_size)
 
@@ -181,11 +182,11 @@ class Client(Calls):
         """Runs a job now, besides its schedule. Not repeated once it may have arrived: it would run twice."""
         return self._ask(RunStarted, "POST", f"{_job(job_id)}/run")
 
-    def runs_of_job(self, job_id: str, *, page_size: int = PAGE_SIZE) -> Iterator[RunOut]:
+    def runs_of_job(self, job_id: str, *, page_size: int = _PAGE_SIZE) -> Iterator[RunOut]:
         """The runs of a job, latest first."""
         return self._items(RunList, f"{_job(job_id)}/runs", {}, page_size)
 
-    def runs(self, *, page_size: int = PAGE_SIZE, **filters: Unpack[RunFilters]) -> Iterator[RunOut]:
+    def runs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[RunFilters]) -> Iterator[RunOut]:
         """Runs, latest first: the last 24 hours up to now, unless a time or status is given."""
         return self._items(RunList, "/v1/runs", filters, page_size)
 
@@ -201,7 +202,7 @@ class Client(Calls):
         deadline, patience = Deadline(timeout), Patience()
         while True:
             # A server that refused may have too many who wait: it is asked for a look first.
-            seconds = 0.0 if patience.lost else deadline.within(LOOK_SECONDS)
+            seconds = 0.0 if patience.lost else deadline.within(_LOOK_SECONDS)
             try:
                 run = self.look(run_id, seconds)
             except (ServerUnreachableError, AnswerError) as error:
@@ -269,14 +270,14 @@ class Client(Calls):
         *,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = _PAGE_SIZE,
     ) -> Iterator[LogLine]:
         """Lines of recent runs that contain a text in any case, latest runs first."""
         filters = {"search": text, "start_time": start_time, "end_time": end_time}
         return self._items(LogList, "/v1/logs", filters, page_size)
 
     def dead_letters(
-        self, *, page_size: int = PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
+        self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
     ) -> Iterator[DeadLetterOut]:
         """Failed runs that wait for somebody to decide, latest first."""
         return self._items(DeadLetterList, "/v1/dead-letters", filters, page_size)
@@ -371,7 +372,7 @@ class Client(Calls):
         }
         return self._ask(KeyCreated, "POST", "/v1/keys", body=fields_of(given))
 
-    def api_keys(self, *, page_size: int = PAGE_SIZE) -> Iterator[KeyOut]:
+    def api_keys(self, *, page_size: int = _PAGE_SIZE) -> Iterator[KeyOut]:
         """Keys of the namespace, latest first, without their secrets."""
         return self._items(KeyList, "/v1/keys", {}, page_size)
 
@@ -391,7 +392,7 @@ class Client(Calls):
         about: str | None = None,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
-        page_size: int = PAGE_SIZE,
+        page_size: int = _PAGE_SIZE,
     ) -> Iterator[AuditOut]:
         """Who did what, latest first; `about` is the id or name of the object."""
         filters = {
@@ -403,7 +404,7 @@ class Client(Calls):
         }
         return self._items(AuditList, "/v1/audit", filters, page_size)
 
-    def limits(self, *, page_size: int = PAGE_SIZE) -> Iterator[LimitsOut]:
+    def limits(self, *, page_size: int = _PAGE_SIZE) -> Iterator[LimitsOut]:
         """Limits of the namespace, its own first, and of those in it, with what is left of them."""
         return self._items(LimitsList, "/v1/limits", {}, page_size)
 
@@ -440,7 +441,7 @@ class Client(Calls):
         body = fields_of(given)
         return self._ask(SchedulePreview, "POST", "/v1/schedules/preview", body=body, repeatable=True)
 
-    def events(self, *, page_size: int = PAGE_SIZE) -> Iterator[EventOut]:
+    def events(self, *, page_size: int = _PAGE_SIZE) -> Iterator[EventOut]:
         """What happened to breakers, pools and declared schedules, latest first."""
         return self._items(EventList, "/v1/events", {}, page_size)
 
