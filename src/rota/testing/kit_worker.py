@@ -17,7 +17,6 @@ from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.broker.protocol import Profile, Report
 from rota.clock import DatabaseClock
-from rota.compose import Runners
 from rota.domain.run import Claim, Outcome
 from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
@@ -31,6 +30,7 @@ from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.executor import Attempt, Executor
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
+from rota.worker.runners.registry import Runners
 
 SLOTS = 100
 LEASE_SECONDS = 3600.0  # no reaper watches it
