@@ -25,6 +25,7 @@ from rota.compose import build_scheduler, check_server_role, open_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
@@ -98,7 +99,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
 
 async def build_backend(settings: Settings, database: Database) -> Backend:
     """What the routes work with, on this database."""
-    shards: int = await database.fetch_value("read_constants")
+    shards = await count_shards(database)
     backend = Backend(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),

@@ -10,8 +10,8 @@ from rota.contract.jobs import BreakerState
 from rota.domain.fleet import FleetOffer, explain_misfit, hint_for_task
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
+from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
-from rota.store.workers import Workers
 
 _NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
@@ -20,9 +20,9 @@ _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 class WaitingReasons:
     """Looks at what a run waits for."""
 
-    def __init__(self, *, waiting: Waiting, workers: Workers) -> None:
+    def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
         self._waiting = waiting
-        self._workers = workers
+        self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
         """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
@@ -101,7 +101,7 @@ class WaitingReasons:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
         namespace, pool, task = row["namespace"], row["pool"], row["task"]
-        fleet = await self._workers.waiting_for(namespace, pool, task)
+        fleet = await self._fleet.workers_for_run(namespace, pool, task)
         if fleet["paused"]:
             return f"pool {pool} is paused"
         offer = FleetOffer(*(fleet[name] for name in FleetOffer._fields))
@@ -111,7 +111,7 @@ class WaitingReasons:
         return "a worker takes it in a moment" if fleet["free"] else f"all slots of pool {pool} are busy"
 
     async def _hint(self, namespace: str, task: str) -> str:
-        rows = await self._workers.fleet(namespace)
+        rows = await self._fleet.workers(namespace)
         return hint_for_task(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
 
 

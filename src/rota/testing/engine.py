@@ -28,6 +28,7 @@ from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
@@ -84,7 +85,7 @@ class Engine:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
             database = await Database.connect(database_url, size=_CONNECTIONS, name="rota-test")
             stack.push_async_callback(database.close)
-            shards: int = await database.fetch_value("read_constants")
+            shards = await count_shards(database)
             engine = cls(
                 database=database,
                 database_url=database_url,
@@ -141,9 +142,7 @@ class Engine:
             before, steps = self._count, 0
             while (next_at := (await self._settle()).next_at) and next_at <= target:
                 steps += 1
-                self._check_bound(
-                    max(steps, self._count - before)
-                )  # unserved schedules fire all the same
+                self._check_bound(max(steps, self._count - before))  # unserved schedules fire all the same
                 await self.set_clock(next_at)
             if self.clock.moment < target:
                 await self.set_clock(target)

@@ -23,7 +23,7 @@ async def list_events(services: Backend, call: ApiRequest) -> Any:
     if read_switch(call, "follow"):
         return _follow(services, call)
     limit = read_limit(call.query)
-    rows = await services.waiting.events(call.caller.namespace, _read_cursor(call), call.only, limit)
+    rows = await services.events.latest(call.caller.namespace, _read_cursor(call), call.only, limit)
     next_cursor = str(rows[-1]["id"]) if len(rows) == limit else None
     return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
 

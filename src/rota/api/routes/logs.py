@@ -18,11 +18,10 @@ from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
 from rota.api.streams.log_followers import Chunk
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.runs import LogLine, LogList, LogUrl
-from rota.domain.ids import floor_id, parse_job, parse_run, show_run
+from rota.domain.ids import FIRST_ID, floor_id, parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.logs import Place
-from rota.store.runs import FIRST_ID
 
 _CHUNKS_PER_READ = 2000
 _CHUNKS_PER_SEARCH = 500

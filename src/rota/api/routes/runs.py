@@ -23,10 +23,10 @@ from rota.api.paging import (
 from rota.api.representations import show_attempt_row, show_run_row, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
-from rota.domain.ids import floor_id, parse_run, show_job, show_run
+from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, parse_run, show_job, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError
-from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
+from rota.store.read.runs import RunFilter
 
 _OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
 _PAGE = 500
@@ -91,7 +91,7 @@ def _read_wait(call: ApiRequest) -> float:
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Ends a run that waits; asks the worker of one that runs to stop it."""
     run_id = parse_run(call.path["runId"])
-    state, workers = await services.runs.cancel(call.caller.namespace, run_id)
+    state, workers = await services.cancellations.cancel_run(call.caller.namespace, run_id)
     services.tell_workers(workers)
     status = "cancelled" if state == "cancelled" else "running"
     return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
@@ -104,7 +104,7 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     while rows := await services.runs.find(call.caller.namespace, wanted, _PAGE):
         for row in rows:
             try:
-                _, workers = await services.runs.cancel(call.caller.namespace, row["id"])
+                _, workers = await services.cancellations.cancel_run(call.caller.namespace, row["id"])
             except ConflictError:
                 continue  # it ended by itself meanwhile
             services.tell_workers(workers)
@@ -121,7 +121,7 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     row = await services.runs.get(call.caller.namespace, run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
-    (made,) = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
+    (made,) = await services.redrives.rerun(call.caller.namespace, [run_id], "retry", services.now)
     services.tell_pools({made.pool})
     return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
 
