@@ -9,14 +9,12 @@ import pytest
 from engine import plain
 from rota.broker.postgres import PostgresBroker
 from rota.service import ServiceGroup
-from rota.store.postgres.wakeups import Notifier
 
 
 def over_postgres(engine, lease_seconds):
     """A worker that works directly on the database."""
     return PostgresBroker(
         database=engine.database,
-        notifier=Notifier(engine.database),
         listen_url=engine.url,
         lease_seconds=lease_seconds,
     )

@@ -31,7 +31,6 @@ from rota.gateway.local import LocalGateway
 from rota.gateway.transaction import submit_within
 from rota.service import ServiceGroup
 from rota.store.postgres.database import Database
-from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import ClaimLostError, TaskTransactions
 
 SHARDS = 64
@@ -143,7 +142,6 @@ class Batches(Side):
         super().__init__(database, url, now)
         self.gateway = LocalGateway(
             database=database,
-            notifier=Notifier(database),
             shards=SHARDS,
             payload_limit_bytes=10 * 1024 * 1024,
             blobs=blobs,

@@ -64,7 +64,7 @@ class Backend:
             now=lambda: self.now,
             defaults=defaults,
         )
-        self.limiter = RateLimiter(book=self.gateway.limits, buckets=Buckets(database))
+        self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)

@@ -196,9 +196,9 @@ class Engine:
         self._wake_ups.some.clear()
         for worker in self.workers:
             await worker.stop_cancelled()
-            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
-            if places:
-                await worker.serve(places)
+            pools = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
+            if pools:
+                await worker.serve(pools)
                 done += await worker.start_due()
         return done
 

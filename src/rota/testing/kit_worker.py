@@ -118,11 +118,11 @@ class AppWorker:
         """Stops what still runs."""
         await self._stack.aclose()
 
-    async def serve(self, places: set[tuple[str, str]]) -> None:
-        """Serves these namespaces and pools, too."""
-        if places <= self._served:
+    async def serve(self, more: set[tuple[str, str]]) -> None:
+        """Serves these pools of namespaces, too."""
+        if more <= self._served:
             return
-        self._served |= places
+        self._served |= more
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
         application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from rota.domain.job import HTTP_TASK, SCRIPT_TASK, SHELL_TASK
 from rota.settings import Settings
 from rota.task.middleware import Around, Transactions
 from rota.worker.runners import Runner
 from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.runners.guarded_process import Subprocesses
-from rota.worker.runners.http import TASK as HTTP
 from rota.worker.runners.http import HttpRunner
 from rota.worker.runners.http_addresses import AddressGuard
 from rota.worker.runners.process import Isolated, ProcessRunner
-from rota.worker.runners.script import TASK as SCRIPT
 from rota.worker.runners.script import ScriptRunner
-from rota.worker.runners.shell import TASK as SHELL
 from rota.worker.runners.shell import ShellRunner
 
 
@@ -70,11 +68,11 @@ class Runners:
             **dict.fromkeys(self.examples.tasks, self.examples),
             **dict.fromkeys(self.functions.tasks, self.functions),
             **dict.fromkeys(self.processes.tasks, self.processes),
-            SCRIPT: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
-            HTTP: self.http,
+            SCRIPT_TASK: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
+            HTTP_TASK: self.http,
         }
         if settings.allow_shell:
-            self.by_task[SHELL] = ShellRunner(self.subprocesses, grace_seconds=grace)
+            self.by_task[SHELL_TASK] = ShellRunner(self.subprocesses, grace_seconds=grace)
 
     async def close(self) -> None:
         """Ends what is kept open between runs."""
