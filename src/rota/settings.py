@@ -78,7 +78,7 @@ _Rate = Annotated[float, _RATE]
 class Settings:
     """Everything configurable. `from_environment` is the only reader of os.environ.
 
-    What stands below a field is its meaning in docs/reference/settings.md, which is made from here.
+    The text below a field is its meaning in docs/reference/settings.md, which is made from here.
     """
 
     home: Path = field(default_factory=lambda: Path.home() / ".rota")
@@ -337,7 +337,7 @@ VARIABLES = {
 
 
 def parse(variable: str, text: str) -> Any:
-    """The value that the text of a variable stands for. Raises SetupError if it stands for none."""
+    """The value that a variable's text means. Raises SetupError if it means none."""
     annotation: Any = VARIABLES[variable].type
     if annotation in (str, str | None):
         return text

@@ -1,4 +1,4 @@
-"""Where the server is, and with which token it is asked."""
+"""The server's address, and the token and headers of requests to it."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def needs_proxy(url: str) -> bool:
 
 
 def time_limits(seconds: float) -> httpx.Timeout:
-    """How long a try may take; finding nobody at the address is noticed sooner."""
+    """How long a try may take; an address where nothing listens is noticed sooner."""
     return httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))

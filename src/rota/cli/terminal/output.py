@@ -1,4 +1,4 @@
-"""How the command line speaks: JSON for programs, one clear line for errors, exit codes that mean something.
+"""Output and input of commands: JSON for programs, one line for errors, ids and JSON from options.
 
 Exit codes: 0 it worked; 2 what was given can't be accepted; 1 everything else that failed.
 """
@@ -185,7 +185,7 @@ def read_object(content: str | None, field: str) -> dict[str, Any] | None:
 
 
 def refuse_empty(content: str | None, field: str) -> None:
-    """An empty value is not taken for none: in a script it is a variable that somebody forgot to set."""
+    """Refuses an empty value: in a script it is a variable that was not set."""
     if content is not None and not content.strip():
         raise BadInputError("must not be empty", field=field)
 
