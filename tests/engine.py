@@ -15,8 +15,10 @@ from rota.broker.protocol import Profile, Report
 from rota.domain.run import Claim, Outcome
 from rota.scheduler.scheduler import Scheduler
 from rota.service import ServiceGroup
+from rota.store.claim import Claims
 from rota.store.postgres.wakeups import Notifier
-from rota.store.workers import Workers
+from rota.store.reap import LostWorkers
+from rota.store.report import Reports
 from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.worker import Worker
@@ -30,7 +32,9 @@ class Engine:
         self.database = database
         self.url = database_url
         self.api = api
-        self.workers = Workers(database)
+        self.claims = Claims(database)
+        self.reports = Reports(database)
+        self.lost_workers = LostWorkers(database)
 
     @property
     def blobs(self) -> Any:

@@ -16,7 +16,7 @@ from support import eventually
 @asynccontextmanager
 async def listening(services, port=0, **options):
     """The API on a port of this machine: its server, whose `url` says where."""
-    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring), "test")
+    app = build_app(services, Authenticator(TOKEN, credentials=services.credentials), "test")
     with socket.create_server(("127.0.0.1", port)) as listener:
         config = http_config(app, "127.0.0.1", port, **options)
         config.timeout_graceful_shutdown = 0

@@ -22,7 +22,7 @@ async def serving(database, directory, verifier=None, **options):
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
     services = Backend(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
     await services.set_clock()
-    app = build_app(services, Authenticator(TOKEN, ring=services.key_ring, verifier=verifier), "test")
+    app = build_app(services, Authenticator(TOKEN, credentials=services.credentials, verifier=verifier), "test")
     transport = httpx.ASGITransport(app)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (

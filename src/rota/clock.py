@@ -1,4 +1,4 @@
-"""The database's time, known without asking it.
+"""The database's time, known without asking it; and deadlines by this machine's clock.
 
 The database clock is the authority on what is due. A process learns the distance between that clock and
 its own monotonic one from answers that carry `clock_timestamp()`. The database read its clock somewhere
@@ -47,3 +47,20 @@ class DatabaseClock:
     def now_datetime(self) -> datetime:
         """The same as an aware datetime."""
         return datetime.fromtimestamp(self.now(), UTC)
+
+
+class Deadline:
+    """A moment on this machine's clock, so many seconds from now; None: it never comes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._moment = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come."""
+        return self._moment is not None and time.monotonic() >= self._moment
+
+    def within(self, seconds: float) -> float:
+        """So long, but not beyond it."""
+        return seconds if self._moment is None else max(0.0, min(seconds, self._moment - time.monotonic()))

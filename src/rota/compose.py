@@ -24,11 +24,13 @@ from rota.sdk.declared_schedules import describe_app
 from rota.sdk.task import AsyncTask
 from rota.service import ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.address import check_files
 from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions, check_psycopg
+from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.worker.executor import tell_failure
@@ -191,7 +193,7 @@ def build_worker(
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
         hidden=settings.hidden,
-        on_lease=runners.subprocesses.put_off,
+        on_lease=runners.subprocesses.extend_deadline,
         on_failure=tell_failure if settings.log_failures else None,
         clock=clock,
         gateways=gateway.for_run,
@@ -201,7 +203,7 @@ def build_worker(
 
 async def check_server_role(database: Database) -> None:
     """Raises SetupError when the role of our connections is not one for servers: every round would fail."""
-    if not await database.fetch_value("may_serve"):
+    if not await may_serve(database):
         raise SetupError(
             "The database role of ROTA_DATABASE_URL may not do what the API and schedulers do: give it the rights of a "
             "server (`rota database-roles --server ROLE`, as the schema's owner), or use another."
@@ -225,7 +227,7 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         runners = Runners(settings, app, transactions)
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
-        shards: int = await database.fetch_value("read_constants")
+        shards = await count_shards(database)
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
         application = describe_app(app, settings.namespaces) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)

@@ -13,10 +13,9 @@ import rota
 from rota.api import statistics
 from rota.api.statistics import MOST_COUNTED, Statistics
 from rota.domain.lag_histogram import STEPS, quantile, step_of
-from rota.store.pools import Pools
+from rota.store.promote import Promotions
 from rota.store.read.activity import Tallies
-from rota.store.schedules import Schedules
-from rota.store.workers import Workers
+from rota.store.read.fleet import Fleet
 from support import eventually
 
 
@@ -156,7 +155,7 @@ async def test_many_who_ask_cost_one_look(database, monkeypatch):
 
     monkeypatch.setattr(tallies, "look", counted)
     now = [0.0]
-    statistics = Statistics(tallies, Pools(database), Workers(database), monotonic=lambda: now[0])
+    statistics = Statistics(tallies, Fleet(database), monotonic=lambda: now[0])
     await asyncio.gather(*(statistics.of("default", 60) for _ in range(50)))
     assert len(looks) == 1
     await statistics.of("other", 60)
@@ -180,7 +179,7 @@ async def test_old_tallies_are_swept(engine, sql):
         "INSERT INTO rota.tallies SELECT now() - ago, 'default', 'default', gen_random_uuid(), 1, 1, 0, 0, "
         "array_fill(0, ARRAY[32]) FROM unnest(ARRAY[interval '1 hour', interval '1 minute']) AS ago"
     )
-    await Schedules(engine.database, uuid4()).sweep(100)
+    await Promotions(engine.database, uuid4()).sweep(100)
     (kept,) = await sql.fetch("SELECT at FROM rota.tallies")
     assert kept["at"] > datetime.now(UTC) - timedelta(minutes=10)
 

@@ -43,7 +43,7 @@ async def worker(engine):
     worker = engine.worker(
         runners=dict.fromkeys(functions, runner),
         grace_seconds=0.5,
-        on_lease=subprocesses.put_off,
+        on_lease=subprocesses.extend_deadline,
         blobs=engine.blobs,
     )
     async with engine.running(worker):

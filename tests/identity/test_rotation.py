@@ -97,7 +97,7 @@ async def verifying(source, monotonic, **options):
     """A verifier on this source, with verifier.ring to look by hand."""
     ring = SigningKeys(source, monotonic=monotonic, **options)
     expectations = Expectations(issuer=ISSUER, audience=AUDIENCE)
-    verifier = TokenVerifier(secret=None, ring=ring, expectations=expectations, roles=RolesClaim(name="rota"))
+    verifier = TokenVerifier(secret=None, keys=ring, expectations=expectations, roles=RolesClaim(name="rota"))
     verifier.ring = ring
     yield verifier
     await ring.close()
@@ -386,7 +386,7 @@ async def test_a_mistake_in_looking_for_keys_is_logged_and_nobody_fails_for_it(p
 
 
 def test_without_keys_to_keep_fresh_there_is_nothing_to_run():
-    verifier = TokenVerifier(secret=b"x", ring=None, expectations=Expectations(), roles=RolesClaim(name="rota"))
+    verifier = TokenVerifier(secret=b"x", keys=None, expectations=Expectations(), roles=RolesClaim(name="rota"))
     assert verifier.services == []
 
 

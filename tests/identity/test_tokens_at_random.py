@@ -54,7 +54,7 @@ class ConstantSource:
 def verifier():
     return TokenVerifier(
         secret=SECRET.encode(),
-        ring=SigningKeys(ConstantSource()),
+        keys=SigningKeys(ConstantSource()),
         expectations=Expectations(issuer=ISSUER, audience=AUDIENCE),
         roles=RolesClaim(name="rota"),
     )

@@ -82,7 +82,7 @@ async def test_a_key_ends_with_its_time(api, somebody, sql):
     client = await somebody("viewer", expiresSeconds=3600)
     assert (await client.get("/v1/jobs")).status_code == 200
     await sql.execute("UPDATE rota.api_keys SET expires_at = now() - interval '1 second'")
-    api.services.key_ring.forget()
+    api.services.credentials.forget()
     answer = await client.get("/v1/jobs")
     assert (answer.status_code, answer.json()["title"]) == (401, "Not authenticated")
     assert (await api.get("/v1/keys")).json()["items"][0]["status"] == "expired"

@@ -262,7 +262,7 @@ async def test_a_key_that_is_used_through_a_session_counts_as_used(api, somebody
     browser = await somebody.with_token()
     await browser.post("/v1/session", json={"token": alice.key["key"]})
     await sql.execute("UPDATE rota.api_keys SET last_used_at = NULL")
-    api.services.key_ring.forget()
+    api.services.credentials.forget()
     assert (await browser.get("/v1/jobs")).status_code == 200
 
     async def used():

@@ -98,7 +98,7 @@ async def test_a_session_of_the_admin_ends_with_the_admin_token(api, somebody, s
     browser, _ = await sign_in(somebody, TOKEN)
     assert (await browser.get("/v1/keys")).status_code == 200
     await sql.execute("UPDATE rota.api_keys SET authority = sha256('another')")
-    api.services.key_ring.forget()
+    api.services.credentials.forget()
     assert (await browser.get("/v1/keys")).status_code == 401
 
 
@@ -108,7 +108,7 @@ async def test_a_session_is_over_after_a_while_and_never_outlives_its_key(api, s
     assert int(re.search(r"Max-Age=(\d+)", answer.headers["set-cookie"])[1]) <= 60
     browser, _ = await sign_in(somebody, (await somebody("viewer")).key["key"])
     await sql.execute("UPDATE rota.api_keys SET expires_at = now() WHERE kind = 'session'")
-    api.services.key_ring.forget()
+    api.services.credentials.forget()
     assert (await browser.get("/v1/jobs")).status_code == 401
 
 

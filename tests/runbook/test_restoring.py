@@ -12,7 +12,7 @@ from servers import run_tool
 
 from engine import plain, report
 from rota.errors import DatabaseUnavailableError
-from rota.store.workers import Beat
+from rota.store.claim import Beat
 from support import eventually, job
 
 pytestmark = pytest.mark.scenario

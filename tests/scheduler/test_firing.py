@@ -11,7 +11,7 @@ import pytest
 from rota.domain.cron import Cron
 from rota.domain.job import MisfireRule, Timetable
 from rota.scheduler.firer import HORIZON, MOST_RECORDED, plan_firing
-from rota.store.schedules import ScheduledJob
+from rota.store.fire import ScheduledJob
 
 NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)
 

@@ -111,7 +111,13 @@ async def test_after_an_outage_the_reaper_waits_a_whole_lease_before_it_reaps(en
     broker = engine.broker()
     await engine.join(broker)
     await broker.claim(1)
-    reaper = Reaper(workers=engine.workers, notifier=Notifier(engine.database), clock=DatabaseClock(), monotonic=time)
+    reaper = Reaper(
+        workers=engine.lost_workers,
+        reports=engine.reports,
+        notifier=Notifier(engine.database),
+        clock=DatabaseClock(),
+        monotonic=time,
+    )
     await reaper.tick()
     time.now += 60  # nobody could beat, and nobody could look
     for _ in range(9):

@@ -446,7 +446,7 @@ async def test_overlap_replace_cancels_the_old_run_and_takes_its_place(gates, sq
     await gates.scheduler.firer.tick()
     await gates.scheduler.promoter.tick()
     assert await gates.claim() == []
-    asked, _ = await gates.engine.workers.signals(gates.broker._id)
+    asked, _ = await gates.engine.claims.signals(gates.broker._id)
     assert asked == [(old.number, True)]
     await gates.broker.report([report(old, Outcome.cancelled)])
     (new,) = await gates.claim()

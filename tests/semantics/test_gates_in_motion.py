@@ -317,7 +317,7 @@ async def test_claims_whose_answer_was_lost_do_not_count_for_their_pool_any_more
     await engine.join(broker, pools=("a", "b"))
     for pool in "aabb":
         await engine.submit(pool=pool)
-    claim, calls = broker._workers.claim, 0
+    claim, calls = broker._claims.claim, 0
 
     async def second_fails(*arguments):
         nonlocal calls
@@ -326,7 +326,7 @@ async def test_claims_whose_answer_was_lost_do_not_count_for_their_pool_any_more
             raise DatabaseUnavailableError("away")
         return await claim(*arguments)
 
-    broker._workers.claim = second_fails
+    broker._claims.claim = second_fails
     with pytest.raises(DatabaseUnavailableError):
         await broker.claim(4)
     assert await broker.reconcile(frozenset()) == 2

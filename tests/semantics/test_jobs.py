@@ -217,7 +217,7 @@ async def test_a_claimed_run_is_recalled_and_the_change_applies_once_it_is_given
     (claim,) = await broker.claim(1)
     await engine.api.put(f"/v1/jobs/{job_id}", json={"payload": {"version": 2}})
     assert (await sql.fetchrow("SELECT recalled, payload FROM rota.live_runs"))["recalled"]
-    assert await engine.workers.signals(broker._id) == ([(claim.number, False)], frozenset())
+    assert await engine.claims.signals(broker._id) == ([(claim.number, False)], frozenset())
     await broker.report([report(claim, Outcome.released)])
     assert (await engine.run(run_id))["status"] == "blocked"
     scheduler = await engine.leading()

@@ -23,8 +23,8 @@ from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
 from rota.store.postgres.scan_positions import FullScanBudget
+from rota.store.report import Note, Success
 from rota.store.submit import LOOKAHEAD
-from rota.store.workers import Note, Success
 from rota.task.context import Context
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time, patience
@@ -86,7 +86,7 @@ async def test_a_claim_answered_after_its_worker_was_given_up_is_not_started(eng
 
     broker = engine.broker(lease_seconds=1.0)
     worker = engine.worker({"long": long}, broker=broker)
-    claim, answered, arrived = broker._workers.claim, asyncio.Event(), asyncio.Event()
+    claim, answered, arrived = broker._claims.claim, asyncio.Event(), asyncio.Event()
 
     async def slow_answer(*arguments):
         claims = await claim(*arguments)
@@ -95,7 +95,7 @@ async def test_a_claim_answered_after_its_worker_was_given_up_is_not_started(eng
             await answered.wait()
         return claims
 
-    broker._workers.claim = slow_answer
+    broker._claims.claim = slow_answer
     async with engine.running(worker):
         await eventually(lambda: worker.id)
         await engine.submit(task="long", maxRetries=5)
@@ -104,7 +104,7 @@ async def test_a_claim_answered_after_its_worker_was_given_up_is_not_started(eng
         given_up = False
         while not given_up:
             beat = await sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", old)
-            given_up = await engine.workers.give_up(old, beat, "worker lost")
+            given_up = await engine.lost_workers.give_up(old, beat, "worker lost")
         await (await engine.leading()).reaper.tick()
         await eventually(lambda: worker.id != old)
         other = engine.broker()
@@ -142,7 +142,7 @@ async def test_starts_and_reports_of_the_same_runs_do_not_deadlock(engine, sql):
         notes = [Note("default", claim.run_id, claim.number, time.time(), None, None) for claim in some]
         random.shuffle(notes)
         successes = [Success("default", claim.run_id, claim.number, time.time(), time.time(), None) for claim in some]
-        await asyncio.gather(engine.workers.note(notes), engine.workers.succeed(successes))
+        await asyncio.gather(engine.reports.note(notes), engine.reports.succeed(successes))
     await sql.execute("SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
     assert await sql.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
 
@@ -218,7 +218,7 @@ async def test_what_becomes_due_soon_is_not_hidden_by_what_was_promoted_ahead(en
     await sql.execute("UPDATE rota.upcoming_runs SET shard = 1, run_at = now() + interval '0.95 s'")
     await scheduler.promoter.tick()
     assert (await engine.run(ahead))["status"] in ("queued", "running")
-    scheduler.promoter._schedules._promoted._looks._not_before = float("inf")
+    scheduler.promoter._promotions._promoted._looks._not_before = float("inf")
     late = await engine.submit(scheduleType="future", scheduleTime=soon)
     await sql.execute("UPDATE rota.upcoming_runs SET shard = 1, run_at = now() + interval '0.1 s'")
     await scheduler.promoter.tick()

@@ -97,8 +97,8 @@ async def test_runs_that_come_in_order_need_no_whole_look(engine):
         run_id = await engine.submit()
         (claim,) = await broker.claim(10)
         assert claim.run_id == plain(run_id)
-        never_whole(broker._workers._positions)
-        assert broker._workers._positions._reached, round_number
+        never_whole(broker._claims._positions)
+        assert broker._claims._positions._reached, round_number
 
 
 async def test_a_run_that_is_given_back_is_found_by_the_next_whole_look(engine):
@@ -124,7 +124,7 @@ async def test_many_that_are_given_back_follow_each_other_without_whole_looks(en
     (newer,) = await broker.claim(10)
     await broker.report([report(newer), *(report(claim, Outcome.released) for claim in claims)])
     found = await eventually(lambda: broker.claim(1))
-    never_whole(broker._workers._positions)
+    never_whole(broker._claims._positions)
     while claims := await broker.claim(1):
         found += claims
     assert {claim.run_id for claim in found} == old
@@ -156,7 +156,7 @@ async def test_what_was_claimed_ahead_of_time_hides_nothing_that_is_due_now(engi
     await engine.submit()
     await sql.execute("UPDATE rota.live_runs SET ready_at = now() + interval '0.9 seconds'")
     assert len(await broker.claim(10)) == 1
-    never_whole(broker._workers._positions)
+    never_whole(broker._claims._positions)
     run_id = await engine.submit()
     (claim,) = await broker.claim(10)
     assert claim.run_id == plain(run_id)
@@ -191,7 +191,7 @@ async def test_dead_entries_cost_nothing_behind_the_position(engine, sql, databa
 
     now = await sql.fetchval("SELECT extract(epoch FROM now())::float8")
     assert await pages(now - 60) * 5 < await pages(0.0)
-    (claim,) = await engine.workers.claim(worker_id, broker._lanes["default", "default"], 10, timedelta(seconds=1))
+    (claim,) = await engine.claims.claim(worker_id, broker._lanes["default", "default"], 10, timedelta(seconds=1))
     assert claim.run_id == plain(run_id)
     await holder.close()
 
@@ -207,7 +207,7 @@ async def test_rank_decides_over_all_lanes_however_small_the_portions_are(engine
                       "WHERE hashtext(id::text) >= 0")  # fmt: skip
     broker = engine.broker()
     await engine.join(broker, *tasks)
-    workers = broker._workers
+    workers = broker._claims
     claimed = []
     while True:
         workers._portion._most = portion
@@ -228,7 +228,7 @@ async def test_many_busy_lanes_make_the_portions_smaller_and_one_makes_them_whol
         assert (await engine.api.post("/v1/jobs/batch", json=items[first : first + 1600])).status_code == 200
     broker = engine.broker()
     await engine.join(broker, *tasks)
-    portion = broker._workers._portion
+    portion = broker._claims._portion
     for _ in range(4):
         assert len(await broker.claim(400)) == 400
     assert portion.of(400) < 400

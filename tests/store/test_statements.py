@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import rota
+import rota.store
 from rota.store.postgres.statements import Statement, load, load_all
 
 SOURCES = sorted(Path(rota.__path__[0]).rglob("*.py"))
@@ -50,8 +50,12 @@ def test_every_call_gives_the_parameters_of_its_statement():
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_statement_is_run():
-    assert {name for _, name, _ in calls()} >= load_all().keys()
+def test_every_statement_is_run_and_only_by_the_modules_beside_it():
+    folders = {file.stem: file.parent for file in Path(rota.store.__path__[0]).glob("*/*.sql")}
+    run = [(path, name) for path, name, _ in calls() if path.parent.name != "testing"]
+    elsewhere = [f"{path} runs {name} of {folders[name]}" for path, name in run if path.parent != folders[name]]
+    assert not elsewhere, "others call a function of that module:\n" + "\n".join(elsewhere)
+    assert {name for _, name in run} == folders.keys()
 
 
 def test_names_become_numbers_in_the_order_of_first_use():

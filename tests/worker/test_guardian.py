@@ -122,10 +122,10 @@ async def test_a_lease_that_is_not_kept_ends_everything(subprocesses):
         ["sh", "-c", f"setsid sleep {seconds} & sleep {seconds}"], environment=ENVIRONMENT, output=Output()
     )
     await eventually(lambda: len(alive(seconds)) == 2)
-    subprocesses.put_off(time.monotonic() + 30)
+    subprocesses.extend_deadline(time.monotonic() + 30)
     await asyncio.sleep(0.2)
     assert not process.ended.is_set()
-    subprocesses.put_off(time.monotonic() + 0.3)
+    subprocesses.extend_deadline(time.monotonic() + 0.3)
     await in_time(process.ended.wait())
     assert alive(seconds) == []
 
@@ -155,7 +155,7 @@ async def test_nothing_survives_a_worker_that_is_killed_or_paused(tmp_path, fate
             await subprocesses.start(command, environment=dict(os.environ), output=print)
             lease = float(await asyncio.to_thread(sys.stdin.readline))
             while True:
-                subprocesses.put_off(time.monotonic() + lease)
+                subprocesses.extend_deadline(time.monotonic() + lease)
                 print("kept", flush=True)
                 await asyncio.sleep(0.1)
 

@@ -47,7 +47,7 @@ async def working(engine, *, grace_seconds):
     worker = engine.worker(
         runners=dict.fromkeys(functions, runner),
         grace_seconds=grace_seconds,
-        on_lease=subprocesses.put_off,
+        on_lease=subprocesses.extend_deadline,
         blobs=engine.blobs,
         secrets={"API_KEY": "tell-nobody"},
     )

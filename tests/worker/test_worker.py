@@ -162,7 +162,7 @@ async def test_a_worker_that_was_given_up_stops_everything_and_comes_back_as_ano
         await started.wait()
         old = worker.id
         beat = await sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", old)
-        while not await engine.workers.give_up(old, beat, "worker lost"):
+        while not await engine.lost_workers.give_up(old, beat, "worker lost"):
             beat = await sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", old)
         scheduler = await engine.leading()
         await scheduler.reaper.tick()

@@ -1,7 +1,7 @@
 """Who did what: written before it is done, and how it ended afterwards.
 
 The first entry is committed before the handler runs, so that no change goes unrecorded, whatever dies. Payloads and
-headers of jobs stay out of the trail: they belong to their jobs, and may hold what not everybody should read.
+headers of jobs stay out of the trail: not every reader of the trail may see them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rota.errors import RotaError
 from rota.store.access.audit_trail import AuditEntry, AuditTrail
 from rota.telemetry import get_logger
 
-LONGEST_REQUEST = 4000
-LONGEST_NAME = 200
+_LONGEST_REQUEST = 4000
+_LONGEST_NAME = 200
 KEPT_BACK = frozenset({"payload", "headers", "token"})
-# A key or a session that somebody sent where it does not belong; its prefix may be known.
+# A key or a session sent where it does not belong; its prefix may be known.
 _SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
 _encoder = msgspec.json.Encoder()
@@ -84,7 +84,7 @@ def _name(path: dict[str, str]) -> str | None:
     given = next(iter(path.values()), None)
     if given is None:
         return None
-    shown = "".join(character if character.isprintable() else "�" for character in given[:LONGEST_NAME])
+    shown = "".join(character if character.isprintable() else "�" for character in given[:_LONGEST_NAME])
     return _SECRETS.sub(r"\1_…", shown)
 
 
@@ -99,7 +99,7 @@ def _shown(body: bytes, known: frozenset[str]) -> str | None:
     if isinstance(given, dict):
         given = {_cut(name): _masked(value) if name in known else "…" for name, value in given.items()}
     shown = _encoder.encode(given)
-    if isinstance(given, list) or len(shown) > LONGEST_REQUEST:
+    if isinstance(given, list) or len(shown) > _LONGEST_REQUEST:
         count = f" of {len(given)} items" if isinstance(given, list) else ""
         shown = _encoder.encode({"large": f"{len(body)} bytes{count}"})
     return _SECRETS.sub(r"\1_…", shown.decode()).replace("\\u0000", "\\ufffd")
@@ -113,4 +113,4 @@ def _masked(value: Any) -> Any:
 
 
 def _cut(name: str) -> str:
-    return name[:LONGEST_NAME]
+    return name[:_LONGEST_NAME]

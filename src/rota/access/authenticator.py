@@ -17,7 +17,7 @@ from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
 from rota.errors import ForbiddenError, NotAuthenticatedError, SetupError
 
-ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
+_ADMIN = Identity(name="admin", kind="admin", grants={EVERYWHERE: Grant(Role.ADMIN)})
 CSRF_HEADER = "x-csrf-token"
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _SAME_SITE = (None, "same-origin", "none")
@@ -49,15 +49,15 @@ class Authenticated(NamedTuple):
 
 
 class Authenticator:
-    """Knows the admin token, and whom to ask about other credentials."""
+    """Knows the admin token, and asks the credential cache and the token verifier about others."""
 
     def __init__(
-        self, token: str, *, ring: CredentialCache | None = None, verifier: TokenVerifier | None = None
+        self, token: str, *, credentials: CredentialCache | None = None, verifier: TokenVerifier | None = None
     ) -> None:
         if not token:
             raise SetupError("The admin token is empty: remove its file, and a new one is made.")
         self._token = token.encode()
-        self._ring = ring
+        self._credentials = credentials
         self._verifier = verifier
         self._authorities = {"admin": digest(token)}
         if verifier is not None:
@@ -77,11 +77,11 @@ class Authenticator:
     async def identify(self, token: str) -> Identity:
         """Whose token it is; raises NotAuthenticatedError."""
         if hmac.compare_digest(token.encode(), self._token):
-            return ADMIN
+            return _ADMIN
         if len(token) > LONGEST_TOKEN:
             raise NotAuthenticatedError("the token is too long")
         if token.startswith(KEY_PREFIX):
-            if identity := await self._in_ring(token):
+            if identity := await self._find(token):
                 return identity
             raise NotAuthenticatedError("the key is unknown, has expired or was revoked")
         if self._verifier is None:
@@ -96,7 +96,7 @@ class Authenticator:
             )
         if len(session) > LONGEST_TOKEN or not session.startswith(SESSION_PREFIX):
             raise NotAuthenticatedError("the session is not valid; sign in again")
-        identity = await self._in_ring(session)
+        identity = await self._find(session)
         if identity is None:
             raise NotAuthenticatedError("the session is over; sign in again")
         if given.method not in _SAFE_METHODS:
@@ -105,8 +105,8 @@ class Authenticator:
                 raise ForbiddenError(f"send the session's csrfToken as {CSRF_HEADER}")
         return Authenticated(identity, session)
 
-    async def _in_ring(self, secret: str) -> Identity | None:
-        return await self._ring.identify(secret, authorities=self._authorities) if self._ring else None
+    async def _find(self, secret: str) -> Identity | None:
+        return await self._credentials.identify(secret, authorities=self._authorities) if self._credentials else None
 
     def authority_of(self, identity: Identity) -> bytes | None:
         """What a session of this identity depends on besides a key: it ends when that is changed."""

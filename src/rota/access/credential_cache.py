@@ -27,7 +27,7 @@ from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
 
 FRESH_SECONDS = 1.0
-MOST_REMEMBERED = 10_000
+_MOST_REMEMBERED = 10_000
 KEY_PREFIX = "rota_"
 SESSION_PREFIX = "rotasession_"
 _PREFIX_BYTES = 5
@@ -118,7 +118,7 @@ class CredentialCache(Service):
             for waiting in wanted.values():
                 waiting.set_exception(error)
             return
-        if len(self._remembered) + len(found) > MOST_REMEMBERED:
+        if len(self._remembered) + len(found) > _MOST_REMEMBERED:
             self._remembered.clear()
         for key, waiting in wanted.items():
             known = found.get(key)

@@ -1,4 +1,4 @@
-"""What a token must say: whom it stands for, for how long, by whom and for whom it was issued."""
+"""What a token must say: its subject, expiry, issuer and audience, and the roles it grants."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rota.domain.rights import EVERYWHERE, Grant, Role
 from rota.errors import InvalidTokenError
 from rota.settings import DEFAULT_NAMESPACE
 
-RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
-LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
+_RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
+_LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
 _RANKS = {role: rank for rank, role in enumerate(Role)}
 _ABSENT = object()
 _UNREADABLE = "the roles of the token can't be read"
@@ -22,7 +22,7 @@ _UNREADABLE = "the roles of the token can't be read"
 
 @dataclass(frozen=True, kw_only=True)
 class Expectations:
-    """What is asked of every token, whoever signed it."""
+    """What is asked of every token, of the own secret or of a provider."""
 
     issuer: str | None = None
     audience: str | None = None
@@ -59,7 +59,7 @@ class Expectations:
 
 
 def read_subject(subject: Any) -> str:
-    """Whom a token stands for: a name as owners have them."""
+    """The subject of a token: a name as owners have them."""
     try:
         name = msgspec.convert(subject, Name)
         name.encode()  # half a surrogate pair is no text, and the database would not take it
@@ -67,8 +67,8 @@ def read_subject(subject: Any) -> str:
         raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None
     if is_key_id(name):
         raise InvalidTokenError("sub of the token looks like the id of a key, which is reserved")
-    if name == RESERVED_SUBJECT:
-        raise InvalidTokenError(f"sub of the token is {RESERVED_SUBJECT}, which is reserved")
+    if name == _RESERVED_SUBJECT:
+        raise InvalidTokenError(f"sub of the token is {_RESERVED_SUBJECT}, which is reserved")
     return name
 
 
@@ -78,7 +78,7 @@ def _time(claims: dict[str, Any], name: str) -> float | None:
     value = claims[name]
     # True is a number to Python; what is infinite is beyond the latest.
     known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not 0 <= value <= LATEST:
+    if not known or not 0 <= value <= _LATEST:
         raise InvalidTokenError(f"{name} of the token is no time in seconds")
     return float(value)
 
@@ -92,7 +92,7 @@ class GivenGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RolesClaim:
-    """Which claim it is, and what those are who have none."""
+    """Which claim has the roles, and the role of tokens without it."""
 
     name: str
     default_role: Role | None = None
@@ -138,9 +138,9 @@ def _from_list(given: list[Any]) -> dict[str, Grant]:
 
 
 def _entry(given: Any) -> tuple[str, Role] | None:
-    """None for what means something to somebody else."""
+    """None for an entry that is for other applications."""
     namespace, _, role = given.rpartition(":") if isinstance(given, str) else ("", "", "")
-    # A group that somebody named "*:admin" must not make an admin of everything.
+    # A group that is called "*:admin" must not make an admin of everything.
     if role not in _RANKS or namespace == EVERYWHERE:
         return None
     try:

@@ -1,12 +1,12 @@
-"""The keys that are known now, and when to look for others.
+"""The public keys of an identity provider: where they come from, how they are read, and when they are read again.
 
-Verifying never waits while the key is known. Keys are looked at again every few minutes, so that one that was taken out
-goes out of use here as well. A token that names an unknown key has them looked at sooner: a provider may have begun to
-sign with a new one. Whoever makes up key ids gets no more out of this than one look every few seconds, shared by all
-that wait for it; and only so many may wait.
+Verifying never waits while the key is known. Keys are read again every few minutes, so that one that was taken out goes
+out of use here as well. A token that names an unknown key has them read sooner: a provider may have begun to sign with
+a new one. Made-up key ids cause no more than one read every few seconds, shared by all requests that wait for it; and
+only so many may wait.
 
-A provider that is away leaves the known keys in use, for a day. Not for longer: whoever could keep us from the provider
-could else keep a stolen key in use that was taken out there.
+A provider that is away leaves the known keys in use, for a day. Not for longer: an attacker who cut us off from the
+provider could else keep a stolen key in use that was taken out there.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from rota.errors import InvalidTokenError, KeysUnavailableError, RotaError, Setu
 from rota.service import Service
 from rota.telemetry import get_logger
 
-LOAD_SECONDS = 5.0
 KEPT_SECONDS = 24 * 3600.0
-MOST_WAITING = 100
-_log = get_logger("identity")
-MOST_KEYS = 100
 LARGEST_SET_BYTES = 512 * 1024
-SMALLEST_RSA_BITS = 2048
-LARGEST_RSA_BITS = 8192  # larger ones only make verifying slow
+MOST_KEYS = 100
+MOST_WAITING = 100
+_LOAD_SECONDS = 5.0
+_READ_BYTES = 16 * 1024
+_SMALLEST_RSA_BITS = 2048
+_LARGEST_RSA_BITS = 8192  # larger ones only make verifying slow
 # By type and curve: the algorithm, and the members that are public.
 _KINDS: dict[tuple[Any, Any], tuple[str, tuple[str, ...]]] = {
     ("RSA", None): ("RS256", ("n", "e")),
     ("EC", "P-256"): ("ES256", ("crv", "x", "y")),
     ("OKP", "Ed25519"): ("EdDSA", ("crv", "x")),
 }
-READ_BYTES = 16 * 1024
 _OK = 200
 _NO_PLACE = "ROTA_JWT_KEYS must be an https:// address of a JWKS (http:// on this machine only), or a file"
+_log = get_logger("identity")
 
 
 class SigningKeys(Service):
@@ -57,7 +57,7 @@ class SigningKeys(Service):
         self,
         source: Source,
         *,
-        load_seconds: float = LOAD_SECONDS,
+        load_seconds: float = _LOAD_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class SigningKeys(Service):
             self._fail(f"{self._source.name} did not answer within {self._load_seconds:g} s")
         except KeysError as error:
             self._fail(str(error))
-        except Exception:  # noqa: BLE001 - whoever waits must not fail for it, nor the loop end; it is logged whole
+        except Exception:  # noqa: BLE001 - requests that wait must not fail for it; it is logged whole
             _log.exception("looking for keys failed", source=self._source.name)
             self._failing = True
         else:
@@ -247,7 +247,7 @@ def _public_key(members: dict[str, Any], algorithm: str) -> Any:
         public = jwt.PyJWK(members, algorithm).key
     except (jwt.PyJWTError, ValueError, TypeError):
         return None  # numbers that make no key
-    if isinstance(public, RSAPublicKey) and not SMALLEST_RSA_BITS <= public.key_size <= LARGEST_RSA_BITS:
+    if isinstance(public, RSAPublicKey) and not _SMALLEST_RSA_BITS <= public.key_size <= _LARGEST_RSA_BITS:
         return None
     return public
 
@@ -296,7 +296,7 @@ class Provider:
             if response.status != _OK:
                 raise KeysError(f"{self.name} answered {response.status}")
             data = b""
-            while some := await response.content.read(READ_BYTES):
+            while some := await response.content.read(_READ_BYTES):
                 data += some
                 if len(data) > LARGEST_SET_BYTES:
                     response.close()

@@ -16,7 +16,7 @@ import msgspec
 from rota.errors import InvalidTokenError
 
 LONGEST_TOKEN = 8 * 1024
-LONGEST_KEY_ID = 255
+_LONGEST_KEY_ID = 255
 # Which algorithms there are for us, and nowhere else: what is not in here can't be asked for by a token.
 OWN_ALGORITHM = "HS256"
 PROVIDER_ALGORITHMS = frozenset({"RS256", "ES256", "EdDSA"})
@@ -45,7 +45,7 @@ def read_header(token: str) -> Header:
     # `crit` lists what must be understood, and we understand nothing beyond the plain; not `b64` either.
     if not isinstance(algorithm, str) or "crit" in fields or "b64" in fields:
         raise InvalidTokenError(NOT_VALID)
-    if "kid" in fields and not (isinstance(key_id, str) and 0 < len(key_id) <= LONGEST_KEY_ID):
+    if "kid" in fields and not (isinstance(key_id, str) and 0 < len(key_id) <= _LONGEST_KEY_ID):
         raise InvalidTokenError(NOT_VALID)
     return Header(algorithm, key_id)
 

@@ -16,15 +16,15 @@ from rota.domain.rights import Grant
 from rota.errors import BadInputError, InvalidTokenError, SetupError
 from rota.settings import Settings
 
-LEAST_SECRET_BYTES = 32
+_LEAST_SECRET_BYTES = 32
 
 
 def secret_bytes(secret: str) -> bytes:
     """The secret as it goes into signatures; raises SetupError, which does not show it."""
     # From the environment come bytes that are no text as halves of surrogate pairs.
     data = secret.encode("utf-8", "surrogateescape")
-    if len(data) < LEAST_SECRET_BYTES:
-        raise SetupError(f"ROTA_JWT_SECRET must have at least {LEAST_SECRET_BYTES} bytes: openssl rand -base64 48")
+    if len(data) < _LEAST_SECRET_BYTES:
+        raise SetupError(f"ROTA_JWT_SECRET must have at least {_LEAST_SECRET_BYTES} bytes: openssl rand -base64 48")
     try:
         HMACAlgorithm(HMACAlgorithm.SHA256).prepare_key(data)
     except jwt.InvalidKeyError:

@@ -34,7 +34,7 @@ from rota.errors import InvalidTokenError, SetupError
 from rota.service import Service
 from rota.settings import Settings
 
-MOST_REMEMBERED = 10_000
+_MOST_REMEMBERED = 10_000
 _OWN = object()  # stands where a set of keys does, for what the own secret signed
 
 
@@ -51,14 +51,14 @@ class TokenVerifier:
         self,
         *,
         secret: bytes | None,
-        ring: SigningKeys | None,
+        keys: SigningKeys | None,
         expectations: Expectations,
         roles: RolesClaim,
         clock: Callable[[], float] = time.time,
-        most_remembered: int = MOST_REMEMBERED,
+        most_remembered: int = _MOST_REMEMBERED,
     ) -> None:
         self._secret = secret
-        self._ring = ring
+        self._keys = keys
         self._expectations = expectations
         self._roles = roles
         self._clock = clock
@@ -76,7 +76,7 @@ class TokenVerifier:
             )
         return cls(
             secret=None if settings.jwt_secret is None else secret_bytes(settings.jwt_secret),
-            ring=None if settings.jwt_keys is None else SigningKeys(source_of(settings.jwt_keys)),
+            keys=None if settings.jwt_keys is None else SigningKeys(source_of(settings.jwt_keys)),
             expectations=Expectations(
                 issuer=settings.jwt_issuer,
                 audience=settings.jwt_audience,
@@ -93,7 +93,7 @@ class TokenVerifier:
         Sessions are stored with this hash and end when it changes. So the text behind it is written out here, and does
         not follow the names of our classes and fields.
         """
-        origin = None if self._ring is None else self._ring.origin
+        origin = None if self._keys is None else self._keys.origin
         issuer, audience = self._expectations.issuer, self._expectations.audience
         leeway = self._expectations.leeway_seconds
         text = f"({origin!r}, Expectations(issuer={issuer!r}, audience={audience!r}, leeway_seconds={leeway!r}))"
@@ -117,14 +117,14 @@ class TokenVerifier:
     @property
     def services(self) -> list[Service]:
         """What keeps the keys fresh. Without it, one that the provider took out stays in use for a day."""
-        return [] if self._ring is None else [self._ring]
+        return [] if self._keys is None else [self._keys]
 
     async def _key(self, header: Header) -> tuple[object, Any]:
         """What to judge the token by, with the set it is from."""
         if header.algorithm == OWN_ALGORITHM and self._secret is not None:
             return _OWN, self._secret
-        if header.algorithm in PROVIDER_ALGORITHMS and self._ring is not None:
-            found = await self._ring.find(header.key_id, header.algorithm)
+        if header.algorithm in PROVIDER_ALGORITHMS and self._keys is not None:
+            found = await self._keys.find(header.key_id, header.algorithm)
             if found is not None:
                 keys, key = found
                 return keys, key.public
@@ -144,7 +144,7 @@ class TokenVerifier:
         found = self._verified.get(digest)
         if found is None:
             return None
-        in_force = found.keys is _OWN or (self._ring is not None and found.keys is self._ring.current)
+        in_force = found.keys is _OWN or (self._keys is not None and found.keys is self._keys.current)
         if not in_force or self._clock() >= found.expires_at:
             del self._verified[digest]
             return None

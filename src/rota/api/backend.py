@@ -26,18 +26,19 @@ from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
+from rota.store.cancel import Cancellations
+from rota.store.change import Changes
 from rota.store.events import Events
-from rota.store.jobs import Jobs
-from rota.store.lease import Shards
 from rota.store.logs import Logs
-from rota.store.pools import Pools
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER
 from rota.store.postgres.wakeups import Notifier
 from rota.store.read.activity import Tallies
+from rota.store.read.fleet import Fleet
+from rota.store.read.jobs import Jobs
+from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
-from rota.store.runs import Runs
-from rota.store.workers import Workers
+from rota.store.redrive import Redrives
 
 
 class Backend:
@@ -75,14 +76,14 @@ class Backend:
         self.run_ends = RunWaiters(self.runs)
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
-        self.workers = Workers(database)
-        self.pools = Pools(database)
-        self.statistics = Statistics(Tallies(database), self.pools, self.workers)
-        self.waiting = Waiting(database)
-        self.explainer = WaitingReasons(waiting=self.waiting, workers=self.workers)
-        self.shards = Shards(database)
+        self.changes = Changes(database)
+        self.cancellations = Cancellations(database)
+        self.redrives = Redrives(database)
+        self.fleet = Fleet(database)
+        self.statistics = Statistics(Tallies(database), self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
-        self.key_ring = CredentialCache(self.keys)
+        self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
         self._notifier = notifier
 
@@ -123,8 +124,8 @@ class Backend:
         """What has to run beside the routes."""
         return (
             *self.gateway.services,
-            self.key_ring,
-            _ClockFollower(self),
+            self.credentials,
+            ClockFollower(self),
             self.tail,
             self.run_ends,
             self.event_tail,
@@ -138,12 +139,13 @@ class Backend:
     async def set_clock(self) -> None:
         """One measurement of the database's clock."""
         sent = time.monotonic()
-        moment = await self.database.fetch_value("database_time")
+        moment = await self.database.time()
         self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
 
 
-class _ClockFollower(Service):
-    """Without an answer the clock keeps its last measurement; /readyz says that the database is away."""
+class ClockFollower(Service):
+    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz says that the database is
+    away."""
 
     interval_seconds = 5.0
 
@@ -152,5 +154,6 @@ class _ClockFollower(Service):
         self._backend = backend
 
     async def tick(self) -> int:
+        """One measurement."""
         await self._backend.set_clock()
         return 1

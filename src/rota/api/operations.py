@@ -26,10 +26,12 @@ from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.telemetry import get_logger
 
-BODY_LIMIT_BYTES = 1024 * 1024
-INTERNAL_ERROR = 500
-CLIENT_CLOSED = 499
-TOO_MANY = 429
+_BODY_LIMIT_BYTES = 1024 * 1024
+_COOKIE = "rota_session"
+_SECURE_COOKIE = "__Host-rota_session"  # no other host of the domain can set it, and browsers take it over TLS only
+_INTERNAL_ERROR = 500
+_CLIENT_CLOSED = 499
+_TOO_MANY = 429
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -110,7 +112,7 @@ class Operation:
     body: type | None = None
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    body_limit: int = BODY_LIMIT_BYTES
+    body_limit: int = _BODY_LIMIT_BYTES
     others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
     errors: tuple[int, ...] = ()
 
@@ -170,15 +172,15 @@ class Operation:
             response = self._response_of(error)
         if call.entry is not None:
             await services.auditor.end(call, response.status_code)
-        if call.rate_status is not UNLIMITED and response.status_code != TOO_MANY:
+        if call.rate_status is not UNLIMITED and response.status_code != _TOO_MANY:
             response.headers.update(call.rate_status.headers)
         return response
 
     def _response_of(self, error: Exception) -> Response:
         if isinstance(error, ClientDisconnect):
-            return Response(status_code=CLIENT_CLOSED)
+            return Response(status_code=_CLIENT_CLOSED)
         response = response_of(error if isinstance(error, RotaError) else RotaError("internal error"))
-        if response.status_code == INTERNAL_ERROR:
+        if response.status_code == _INTERNAL_ERROR:
             _log.error("an operation failed", operation=f"{self.method} {self.path}", exc_info=error)
         return response
 
@@ -210,8 +212,8 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
 
 
 def session_cookie(request: Request) -> str:
-    """The cookie's name; over TLS one that no other host of the domain can set, and browsers take over TLS only."""
-    return "__Host-rota_session" if request.url.scheme == "https" else "rota_session"
+    """The name of the session's cookie."""
+    return _SECURE_COOKIE if request.url.scheme == "https" else _COOKIE
 
 
 def credentials_of(request: Request) -> Credentials:

@@ -11,9 +11,9 @@ from uuid import UUID
 import msgspec
 
 from rota.contract.fields import JobStatusName, Name, RunStatusName
-from rota.domain.ids import floor_id
+from rota.domain.ids import FIRST_ID, LAST_ID, floor_id
 from rota.errors import BadInputError
-from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
+from rota.store.read.runs import RunFilter
 
 DEFAULT_LIMIT = 50
 MOST = 500

@@ -25,6 +25,7 @@ from rota.compose import build_scheduler, check_server_role, open_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
@@ -98,7 +99,7 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
 
 async def build_backend(settings: Settings, database: Database) -> Backend:
     """What the routes work with, on this database."""
-    shards: int = await database.fetch_value("read_constants")
+    shards = await count_shards(database)
     backend = Backend(
         database=database,
         notifier=Notifier(database, enabled=settings.notify),
@@ -125,7 +126,7 @@ def build_server(
 ) -> _Server:
     """A uvicorn server; it is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
-    app = build_app(backend, Authenticator(token, ring=backend.key_ring, verifier=verifier), rota.__version__)
+    app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
     tls = certificate.context if certificate else None
     proxies = settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))

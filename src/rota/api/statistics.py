@@ -14,9 +14,8 @@ from typing import Any
 
 from rota.contract.fleet import Counts, Moment, PoolStats, Rates, StartLag, Stats
 from rota.domain.lag_histogram import STEPS, quantile
-from rota.store.pools import Pools
 from rota.store.read.activity import PORTION, Activity, Tallies
-from rota.store.workers import Workers
+from rota.store.read.fleet import Fleet
 
 FRESH_SECONDS = 1.0
 MOST_COUNTED = 100_000
@@ -31,14 +30,12 @@ class Statistics:
     def __init__(
         self,
         tallies: Tallies,
-        pools: Pools,
-        workers: Workers,
+        fleet: Fleet,
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tallies = tallies
-        self._pools = pools
-        self._workers = workers
+        self._fleet = fleet
         self._monotonic = monotonic
         self._looks: dict[tuple[str, float], tuple[float, asyncio.Task[Stats]]] = {}
 
@@ -55,8 +52,8 @@ class Statistics:
     async def _look(self, namespace: str, window_seconds: float) -> Stats:
         window = timedelta(seconds=window_seconds)
         activity = await self._tallies.look(namespace, window=window, history=HISTORY, most=MOST_COUNTED)
-        pools = await self._pools.find(namespace)
-        fleet = await self._workers.fleet(namespace)
+        pools = await self._fleet.pools(namespace)
+        fleet = await self._fleet.workers(namespace)
         since, seconds = _span(activity.moment, window)
         recent = [row for row in activity.tallies if row["at"] >= since]
         return Stats(

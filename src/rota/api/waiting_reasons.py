@@ -10,23 +10,23 @@ from rota.contract.jobs import BreakerState
 from rota.domain.fleet import FleetOffer, explain_misfit, hint_for_task
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
+from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
-from rota.store.workers import Workers
 
-NAMED = 5
+_NAMED = 5
 _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
 class WaitingReasons:
     """Looks at what a run waits for."""
 
-    def __init__(self, *, waiting: Waiting, workers: Workers) -> None:
+    def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
         self._waiting = waiting
-        self._workers = workers
+        self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
-        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be somebody
-        else's are not named."""
+        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
+        owner's are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"
@@ -70,10 +70,10 @@ class WaitingReasons:
         return f"behind {show_run(other)} of ordering key {policies.order!r}"
 
     async def _explain_limit(self, row: Any, policies: Policies) -> str:
-        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", NAMED + 1)
+        live = await self._waiting.live_of_limit(row["namespace"], policies.limit or "", _NAMED + 1)
         used = live[0]["used"] if live else 0
-        names = ", ".join(show_run(run["id"]) for run in live[:NAMED])
-        more = ", …" if used > NAMED else ""
+        names = ", ".join(show_run(run["id"]) for run in live[:_NAMED])
+        more = ", …" if used > _NAMED else ""
         where = show_key(policies.limit or "")
         return f"limit {used}/{policies.most} of {where} reached by {names}{more}" if used else f"limit of {where}"
 
@@ -101,7 +101,7 @@ class WaitingReasons:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
         namespace, pool, task = row["namespace"], row["pool"], row["task"]
-        fleet = await self._workers.waiting_for(namespace, pool, task)
+        fleet = await self._fleet.workers_for_run(namespace, pool, task)
         if fleet["paused"]:
             return f"pool {pool} is paused"
         offer = FleetOffer(*(fleet[name] for name in FleetOffer._fields))
@@ -111,7 +111,7 @@ class WaitingReasons:
         return "a worker takes it in a moment" if fleet["free"] else f"all slots of pool {pool} are busy"
 
     async def _hint(self, namespace: str, task: str) -> str:
-        rows = await self._workers.fleet(namespace)
+        rows = await self._fleet.workers(namespace)
         return hint_for_task(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from rota.domain.lag_histogram import step_of
 from rota.domain.run import Claim, Disposition
-from rota.store.workers import PoolActivity, PoolKey
+from rota.store.claim import PoolActivity, PoolKey
 
 
 class PoolTally:

@@ -21,14 +21,15 @@ from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportRece
 from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
+from rota.store.claim import Beat, Claims, PoolKey, Registration
 from rota.store.logs import Logs, StoredChunk
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
 from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import Notifier
+from rota.store.report import Ended, Reports, Settled, Success
+from rota.store.report import Note as StoredNote
 from rota.store.submit import LOOKAHEAD
-from rota.store.workers import Beat, Ended, PoolKey, Registration, Settled, Success, Workers
-from rota.store.workers import Note as StoredNote
 from rota.telemetry import get_logger
 
 # How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
@@ -57,7 +58,8 @@ class PostgresBroker:
     ) -> None:
         self.lease_seconds = lease_seconds
         self._lookahead = lookahead
-        self._workers = Workers(database)
+        self._claims = Claims(database)
+        self._reports = Reports(database)
         self._logs = Logs(database)
         self._notifier = notifier
         self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
@@ -93,7 +95,7 @@ class PostgresBroker:
         weights = profile.weights or (1,) * len(profile.pools)
         several = len(profile.pools) > 1
         self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
-        self._lanes = await self._workers.register(
+        self._lanes = await self._claims.register(
             Registration(
                 self._id,
                 profile.host,
@@ -108,7 +110,7 @@ class PostgresBroker:
         )
         if profile.application:
             self._notifier.hint(SCHEDULE)
-        _, self._paused = await self._workers.signals(self._id)
+        _, self._paused = await self._claims.signals(self._id)
         return self._id
 
     async def claim(self, room: int) -> list[Claim]:
@@ -128,7 +130,7 @@ class PostgresBroker:
             if pool in pools and (namespace, pool) not in self._paused
             for lane in some
         ]
-        return await self._workers.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
+        return await self._claims.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
 
     async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
         """Each pool its share; what is left goes to those that had more than theirs."""
@@ -153,7 +155,7 @@ class PostgresBroker:
         fenced: set[int] = set()
         rejected: dict[int, str] = {}
         for settled in (
-            await self._workers.succeed(successes) if successes else None,
+            await self._reports.succeed(successes) if successes else None,
             await self._settle(others) if others else None,
         ):
             if settled and settled.gated:
@@ -172,7 +174,7 @@ class PostgresBroker:
         timeout = self.lease_seconds * _BEAT_TIMEOUT_SHARE
         done = self._tally.take()
         try:
-            beat = await self._workers.beat(
+            beat = await self._claims.beat(
                 self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout
             )
         except DatabaseUnavailableError:
@@ -186,7 +188,7 @@ class PostgresBroker:
     def _doubt(self) -> None:
         _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
         self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
-        self._workers.look_anew()
+        self._claims.look_anew()
         self._doubted += 1
         self._heard(WORKER, "")
 
@@ -194,7 +196,7 @@ class PostgresBroker:
         """Starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)
-        await self._workers.note(
+        await self._reports.note(
             [
                 StoredNote(
                     note.claim.namespace,
@@ -266,10 +268,10 @@ class PostgresBroker:
 
     async def leave(self) -> None:
         """Marks the worker as stopped."""
-        await self._workers.leave(self._id)
+        await self._claims.leave(self._id)
 
     async def _settle(self, ended: Sequence[Ended]) -> Settled:
-        settled = await self._workers.settle(ended)
+        settled = await self._reports.settle(ended)
         for pool in settled.ready_pools:
             self._notifier.hint(READY, pool)
         if settled.held:
@@ -290,10 +292,10 @@ class PostgresBroker:
         if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
             claimed: list[tuple[str, UUID, int]] = []
             with self._whole_looks.measured(lambda: len(claimed)):
-                claimed = await self._workers.claims_of(self._id)
+                claimed = await self._claims.claims_of(self._id)
         else:
             since = timedelta(seconds=began - self._reconciled_at) + _OVERLAP
-            claimed = await self._workers.claims_of(self._id, since)
+            claimed = await self._claims.claims_of(self._id, since)
         self._reconciled_at = began
         return claimed
 
@@ -322,7 +324,7 @@ class PostgresBroker:
 
     async def _asked(self) -> list[Signal]:
         try:
-            asked, paused = await self._workers.signals(self._id)
+            asked, paused = await self._claims.signals(self._id)
         except DatabaseUnavailableError:
             return []
         resumed, self._paused = self._paused - paused, paused

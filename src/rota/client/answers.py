@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 import msgspec
@@ -12,8 +12,21 @@ from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retries import retry_after
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 _NOT_AUTHENTICATED = 401
+
+
+class Page(Protocol[Item]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> list[Item]:
+        """What is on it."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the list goes on; None: it has ended."""
 
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
 
-from rota.client.answers import read_answer, read_object, read_text, unreachable
+from rota.client.answers import Page, read_answer, read_object, read_text, unreachable
 from rota.client.bodies import check_headers, encode, query_of
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
@@ -24,18 +24,6 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 TIMEOUT_SECONDS = 30.0
 _FOLLOW = {"follow": "true"}
-
-
-class _Page(Protocol[Item]):
-    """A page of a list."""
-
-    @property
-    def items(self) -> list[Item]:
-        """What is on it."""
-
-    @property
-    def next_cursor(self) -> str | None:
-        """Where the list goes on; None: it has ended."""
 
 
 class AsyncCalls:
@@ -173,7 +161,7 @@ class AsyncCalls:
             await asyncio.sleep(pause)
 
     async def _items(
-        self, kind: type[_Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
+        self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
     ) -> AsyncIterator[Item]:
         """Everything in a list, page by page as it is asked for."""
         query = query_of({**filters, "limit": page_size})

@@ -97,22 +97,6 @@ class _Pauses:
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
 
-class Deadline:
-    """A moment that may never come."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._moment = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has come."""
-        return self._moment is not None and time.monotonic() >= self._moment
-
-    def within(self, seconds: float) -> float:
-        """So long, but not beyond it."""
-        return seconds if self._moment is None else max(0.0, min(seconds, self._moment - time.monotonic()))
-
-
 def retry_after(response: httpx.Response) -> float | None:
     """The seconds that the server asks for; a date is not understood, and no server of ours gives one."""
     text = response.headers.get("retry-after", "")

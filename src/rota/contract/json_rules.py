@@ -1,7 +1,7 @@
 """What the decoder lets pass and we don't: names that occur twice in an object, and nesting without end.
 
 Of two fields with one name a decoder takes the last, others the first: what was checked and what is run could differ.
-Nesting costs whoever reads it stack, and each library has its own idea of how much there is.
+Nesting costs its reader stack, and each library has its own idea of how much there is.
 
 Both checks are made of operations that run in C over the whole text.
 """
@@ -25,7 +25,7 @@ from rota.domain.schedule import ClockChange
 from rota.errors import BadInputError
 
 MOST_LEVELS = 64
-LARGE_PAYLOAD_BYTES = 256
+_LARGE_PAYLOAD_BYTES = 256
 _ALIKE = bytes.maketrans(b"[]{}", b"()()")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
 _UP_AND_DOWN = bytes.maketrans(b"()", b"\x01\xff")  # 1 and -1
@@ -87,7 +87,7 @@ def has_repeated_name(text: bytes, decoded: Any) -> bool:
 
 def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
     """Raises BadInputError when a name is repeated in JSON that was read as `found`. What is in there as it came is
-    looked at by whoever reads that: a large payload, or the items of a list."""
+    looked at where that is read: a large payload, or the items of a list."""
     if isinstance(found, list) and found and isinstance(found[0], msgspec.Raw):
         return
     text = bytes(text)
@@ -97,7 +97,7 @@ def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
     try:
         decoded = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return  # it is the payload that can't be read; whoever reads it says so
+        return  # it is the payload that can't be read, which is said where it is read
     if has_repeated_name(text, decoded):
         raise BadInputError("the body is not what is expected: an object has two fields of the same name")
 
@@ -113,10 +113,10 @@ def _brackets_of(text: bytes) -> bytes:
 
 
 def _without(text: bytes, payload: bytes) -> bytes:
-    if len(payload) <= LARGE_PAYLOAD_BYTES:
+    if len(payload) <= _LARGE_PAYLOAD_BYTES:
         return text
     # By its beginning: to look for something long, Python prepares at length.
-    start = text.find(payload[:LARGE_PAYLOAD_BYTES])
+    start = text.find(payload[:_LARGE_PAYLOAD_BYTES])
     return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
 
 

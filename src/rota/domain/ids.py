@@ -22,6 +22,8 @@ _NOISE_BITS = 74
 _STEP_BITS = 40
 _random = random.SystemRandom()
 _getrandbits = random.Random(_random.getrandbits(256)).getrandbits  # noqa: S311 - ids are names, not secrets
+FIRST_ID = UUID(int=0)
+LAST_ID = UUID(int=(1 << 128) - 1)
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
 _new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown

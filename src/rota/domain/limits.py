@@ -1,4 +1,4 @@
-"""Limits of tenants: what a namespace, or somebody in it, may."""
+"""Limits of tenants: of a namespace, or of an owner or key in it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 Kind = Literal["requests", "jobs"]
 WHOLE = ""  # the subject of the namespace as a whole
-BURST_SECONDS = 5.0  # a bucket holds so much where nobody says otherwise
+_BURST_SECONDS = 5.0  # a bucket holds so much unless a burst is given
 # And never less than this: servers come for tokens now and then, and what a bucket can't hold meanwhile would be lost.
-LEAST_BURST_SECONDS = 0.1
+_LEAST_BURST_SECONDS = 0.1
 SLOWEST_PER_SECOND = 0.001
 FASTEST_PER_SECOND = 1_000_000.0
 
@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     most_fan_out: int | None = None
 
     def rate(self, kind: Kind) -> Rate | None:
-        """How fast these may come; None: as fast as they like."""
+        """How fast requests or jobs may come; None: without a limit."""
         if kind == "requests":
             return rate_of(self.requests_per_second, self.request_burst)
         return rate_of(self.jobs_per_second, self.job_burst)
@@ -46,5 +46,5 @@ def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
     """A rate with the burst that was given, or that goes with it."""
     if per_second is None:
         return None
-    wanted = BURST_SECONDS * per_second if burst is None else burst
-    return Rate(per_second, max(1, math.ceil(wanted), math.ceil(LEAST_BURST_SECONDS * per_second)))
+    wanted = _BURST_SECONDS * per_second if burst is None else burst
+    return Rate(per_second, max(1, math.ceil(wanted), math.ceil(_LEAST_BURST_SECONDS * per_second)))

@@ -1,8 +1,8 @@
 """Who may do what: roles per namespace, the rights they give, and whose jobs these reach.
 
 An operation of the API needs one right. A role gives rights; a key's scopes may take some of them away again. Rights
-over jobs, and all that comes of them, reach the caller's own or everybody's in the namespace: operators and admins have
-everybody's, a grant that `sees` all reads everybody's and changes its own.
+over jobs, and all that comes of them, reach the caller's own or every owner's in the namespace: operators and admins
+have all, a grant that `sees` all reads all and changes its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Right(StrEnum):
 
 
 class Role(StrEnum):
-    """What somebody is in a namespace; each may do what those before it may."""
+    """A role in a namespace; each may do what those before it may."""
 
     VIEWER = "viewer"
     SUBMITTER = "submitter"
@@ -61,12 +61,12 @@ class Grant(msgspec.Struct, frozen=True):
         return "all" if self.reaches_all(Right.READ) else "own"
 
     def reaches_all(self, right: Right) -> bool:
-        """Whether this right is one over everybody's jobs."""
+        """Whether this right is one over every owner's jobs."""
         return self.role in (Role.OPERATOR, Role.ADMIN) or (right is Right.READ and self.sees == "all")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who proved who they are. `name` is the owner of what they submit."""
+    """A caller who proved who they are. `name` is the owner of what they submit."""
 
     name: str
     kind: Literal["admin", "key", "jwt"]
@@ -101,5 +101,5 @@ class Caller(msgspec.Struct, frozen=True):
     owner: str
 
     def own(self, key: str) -> str:
-        """A key as it is stored: each owner has keys of their own, so nobody meets another's job by one."""
+        """A key as it is stored: each owner has keys of their own, so that none leads to another owner's job."""
         return f"{self.owner}\n{key}"  # no owner has a line break

@@ -50,7 +50,7 @@ class OutcomeQuestion(msgspec.Struct):
     wait_seconds: float = 0.0
 
 
-PORTION_BYTES = 4 * 1024 * 1024
+_PORTION_BYTES = 4 * 1024 * 1024
 _KINDS: dict[Any, type[RotaError]] = {
     kind.__name__: kind for kind in (BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError)
 }
@@ -151,7 +151,7 @@ async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswe
         if gateway is None:
             raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
         return ChildAnswer(asked.number, await _ask(asked, gateway))
-    except Exception as error:  # noqa: BLE001 - whoever asked gets it: it would wait for ever
+    except Exception as error:  # noqa: BLE001 - the function that asked gets it, and would else wait for ever
         return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 
@@ -185,7 +185,7 @@ def _portions(jobs: Sequence[BatchJobIn]) -> Iterator[list[BatchJobIn]]:
     size = 0
     for job in jobs:
         length = len(msgspec.json.encode(job))
-        if some and size + length > PORTION_BYTES:
+        if some and size + length > _PORTION_BYTES:
             yield some
             some, size = [], 0
         some.append(job)

@@ -88,7 +88,7 @@ class JobBuilder:
         return Definition(
             owner=caller.owner,
             name=wanted.name,
-            task=check_task(wanted.task, payload),
+            task=_check_task(wanted.task, payload),
             pool=wanted.pool,
             priority=_PRIORITIES[wanted.priority],
             tags=tuple(wanted.tags),
@@ -127,7 +127,7 @@ class JobBuilder:
         # A payload in object storage that stays as it is was looked at when it came.
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
-        task = task if unseen else check_task(task, payload)
+        task = task if unseen else _check_task(task, payload)
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
@@ -164,7 +164,7 @@ class JobBuilder:
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
         _check_end(after, now)
         if after != before:
-            first_fire(after, job_id, now)
+            _first_fire(after, job_id, now)
         return after
 
     def patched_time(self, patch: JobPatch) -> datetime | None:
@@ -211,7 +211,7 @@ class JobBuilder:
         definition = self.definition(wanted, caller, job_id)
         timetable = self._timetable(wanted, job_id, now, now)
         _check_end(timetable, now)
-        first = first_fire(timetable, job_id, now)
+        first = _first_fire(timetable, job_id, now)
         unique = _unique(wanted, caller)
         if unique and unique.on_duplicate == "replace":
             raise BadInputError(
@@ -241,7 +241,7 @@ class JobBuilder:
         )
 
 
-def check_task(task: str | None, payload: str | None) -> str:
+def _check_task(task: str | None, payload: str | None) -> str:
     """The task's name; a payload with a script and no task means a script."""
     if task is not None and task not in RESERVED_TASKS:
         return task
@@ -295,7 +295,7 @@ def _check_end(timetable: Timetable, now: datetime) -> None:
         raise BadInputError("is in the past", field="endTime")
 
 
-def first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
+def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
     """When it fires first; raises BadInputError when its bounds leave nothing."""
     first = timetable.schedule(job_id).next_after(now)
     if first is None:

@@ -30,12 +30,12 @@ from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.protocol import RunSnapshot
 from rota.service import Service
-from rota.store.access.limits import LimitTable
-from rota.store.pools import Pools
+from rota.store.access.limits import BacklogCounts, LimitTable
+from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, WORKER
 from rota.store.postgres.wakeups import Notifier
-from rota.store.runs import Runs
+from rota.store.read.runs import Runs
 from rota.store.submit import Duplicate, KnownKey, Submissions
 
 _FIRST_POLL_SECONDS = 0.01
@@ -76,11 +76,12 @@ class LocalGateway:
         """`lazy`: nothing is read from the database before the first submission."""
         self._submissions = Submissions(database)
         self._runs = Runs(database)
+        self._cancellations = Cancellations(database)
         self._notifier = notifier
         self._blobs = blobs
         self._now = now
         self.limits = TenantLimits(LimitTable(database), defaults or Limits())
-        self.backlog = Backlog(Pools(database), self.limits, now=now, lazy=lazy)
+        self.backlog = Backlog(BacklogCounts(database), self.limits, now=now, lazy=lazy)
         self.job_builder = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
         self._committer = GroupCommitter(
             submissions=self._submissions, notifier=notifier, now=now, backlog=self.backlog
@@ -149,7 +150,7 @@ class LocalGateway:
         """Cancels a run of this caller; its worker is notified."""
         run = parse_run(run_id)
         await self._own(caller, run)
-        _, workers = await self._runs.cancel(caller.namespace, run)
+        _, workers = await self._cancellations.cancel_run(caller.namespace, run)
         for worker_id in workers:
             self._notifier.hint(WORKER, str(worker_id))
         self._notifier.hint(GATE)

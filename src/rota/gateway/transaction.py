@@ -1,4 +1,4 @@
-"""Submitting inside the caller's own transaction, with whatever library holds it.
+"""Submitting inside the caller's own transaction, through the connection that holds it.
 
 The jobs are checked here, as the API checks them, and written by a function of the database whose name carries a
 version, so that this library and the schema may differ by a release. A connection is known by its methods, not by its
@@ -25,7 +25,7 @@ from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
 
 # What is larger belongs into object storage, which a transaction of the database can't reach.
-LARGEST_PAYLOAD_BYTES = 1024 * 1024
+_LARGEST_PAYLOAD_BYTES = 1024 * 1024
 # So many shards that an id's shard is the number that all shards are made of: the database knows how many there are.
 _ALL_SHARDS = 1 << 62
 _FUNCTION = "rota.submit_v1"
@@ -142,7 +142,7 @@ def _is_sqlalchemy(connection: Any) -> bool:
 
 
 def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
-    from sqlalchemy import text as statement  # noqa: PLC0415 - who hands us its connection has it
+    from sqlalchemy import text as statement  # noqa: PLC0415 - a program that hands us its connection has it
 
     return statement(f"SELECT {_FUNCTION}(CAST(:jobs AS text))"), {"jobs": text}
 
@@ -156,7 +156,7 @@ def _refuse_autocommit(connection: Any) -> None:
     levels = (
         connection.get_execution_options().get("isolation_level"),
         connection.engine.get_execution_options().get("isolation_level"),
-        # What an engine was made with is told nowhere else.
+        # Nothing else says what an engine was made with.
         getattr(connection.dialect, "_on_connect_isolation_level", None),
     )
     if "AUTOCOMMIT" in [str(level).upper() for level in levels]:
@@ -166,7 +166,7 @@ def _refuse_autocommit(connection: Any) -> None:
 
 
 def _check_psycopg(connection: Any) -> None:
-    """A connection in autocommit mode has a transaction only where somebody opened one."""
+    """A connection in autocommit mode has a transaction only after one was opened."""
     info = getattr(connection, "info", None)
     idle = getattr(getattr(info, "transaction_status", None), "name", "") == "IDLE"
     if getattr(connection, "autocommit", False) is True and idle:
@@ -196,7 +196,7 @@ class _Batch:
     """Jobs on their way into a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
         self._places: list[int] = []

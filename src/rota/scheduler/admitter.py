@@ -19,7 +19,6 @@ from rota.scheduler.shard_service import ShardService
 from rota.store.admit import Gates
 from rota.store.postgres.listener import WORKER
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Schedules
 from rota.telemetry import get_logger
 
 RUNS_PER_SHARD = 12
@@ -38,12 +37,11 @@ class Admitter(ShardService):
         self,
         *,
         gates: Gates,
-        schedules: Schedules,
         leases: LeaseKeeper,
         notifier: Notifier,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(schedules=schedules, leases=leases, notifier=notifier)
+        super().__init__(leases=leases, notifier=notifier)
         self._gates = gates
         self._monotonic = monotonic
         self._round_at = -math.inf

@@ -6,9 +6,11 @@ Workers look at the moment of the start; this service finds what no worker takes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rota.domain.run import EXPIRED
 from rota.scheduler.shard_service import ShardService
+from rota.store.promote import Promotions
 
 RUNS_PER_SHARD = 200
 
@@ -19,6 +21,10 @@ class Expirer(ShardService):
     interval_seconds = 1.0
     full_round = RUNS_PER_SHARD
 
+    def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._promotions = promotions
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs were skipped."""
-        return await self._schedules.expire(owned, RUNS_PER_SHARD, EXPIRED)
+        return await self._promotions.expire(owned, RUNS_PER_SHARD, EXPIRED)

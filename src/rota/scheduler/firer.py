@@ -22,8 +22,8 @@ from rota.domain.job import MisfireRule, Timetable
 from rota.domain.schedule import Schedule, fire_times, jitter_of
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
+from rota.store.fire import Firing, PlannedRun, ScheduledJob, Schedules
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Firing, PlannedRun, ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
@@ -47,7 +47,8 @@ class Firer(ShardService):
     def __init__(
         self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier, on_fired: Callable[[], None]
     ) -> None:
-        super().__init__(schedules=schedules, leases=leases, notifier=notifier)
+        super().__init__(leases=leases, notifier=notifier)
+        self._schedules = schedules
         self._on_fired = on_fired
 
     async def serve(self, owned: Mapping[int, int]) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from rota.scheduler.firer import MISSED_AFTER, judge_missed, last_times
 from rota.scheduler.shard_service import ShardService
-from rota.store.schedules import MissedRun
+from rota.store.promote import MissedRun, Promotions
 
 RUNS_PER_SHARD = 500
 
@@ -23,9 +24,13 @@ class MisfireJudge(ShardService):
     interval_seconds = 2.0
     full_round = RUNS_PER_SHARD
 
+    def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._promotions = promotions
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Judges what is too late to be promoted without a thought; returns how many."""
-        missed = await self._schedules.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        missed = await self._promotions.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
         by_job: dict[tuple[str, UUID], list[MissedRun]] = {}
         for run in missed:
             by_job.setdefault((run.namespace, run.job_id), []).append(run)
@@ -34,9 +39,9 @@ class MisfireJudge(ShardService):
             await asyncio.sleep(0)  # others on this event loop have leases to keep
             reasons += judge_runs(runs)
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
-            await self._schedules.skip(skips)
+            await self._promotions.skip(skips)
         if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
-            self.tell_promoted(await self._schedules.promote_runs(late))
+            self.tell_promoted(await self._promotions.promote_runs(late))
         return len(missed)
 
 

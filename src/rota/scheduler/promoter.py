@@ -8,9 +8,11 @@ live).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rota.scheduler.firer import MISSED_AFTER
 from rota.scheduler.shard_service import ShardService
+from rota.store.promote import Promotions
 from rota.store.submit import LOOKAHEAD
 
 RUNS_PER_SHARD = 200
@@ -22,8 +24,12 @@ class Promoter(ShardService):
     interval_seconds = LOOKAHEAD.total_seconds() / 2.5
     full_round = RUNS_PER_SHARD
 
+    def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._promotions = promotions
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        promoted = await self._schedules.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        promoted = await self._promotions.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
         self.tell_promoted(promoted)
         return promoted.runs

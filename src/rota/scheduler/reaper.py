@@ -21,7 +21,8 @@ from rota.scheduler.lease_keeper import BeatObserver
 from rota.service import Service
 from rota.store.postgres.listener import GATE, READY, SCHEDULE
 from rota.store.postgres.wakeups import Notifier
-from rota.store.workers import Ended, LostClaim, Workers
+from rota.store.reap import LostClaim, LostWorkers
+from rota.store.report import Ended, Reports
 from rota.telemetry import get_logger
 
 CLAIMS_PER_ROUND = 1000
@@ -39,13 +40,15 @@ class Reaper(Service):
     def __init__(
         self,
         *,
-        workers: Workers,
+        workers: LostWorkers,
+        reports: Reports,
         notifier: Notifier,
         clock: DatabaseClock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._workers = workers
+        self._reports = reports
         self._notifier = notifier
         self._clock = clock
         self._observer = BeatObserver(monotonic)
@@ -56,7 +59,7 @@ class Reaper(Service):
         lost = await self._workers.lost_claims(CLAIMS_PER_ROUND) if some_gone else []
         if not lost:
             return 0
-        settled = await self._workers.settle([self._ended(claim) for claim in lost])
+        settled = await self._reports.settle([self._ended(claim) for claim in lost])
         for pool in settled.ready_pools:
             self._notifier.hint(READY, pool)
         if settled.held:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from rota.scheduler.shard_service import ShardService
-from rota.store.schedules import RecalledRun
+from rota.store.change.recalled import RecalledRun, RecalledRuns
 
 RUNS_PER_SHARD = 100
 _INSTANT = timedelta(microseconds=1)
@@ -23,11 +24,15 @@ class Recaller(ShardService):
     interval_seconds = 1.0
     full_round = RUNS_PER_SHARD
 
+    def __init__(self, *, recalled: RecalledRuns, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._recalled = recalled
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Looks at every recalled run of our shards; returns how many."""
-        recalled = await self._schedules.recalled_runs(owned, RUNS_PER_SHARD)
+        recalled = await self._recalled.find(owned, RUNS_PER_SHARD)
         if recalled:
-            self.tell_pools(await self._schedules.readmit([(run, fate_of(run)) for run in recalled]))
+            self.tell_pools(await self._recalled.decide([(run, fate_of(run)) for run in recalled]))
             self.tell_gates()
         return len(recalled)
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from rota.domain.timezones import refresh_zones, zone_data_version
 from rota.service import Service
-from rota.store.schedules import ScheduledJob, Schedules
+from rota.store.fire import ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 JOBS_PER_STEP = 200

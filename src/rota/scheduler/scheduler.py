@@ -22,20 +22,22 @@ from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
 from rota.service import Service
 from rota.store.admit import Gates
+from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
+from rota.store.fire import Schedules
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import GATE, SCHEDULE, Listener
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Schedules
-from rota.store.workers import Workers
+from rota.store.promote import Promotions
+from rota.store.reap import LostWorkers
+from rota.store.report import Reports
 
 _APP_PATIENCE = timedelta(minutes=10)
 
 
 class _Shared(TypedDict):
-    schedules: Schedules
     leases: LeaseKeeper
     notifier: Notifier
 
@@ -59,18 +61,19 @@ class Scheduler:
         self.leases = LeaseKeeper(
             shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
-        shared: _Shared = {"schedules": schedules, "leases": self.leases, "notifier": notifier}
-        self.promoter = Promoter(**shared)
-        self.firer = Firer(**shared, on_fired=self.promoter.wake)
-        self.misfires = MisfireJudge(**shared)
-        self.recaller = Recaller(**shared)
+        promotions = Promotions(database, self.id)
+        shared: _Shared = {"leases": self.leases, "notifier": notifier}
+        self.promoter = Promoter(promotions=promotions, **shared)
+        self.firer = Firer(schedules=schedules, **shared, on_fired=self.promoter.wake)
+        self.misfires = MisfireJudge(promotions=promotions, **shared)
+        self.recaller = Recaller(recalled=RecalledRuns(database, self.id), **shared)
         self.admitter = Admitter(gates=Gates(database, self.id), **shared)
-        self.expirer = Expirer(**shared)
-        self.sweeper = Sweeper(**shared)
+        self.expirer = Expirer(promotions=promotions, **shared)
+        self.sweeper = Sweeper(database=database, promotions=promotions, **shared)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience), notifier=notifier)
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, **shared) if blobs else None
-        self.reaper = Reaper(workers=Workers(database), notifier=notifier, clock=clock)
+        self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), notifier=notifier, clock=clock)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
 
     @property

@@ -9,15 +9,14 @@ from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.service import Service
 from rota.store.postgres.listener import GATE, READY
 from rota.store.postgres.wakeups import Notifier
-from rota.store.schedules import Promoted, Schedules
+from rota.store.promote import Promoted
 
 
 class ShardService(Service):
     """Does nothing while it owns nothing; else one round over what it owns."""
 
-    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier) -> None:
+    def __init__(self, *, leases: LeaseKeeper, notifier: Notifier) -> None:
         super().__init__()
-        self._schedules = schedules
         self._leases = leases
         self._notifier = notifier
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from rota.scheduler.shard_service import ShardService
+from rota.store.postgres.database import Database
+from rota.store.promote import Promotions
 from rota.store.schema.migrate import DAYS_AHEAD
+from rota.store.schema.partitions import make_days
 
 KEYS_PER_ROUND = 5000
 SWEEPING_SHARD = 0  # its owner sweeps: one scheduler is enough
@@ -17,9 +21,14 @@ class Sweeper(ShardService):
     interval_seconds = 60.0
     full_round = KEYS_PER_ROUND
 
+    def __init__(self, *, database: Database, promotions: Promotions, **shared: Any) -> None:
+        super().__init__(**shared)
+        self._database = database
+        self._promotions = promotions
+
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round of housekeeping; returns how many keys were taken away."""
         if SWEEPING_SHARD not in owned:
             return 0
-        await self._schedules.make_days(DAYS_AHEAD)
-        return await self._schedules.sweep(KEYS_PER_ROUND)
+        await make_days(self._database, DAYS_AHEAD)
+        return await self._promotions.sweep(KEYS_PER_ROUND)

@@ -30,10 +30,10 @@ R = TypeVar("R")
 AnyTask = TypeVar("AnyTask", bound=Task[..., Any])
 Lifespan = Callable[[], AsyncIterator[None]]
 
-MEGABYTE = 1024 * 1024
-DEFAULT_NAMESPACE = "default"
-DEFAULT_OWNER = "admin"
-DEFAULT_NAME = "app"
+_MEGABYTE = 1024 * 1024
+_DEFAULT_NAMESPACE = "default"
+_DEFAULT_OWNER = "admin"
+_DEFAULT_NAME = "app"
 
 
 class Register(Protocol):
@@ -74,13 +74,13 @@ class App:
         url: str | None = None,
         token: str | None = None,
         namespace: str | None = None,
-        owner: str = DEFAULT_OWNER,
+        owner: str = _DEFAULT_OWNER,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self.name = name or DEFAULT_NAME
+        self.name = name or _DEFAULT_NAME
         self.has_name = name is not None
         self.state = SimpleNamespace()
-        self.caller = Caller(namespace or DEFAULT_NAMESPACE, owner)
+        self.caller = Caller(namespace or _DEFAULT_NAMESPACE, owner)
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
@@ -173,7 +173,7 @@ class App:
                 function,
                 defaults=defaults,
                 isolation=isolation,
-                memory_bytes=(memory_mb or 0) * MEGABYTE,
+                memory_bytes=(memory_mb or 0) * _MEGABYTE,
                 transactional=transactional,
             )
             self._register(made)

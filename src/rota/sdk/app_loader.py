@@ -55,12 +55,12 @@ def load_app(where: str) -> App:
 
 
 def check_form(where: str) -> None:
-    """Raises SetupError, with words that go on after whoever it was given to, for what can't be module:name."""
+    """Raises SetupError for what can't be module:name; the message goes on after the name of the setting or option."""
     if not _APP.fullmatch(where):
         raise SetupError(f"wants MODULE:APP, such as tasks:app, not {where!r}")
 
 
-def try_to_load(where: str) -> Loaded:
+def _try_to_load(where: str) -> Loaded:
     """Loads the App, and says how it went; for a process that ends after it."""
     before = set(sys.modules)
     problem = None
@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> None:
     """Answers on what was standard output; what the application prints while it is imported goes elsewhere."""
     answer = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    os.write(answer, msgspec.json.encode(try_to_load(arguments[0])))
+    os.write(answer, msgspec.json.encode(_try_to_load(arguments[0])))
     os._exit(0)  # threads that the import started would keep us here
 
 

@@ -47,7 +47,7 @@ class Call(Generic[R]):
         fields = {"name": task.name, **fields_of({**task.defaults, **options}, named), **when}
         self.headers: dict[str, str] = dict(fields.pop("headers", {}))
         self.arguments: Any = msgspec.json.decode(payload)
-        self.job = read_job({**fields, "task": task.name}, payload)
+        self.job = _read_job({**fields, "task": task.name}, payload)
 
     def finished(self) -> BatchJobIn:
         """The job as it goes out, with the headers that middleware gave it; raises BadInputError for a bad one."""
@@ -96,10 +96,10 @@ def check_options(options: Mapping[str, Any]) -> None:
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
         fields.pop(name, None)  # they may belong to such a key
-    read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
+    _read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
 
 
-def read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
+def _read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
     """A job of the contract out of its fields; raises BadInputError naming the one that is wrong."""
     given = {wire_name(name): value for name, value in fields.items() if value is not None}
     try:

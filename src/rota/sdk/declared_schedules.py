@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
+from rota.domain.application import Application, DeclaredSchedule
+from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
+from rota.gateway.job_builder import JobBuilder
 from rota.sdk.call import Call, When
+from rota.task.arguments import check_importable
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
 
-from rota.domain.application import Application, DeclaredSchedule
-from rota.domain.job import STORED_BYTES
-from rota.gateway.job_builder import JobBuilder
-from rota.task.arguments import check_importable
-
-VERSION_DIGITS = 12
+_VERSION_DIGITS = 12
 
 
 class Declaration(NamedTuple):
@@ -81,7 +80,7 @@ class Declarations:
         """The given one, or one made of what is declared: another declaration is another version."""
         if self._version is not None:
             return self._version
-        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:VERSION_DIGITS]
+        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:_VERSION_DIGITS]
 
 
 def check_app(app: App) -> None:

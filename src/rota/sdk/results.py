@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rota.domain.durations import Duration, seconds_of
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 from rota.task.arguments import ArgumentsError, convert
@@ -18,23 +16,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 WAIT_SECONDS = 20.0  # a question is answered at the latest after this, and asked again
-
-
-class Deadline:
-    """Until when somebody waits; None: without end."""
-
-    def __init__(self, timeout: Duration | None) -> None:
-        self._seconds = None if timeout is None else seconds_of(timeout)
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
-
-    def left(self, at_most: float) -> float:
-        """How long one question may wait for its answer."""
-        return at_most if self._until is None else max(0.0, min(at_most, self._until - time.monotonic()))
-
-    def check(self, run_id: str, status: str) -> None:
-        """Raises TimeoutError when it is over."""
-        if self._until is not None and time.monotonic() >= self._until:
-            raise TimeoutError(f"{run_id} has not ended within {self._seconds:g} s; it is {status}")
 
 
 def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
+from rota.clock import Deadline
 from rota.contract.jobs import Submitted
-from rota.domain.durations import Duration
+from rota.domain.durations import Duration, seconds_of
 from rota.domain.rights import Caller
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 from rota.gateway.transaction import given_connection, submit_within
 from rota.sdk.call import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
 from rota.sdk.options import Calendar, SubmitOptions, known_options
-from rota.sdk.results import WAIT_SECONDS, Deadline, NotAcceptedError, value_of
+from rota.sdk.results import WAIT_SECONDS, NotAcceptedError, value_of
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -42,15 +43,16 @@ class Run(Generic[R]):
     async def result(self, timeout: Duration | None = None) -> R:
         """What the task returned, once it has; raises RunFailedError when the run failed for good, was cancelled or
         skipped, and TimeoutError when it has not ended by then."""
-        deadline = Deadline(timeout)
+        deadline = Deadline(None if timeout is None else seconds_of(timeout))
         while True:
-            outcome = await self._look(deadline.left(at_most=WAIT_SECONDS))
+            outcome = await self._look(deadline.within(WAIT_SECONDS))
             if outcome.ended:
                 return value_of(self._task, self.id, outcome)
-            deadline.check(self.id, outcome.status)
+            if deadline.is_over:
+                raise TimeoutError(f"{self.id} has not ended within {deadline.seconds:g} s; it is {outcome.status}")
 
     async def status(self) -> str:
-        """How it stands: scheduled, blocked, queued, running, retrying, success, failed, cancelled, skipped."""
+        """Its status: scheduled, blocked, queued, running, retrying, success, failed, cancelled, skipped."""
         return (await self._look(0)).status
 
     async def cancel(self) -> None:

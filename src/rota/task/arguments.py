@@ -1,9 +1,9 @@
 """A function's parameters as a type: what a payload must hold, checked and decoded by the annotations.
 
-The payload is a JSON object with a field for each parameter. Whoever submits encodes the arguments with this, whoever
-runs the function decodes them: dataclasses, Structs, datetimes, enums, UUIDs and all else that msgspec knows come back
-as what they were; so do models of Pydantic. A parameter annotated with Context is not part of it. Annotations are
-looked at when they are first needed: some name what is defined only later in their module.
+The payload is a JSON object with a field for each parameter. The submitting program encodes the arguments with this,
+the worker that runs the function decodes them: dataclasses, Structs, datetimes, enums, UUIDs and all else that msgspec
+knows come back as what they were; so do models of Pydantic. A parameter annotated with Context is not part of it.
+Annotations are looked at when they are first needed: some name what is defined only later in their module.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Arguments:
 
     @cached_property
     def _signature(self) -> inspect.Signature:
-        """As whoever submits sees it."""
+        """As the submitting program sees it."""
         kept = [parameter for name, parameter in self._parameters.items() if name != self.context_name]
         return inspect.Signature(kept)
 

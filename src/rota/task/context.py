@@ -21,9 +21,9 @@ from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 
-MESSAGE_LIMIT = 500
-CHECKPOINT_LIMIT_BYTES = 64 * 1024
-LONGEST_SNOOZE_SECONDS = 366 * 86400.0
+_MESSAGE_LIMIT = 500
+_CHECKPOINT_LIMIT_BYTES = 64 * 1024
+_LONGEST_SNOOZE_SECONDS = 366 * 86400.0
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _logger = logging.getLogger("rota.task")
 _opening = threading.Lock()
@@ -46,16 +46,16 @@ class Snooze:
     __slots__ = ("seconds",)
 
     def __init__(self, seconds: float) -> None:
-        if not 0 <= seconds <= LONGEST_SNOOZE_SECONDS:
+        if not 0 <= seconds <= _LONGEST_SNOOZE_SECONDS:
             raise ValueError(f"a snooze must be a number of seconds from 0 to a year, not {seconds!r}")
         self.seconds = float(seconds)
 
 
-def check_checkpoint(text: str) -> str:
+def _check_checkpoint(text: str) -> str:
     """The text of a checkpoint; raises ValueError when it is too long or no JSON: others read it as part of theirs."""
     size = len(text.encode())
-    if size > CHECKPOINT_LIMIT_BYTES:
-        raise ValueError(f"a checkpoint of {size} bytes; at most {CHECKPOINT_LIMIT_BYTES} are kept")
+    if size > _CHECKPOINT_LIMIT_BYTES:
+        raise ValueError(f"a checkpoint of {size} bytes; at most {_CHECKPOINT_LIMIT_BYTES} are kept")
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -99,7 +99,7 @@ class Host(Protocol):
     def mask(self, text: str) -> str:
         """The text without secrets."""
 
-    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """A result as it is stored: in the run's row, or where in object storage it was put."""
 
     def gateway(self, claim: Claim) -> JobGateway | None:
@@ -170,8 +170,8 @@ class Context:
     @classmethod
     def outside(cls, task: str) -> Context:
         """One that belongs to no run: for a task that is called like a function."""
-        nobody, now = UUID(int=0), time.time()
-        return cls(Claim("", nobody, nobody, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
+        none, now = UUID(int=0), time.time()
+        return cls(Claim("", none, none, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
 
     @property
     def run_id(self) -> str:
@@ -244,7 +244,7 @@ class Context:
     def progress(self, share: float, message: str | None = None) -> None:
         """Says how far it is, from 0 to 1; written with the next heartbeat."""
         self._progress = min(1.0, max(0.0, share))
-        self._message = self.mask(clean_text(str(message)))[:MESSAGE_LIMIT] if message else None
+        self._message = self.mask(clean_text(str(message)))[:_MESSAGE_LIMIT] if message else None
         self._changed = True
 
     def checkpoint(self, value: Any) -> None:
@@ -253,7 +253,7 @@ class Context:
         It is written within a fraction of a second, and in any case before this attempt's end is told. A worker that
         is killed may lose the very last one.
         """
-        self._checkpoint = check_checkpoint(clean_text(msgspec.json.encode(value).decode()))
+        self._checkpoint = _check_checkpoint(clean_text(msgspec.json.encode(value).decode()))
         self._changed = True
         if self.host:
             self.host.changed(self)
@@ -298,11 +298,11 @@ class Context:
     def take_in(self, said: Said) -> None:
         """For the worker: what the task said in another process. Raises ValueError for what no task can say."""
         if said.checkpoint is not None:
-            self._checkpoint = check_checkpoint(clean_text(said.checkpoint))
+            self._checkpoint = _check_checkpoint(clean_text(said.checkpoint))
         if said.progress is not None and not 0 <= said.progress <= 1:
             raise ValueError("progress is a number from 0 to 1")
         self._progress = said.progress
-        self._message = self.mask(clean_text(said.message))[:MESSAGE_LIMIT] if said.message else None
+        self._message = self.mask(clean_text(said.message))[:_MESSAGE_LIMIT] if said.message else None
         self._changed = True
         if said.checkpoint is not None and self.host:
             self.host.changed(self)
@@ -315,11 +315,6 @@ class Context:
         return self._writer
 
     @property
-    def has_timeout(self) -> bool:
-        """For runners: whether its time may be limited."""
-        return self._claim.options != "{}"
-
-    @property
     def gateway(self) -> JobGateway | None:
         """For the SDK: through which it submits."""
         return self.host.gateway(self._claim) if self.host else None
@@ -329,11 +324,11 @@ class Context:
         """For the SDK: through which it submits without awaiting."""
         return self.host.sync_gateway(self._claim) if self.host else None
 
-    async def keep(self, value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, value: Any) -> tuple[str | None, str | None]:
         """For runners: a result as it is stored."""
-        return await self.host.keep(self._claim, value) if self.host else (None, None)
+        return await self.host.store_result(self._claim, value) if self.host else (None, None)
 
-    def lend(self, transaction: Transaction | None) -> None:
+    def attach_transaction(self, transaction: Transaction | None) -> None:
         """For runners: the transaction of a transactional task; None takes it back."""
         self._transaction = transaction
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-LOG = "log"
+_LOG = "log"
 
 
 class Writer(Protocol):
@@ -32,7 +32,7 @@ class RunHandler(logging.Handler):
         """One record."""
         writer = current.get()
         if writer is not None:
-            writer.write(LOG, f"{record.levelname} {self.format(record)}")
+            writer.write(_LOG, f"{record.levelname} {self.format(record)}")
         elif logging.lastResort and record.levelno >= logging.lastResort.level:
             logging.lastResort.handle(record)
 

@@ -12,7 +12,7 @@ from rota.sdk.task import Task
 from rota.task.arguments import ArgumentsError, encode
 from rota.testing.records import RunRecord, Submission, show_arguments
 
-MOST_SHOWN = 20
+_MOST_SHOWN = 20
 _MISSING = object()
 
 
@@ -58,7 +58,7 @@ def tell_found(task: Task[..., Any] | str, arguments: dict[str, Any], found: Seq
 def tell_failures(failures: Sequence[RunRecord]) -> str:
     """Each run that failed, with its traceback."""
     lines = [f"{len(failures)} {'run' if len(failures) == 1 else 'runs'} failed:"]
-    for run in failures[:MOST_SHOWN]:
+    for run in failures[:_MOST_SHOWN]:
         again = f", to be tried again at {run.due.isoformat()}" if run.status == "retrying" else ""
         lines.append(f"{run.task}({show_arguments(run.arguments)}), attempt {run.attempt}{again}: {run.error}")
         lines += [f"    {line}" for line in (run.traceback or "").splitlines()]
@@ -67,11 +67,11 @@ def tell_failures(failures: Sequence[RunRecord]) -> str:
 
 def _shown(some: Sequence[Submission], differences: Callable[[Submission], list[str]]) -> list[str]:
     lines = []
-    for number, one in enumerate(some[:MOST_SHOWN], 1):
+    for number, one in enumerate(some[:_MOST_SHOWN], 1):
         lines.append(f"  {number}. {one}")
         lines += [f"       {difference}" for difference in differences(one)]
-    if len(some) > MOST_SHOWN:
-        lines.append(f"  … and {len(some) - MOST_SHOWN} more")
+    if len(some) > _MOST_SHOWN:
+        lines.append(f"  … and {len(some) - _MOST_SHOWN} more")
     return lines
 
 

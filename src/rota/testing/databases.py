@@ -27,18 +27,18 @@ from rota.store.postgres.statements import load
 from rota.store.schema.migrate import migrate
 
 SERVER_VARIABLE = "ROTA_TEST_DATABASE_URL"
-# Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes some 20 ms.
-QUICK = {
+# A test needs no protection against power cuts: it is off, and cloning a database takes some 20 ms.
+_QUICK = {
     "fsync": "off",
     "full_page_writes": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_connections": "200",
 }
-ROOM_BYTES = 4 * 1024**3
+_ROOM_BYTES = 4 * 1024**3
 # What a test creates without saying where lands in public: not among the functions of the clock, nor, where the role is
 # called like it, in Rota's own schema.
-SEARCH_PATH = "public, rota_time, pg_catalog"
+_SEARCH_PATH = "public, rota_time, pg_catalog"
 T = TypeVar("T")
 
 
@@ -49,7 +49,7 @@ class Databases:
         self._url = url
         self._prefix = f"rota_test_{uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
-        # A loop of its own, which stands still between the calls: whoever tests may have none, or another one.
+        # A loop of its own, which stands still between the calls: the test may have none, or another one.
         self._loop = asyncio.new_event_loop()
         self._admin: Any = None
 
@@ -111,7 +111,7 @@ class Databases:
             await self._admin.execute(f"DROP DATABASE IF EXISTS {name}")
 
     async def _set_search_path(self, name: str) -> None:
-        await self._admin.execute(f"ALTER DATABASE {name} SET search_path = {SEARCH_PATH}")
+        await self._admin.execute(f"ALTER DATABASE {name} SET search_path = {_SEARCH_PATH}")
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(work)
@@ -136,7 +136,7 @@ def _server() -> Iterator[str]:
         yield given
         return
     home = Path(tempfile.mkdtemp(prefix="rota-test-", dir=_memory()))
-    server = EmbeddedPostgres(home, settings=QUICK)
+    server = EmbeddedPostgres(home, settings=_QUICK)
     loop = asyncio.new_event_loop()
     try:
         loop.run_until_complete(server.start())
@@ -152,7 +152,7 @@ def _server() -> Iterator[str]:
 def _memory() -> Path | None:
     """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
     place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
-    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
+    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > _ROOM_BYTES else None
 
 
 def _with_database(url: str, name: str) -> str:

@@ -28,14 +28,15 @@ from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 
-CONNECTIONS = 8
-LEASE_SECONDS = 24 * 3600.0  # nobody else is there to take a shard
-MOST_RUNS = 100_000
+_CONNECTIONS = 8
+LEASE_SECONDS = 24 * 3600.0  # no other scheduler is there to take a shard
+_MOST_RUNS = 100_000
 PATIENCE_SECONDS = 60.0
 
 
@@ -55,7 +56,7 @@ class Engine:
     ) -> None:
         self.clock = clock
         self.patience_seconds = PATIENCE_SECONDS
-        self.most_runs = MOST_RUNS
+        self.most_runs = _MOST_RUNS
         self.workers: list[AppWorker] = []
         self.blobs = Blobs.open(settings.blobs)
         self._database = database
@@ -82,9 +83,9 @@ class Engine:
         """An engine on a database of the kit's own; raises SetupError for another."""
         async with AsyncExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
-            database = await Database.connect(database_url, size=CONNECTIONS, name="rota-test")
+            database = await Database.connect(database_url, size=_CONNECTIONS, name="rota-test")
             stack.push_async_callback(database.close)
-            shards: int = await database.fetch_value("read_constants")
+            shards = await count_shards(database)
             engine = cls(
                 database=database,
                 database_url=database_url,
@@ -141,7 +142,7 @@ class Engine:
             before, steps = self._count, 0
             while (next_at := (await self._settle()).next_at) and next_at <= target:
                 steps += 1
-                self._check_bound(max(steps, self._count - before))  # what nobody here runs fires all the same
+                self._check_bound(max(steps, self._count - before))  # unserved schedules fire all the same
                 await self.set_clock(next_at)
             if self.clock.moment < target:
                 await self.set_clock(target)
@@ -163,7 +164,7 @@ class Engine:
 
     @property
     def _services(self) -> list[Service]:
-        """All that moves runs. Leases are taken once and kept; nobody is lost here, and there is nothing to sweep."""
+        """All that moves runs. Leases are taken once and kept, no worker is lost, and nothing needs sweeping."""
         scheduler = self._scheduler
         apart = (scheduler.leases, scheduler.reaper, scheduler.sweeper, scheduler.rezoner, scheduler.log_keeper)
         return [service for service in scheduler.services if service not in apart]
@@ -264,10 +265,10 @@ class StandingClock(DatabaseClock):
 
     @property
     def is_set(self) -> bool:
-        """Always: nobody has to ask the database."""
+        """Always: the database need not be asked."""
         return True
 
-    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows nobody
+    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows no other clock
         """Changes nothing."""
         return 0.0
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
@@ -22,18 +21,19 @@ from rota.domain.run import Claim, Outcome
 from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
+from rota.service import ServiceGroup
 from rota.settings import Settings
+from rota.store.claim import Claims
 from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report.task_transactions import TaskTransactions
-from rota.store.workers import Workers
 from rota.worker.executor import Attempt, Executor
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
 
 SLOTS = 100
-LEASE_SECONDS = 3600.0  # nobody watches it
-STOP_SECONDS = 1.0
+LEASE_SECONDS = 3600.0  # no reaper watches it
+_STOP_SECONDS = 1.0
 
 
 class RecordedWakeUps(Notifier):
@@ -43,7 +43,7 @@ class RecordedWakeUps(Notifier):
         super().__init__(database, enabled=False)
         self.some = asyncio.Event()
 
-    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whoever hears of one looks at everything
+    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whatever it is about, everything is looked at
         """Something may be to be done."""
         self.some.set()
 
@@ -69,7 +69,7 @@ class AppWorker:
         self._stack = AsyncExitStack()
         self._transactions = TaskTransactions(database_url, size=settings.transactions)
         self._runners = Runners(settings, app, self._transactions)
-        self._workers = Workers(database)
+        self._claims = Claims(database)
         self._broker = PostgresBroker(
             database=database, notifier=hints, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
         )
@@ -109,8 +109,7 @@ class AppWorker:
         await self._stack.enter_async_context(self.app.living())
         self._stack.push_async_callback(self._transactions.close)
         self._stack.push_async_callback(self._runners.close)
-        reporting = asyncio.create_task(self._reporter.run(), name="reporter")
-        self._stack.push_async_callback(_cancel, reporting)
+        await self._stack.enter_async_context(ServiceGroup([self._reporter]))
         self._stack.push_async_callback(self._stop)
         await self.serve({(self.app.caller.namespace, "default")})
 
@@ -141,11 +140,11 @@ class AppWorker:
         return len(claims)
 
     async def stop_cancelled(self) -> None:
-        """Asks runs to stop that somebody cancelled."""
+        """Asks runs to stop that were cancelled."""
         if not self._executor.running:
             return
         for worker_id in self._ids:
-            asked, _ = await self._workers.signals(worker_id)
+            asked, _ = await self._claims.signals(worker_id)
             for number, cancel in asked:
                 if cancel and (attempt := self._executor.running.get(number)):
                     self._executor.stop(attempt, Outcome.cancelled)
@@ -161,11 +160,6 @@ class AppWorker:
     async def _stop(self) -> None:
         attempts = list(self._executor.running.values())
         for attempt in attempts:
-            self._executor.stop(attempt, Outcome.interrupted, within=STOP_SECONDS)
+            self._executor.stop(attempt, Outcome.interrupted, within=_STOP_SECONDS)
         if tasks := [attempt.task for attempt in attempts if attempt.task]:
-            await asyncio.wait(tasks, timeout=STOP_SECONDS)
-
-
-async def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=_STOP_SECONDS)

@@ -143,7 +143,7 @@ class Executor:
             if isinstance(value, Snooze):
                 outcome, snooze = Outcome.snoozed, value.seconds
             elif value is not None and not context.recorded:
-                result, blob = await self.keep(claim, value)
+                result, blob = await self.store_result(claim, value)
         except GeneratorExit:
             raise
         except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
@@ -270,7 +270,7 @@ class Executor:
             raise LookupError("the run's payload is gone from the database")
         return None
 
-    async def keep(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
         encoded = encode(value)
         check_json(encoded)

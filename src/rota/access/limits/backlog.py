@@ -20,7 +20,7 @@ from rota.domain.job import OneShot, Submission
 from rota.domain.limits import WHOLE
 from rota.errors import RotaError, TooMuchWaitingError
 from rota.service import Service
-from rota.store.pools import Pools
+from rota.store.access.limits import BacklogCounts
 from rota.store.submit import LOOKAHEAD
 
 _SHARE = 0.05  # of the time may be spent counting
@@ -48,7 +48,7 @@ class Backlog(Service):
 
     def __init__(
         self,
-        pools: Pools,
+        waiting: BacklogCounts,
         limits: TenantLimits,
         *,
         now: Callable[[], datetime],
@@ -60,7 +60,7 @@ class Backlog(Service):
         self._sleeps = lazy
         self._count_seconds = 0.0
         self._now = now
-        self._pools = pools
+        self._waiting = waiting
         self._limits = limits
         self._monotonic = monotonic
         self._caps: dict[_Key, int] = {}
@@ -127,10 +127,10 @@ class Backlog(Service):
         return 0
 
     async def _count(self) -> None:
-        self._caps = await self._pools.caps()
+        self._caps = await self._waiting.caps()
         self._since = since = self._count_under_way()
-        in_pools = await self._pools.count_waiting(self._caps) if self._caps else {}
-        of_owners = await self._pools.count_owners() if self._limits.bounds_owners else {}
+        in_pools = await self._waiting.count_waiting(self._caps) if self._caps else {}
+        of_owners = await self._waiting.count_owners() if self._limits.bounds_owners else {}
         in_namespaces = await self._count_namespaces(of_owners)
         counted = (in_pools, of_owners, in_namespaces)
         self._counts = [came + Counter(count) for came, count in zip(since, counted, strict=True)]
@@ -147,7 +147,7 @@ class Backlog(Service):
         if not caps:
             return {}
         if not of_owners:
-            return {(name, WHOLE): waiting for name, waiting in (await self._pools.count_namespaces(caps)).items()}
+            return {(name, WHOLE): waiting for name, waiting in (await self._waiting.count_namespaces(caps)).items()}
         totals = Counter[_Key]()
         for (namespace, _), waiting in of_owners.items():
             totals[namespace, WHOLE] += waiting

@@ -6,13 +6,13 @@ never in two, so all servers together let through no more than the bucket gave. 
 use within a second is lost, and so is what one that dies had: at most a portion.
 
 What the database says of a bucket bounds what can be in it for a while: what was left, and what has come since. A
-request that needs more is refused without asking; while a bucket is empty, nobody asks more often than twenty times a
+request that needs more is refused without asking; while a bucket is empty, it is asked at most twenty times a
 second. However many are refused, the database hardly notices. Those who come while a take is under way wait for it, and
 the next one takes for all of them.
 
 A request takes all it needs or nothing. One that needs more than the bucket holds would never get it, and is told so.
-Nobody waits in line: a large batch beside steady small requests of the same key, at the limit, may find the bucket
-too empty time and again.
+Requests over the limit are rejected, not queued: a large batch beside steady small requests of the same key, at the
+limit, may find the bucket too empty time and again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from rota.store.access.limits import Buckets
 PORTION_SECONDS = 0.1  # of recent use is taken ahead
 KEEP_SECONDS = 1.0  # what is in hand and not used by then is lost
 REST_SECONDS = 0.05  # between two looks into an empty bucket, and up to half as long again
-PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
-MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
-MOST_BUCKETS = 10_000  # in memory; those that nobody has used for a while make room
+_PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
+_MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
+MOST_BUCKETS = 10_000  # in memory; those that were not used for a while make room
 Key = tuple[str, str, Kind]
 
 
@@ -216,7 +216,7 @@ class _HeldTokens:
         counted = amount if amount <= self._portion else 0
         self._demand += counted
         try:
-            for _ in range(MOST_TAKES):
+            for _ in range(_MOST_TAKES):
                 await self._refill(amount, counted)
                 now = self._monotonic()
                 if self.serve(amount, now):
@@ -239,7 +239,7 @@ class _HeldTokens:
     @property
     def _portion(self) -> int:
         """What may be taken ahead; and what is no more than that is taken for others with the next take."""
-        return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / PART_OF_BURST)))
+        return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / _PART_OF_BURST)))
 
     def _ceiling(self, now: float) -> float:
         """There can't be more in the bucket: what was left and what came since."""
@@ -268,7 +268,7 @@ class _HeldTokens:
     def _taken(self, taking: asyncio.Task[None]) -> None:
         self._taking = None
         if not taking.cancelled():
-            taking.exception()  # those who wait raise it; nobody may be left
+            taking.exception()  # raised in the requests that wait; there may be none left
 
     async def _take(self, amount: int, counted: int) -> None:
         sent = self._monotonic()

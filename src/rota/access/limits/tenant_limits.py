@@ -21,7 +21,7 @@ from rota.store.access.limits import LimitTable
 
 _NONE = Limits()
 _FIELDS = Limits.__struct_fields__
-Whom = tuple[str, str]  # namespace and subject
+_Tenant = tuple[str, str]  # namespace and subject
 
 
 class TenantLimits(Service):
@@ -34,15 +34,15 @@ class TenantLimits(Service):
         super().__init__()
         self._table = table
         self._defaults = defaults
-        self._rows: dict[Whom, Limits] = {}
-        self._numbers: dict[Whom, int] = {}  # the change that each is as of
+        self._rows: dict[_Tenant, Limits] = {}
+        self._numbers: dict[_Tenant, int] = {}  # the change that each is as of
         self._rates: dict[tuple[str, str, Kind], Rate | None] = {}
         self._default_rates: dict[Kind, Rate | None] = {
             "requests": defaults.rate("requests"),
             "jobs": defaults.rate("jobs"),
         }
-        self.waiting_of_namespaces: dict[Whom, int] = {}  # how many runs may wait, where that is limited
-        self.waiting_of_owners: dict[Whom, int] = {}
+        self.waiting_of_namespaces: dict[_Tenant, int] = {}  # how many runs may wait, where that is limited
+        self.waiting_of_owners: dict[_Tenant, int] = {}
         self._reading = asyncio.Lock()
         self.number: int | None = None  # the last change that was read; None: nothing was read yet
 
@@ -132,17 +132,17 @@ class TenantLimits(Service):
 
     def _note(self, row: Any) -> None:
         limits = Limits(**{field: row[field] for field in _FIELDS})
-        whom = (row["namespace"], row["subject"])
-        if row["number"] < self._numbers.get(whom, 0):
+        tenant = (row["namespace"], row["subject"])
+        if row["number"] < self._numbers.get(tenant, 0):
             return  # read before the latest change of ours
-        self._numbers[whom] = row["number"]
-        self._rows[whom] = limits
-        waiting = self.waiting_of_namespaces if whom[1] == WHOLE else self.waiting_of_owners
-        waiting.pop(whom, None)
+        self._numbers[tenant] = row["number"]
+        self._rows[tenant] = limits
+        waiting = self.waiting_of_namespaces if tenant[1] == WHOLE else self.waiting_of_owners
+        waiting.pop(tenant, None)
         if limits.most_waiting is not None:
-            waiting[whom] = limits.most_waiting
+            waiting[tenant] = limits.most_waiting
         for kind in self._default_rates:
-            self._rates[*whom, kind] = limits.rate(kind)
+            self._rates[*tenant, kind] = limits.rate(kind)
 
 
 def _fields_of(limits: Limits, *, without: tuple[str, ...]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rota.domain.rights import EVERYWHERE, Grant, Identity, Right
 from rota.errors import BadInputError, ForbiddenError
 from rota.store.access.api_keys import NewKey, grants_of
 
-RESERVED_OWNER = "admin"
+_RESERVED_OWNER = "admin"
 
 
 async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
@@ -75,18 +75,18 @@ async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
     if call.access.identity.rules_everywhere:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
-    services.key_ring.forget()
+    services.credentials.forget()
     # Other servers may have looked it up a moment ago.
     await asyncio.sleep(FRESH_SECONDS)
     return _show(row)
 
 
 def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
-    """Nobody gives what they don't have."""
+    """A key has no more rights than its maker."""
     identity = call.access.identity
     if wanted.everywhere and not identity.rules_everywhere:
         raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
-    if owner == RESERVED_OWNER and not identity.rules_everywhere:
+    if owner == _RESERVED_OWNER and not identity.rules_everywhere:
         raise ForbiddenError("the owner 'admin' is for the admin of everything")
     if is_key_id(owner):
         raise BadInputError("looks like the id of a key", field="owner")

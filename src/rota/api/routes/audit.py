@@ -10,10 +10,9 @@ from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_moment, read_text
 from rota.contract.access import AuditList, AuditOut
-from rota.domain.ids import floor_id, show_key_id
+from rota.domain.ids import FIRST_ID, floor_id, show_key_id
 from rota.domain.rights import Right
 from rota.store.access.audit_trail import AuditFilter
-from rota.store.runs import FIRST_ID
 
 
 async def list_audit(services: Backend, call: ApiRequest) -> AuditList:

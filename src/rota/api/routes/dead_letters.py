@@ -21,9 +21,9 @@ from rota.contract.runs import (
 from rota.domain.ids import parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError
-from rota.store.runs import DeadLetterFilter
+from rota.store.redrive import DeadLetterFilter
 
-PAGE = 500
+_PAGE = 500
 
 
 async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
@@ -37,7 +37,7 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
         owner=call.only,
         error=read_text(query, "error"),
     )
-    rows = await services.runs.dead_letters(call.caller.namespace, wanted, limit)
+    rows = await services.redrives.dead_letters(call.caller.namespace, wanted, limit)
     return DeadLetterList(
         items=[show_dead_letter(row) for row in rows],
         next_cursor=next_cursor([row["run_id"] for row in rows], limit),
@@ -46,7 +46,7 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
 
 async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterGroups:
     """What most of them have in common."""
-    rows = await services.runs.dead_letter_groups(call.caller.namespace, call.only)
+    rows = await services.redrives.dead_letter_groups(call.caller.namespace, call.only)
     return DeadLetterGroups(
         items=[
             DeadLetterGroup(
@@ -67,7 +67,7 @@ async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     pools: set[str] = set()
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
-        made = await services.runs.rerun(call.caller.namespace, run_ids, "redrive", services.now)
+        made = await services.redrives.rerun(call.caller.namespace, run_ids, "redrive", services.now)
         pools.update(rerun.pool for rerun in made)
         return len(made)
 
@@ -80,7 +80,7 @@ async def discard(services: Backend, call: ApiRequest) -> CountOut:
     """Forgets dead letters; the failed runs stay in history."""
 
     async def discard_page(run_ids: Sequence[UUID]) -> int:
-        return await services.runs.discard(call.caller.namespace, run_ids)
+        return await services.redrives.discard(call.caller.namespace, run_ids)
 
     return CountOut(count=await _each_page(services, call, discard_page))
 
@@ -106,8 +106,8 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
         error=chosen.error,
     )
     count = 0
-    while room := PAGE if chosen.most is None else min(PAGE, chosen.most - count):
-        rows = await services.runs.dead_letters(call.caller.namespace, wanted, room)
+    while room := _PAGE if chosen.most is None else min(_PAGE, chosen.most - count):
+        rows = await services.redrives.dead_letters(call.caller.namespace, wanted, room)
         if not rows:
             break
         count += await act([row["run_id"] for row in rows])

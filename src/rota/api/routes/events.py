@@ -14,8 +14,8 @@ from rota.contract.fleet import EventList, EventOut
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError
 
-LATEST = (1 << 63) - 1
-PAGE = 500
+_LATEST = (1 << 63) - 1
+_PAGE = 500
 
 
 async def list_events(services: Backend, call: ApiRequest) -> Any:
@@ -23,7 +23,7 @@ async def list_events(services: Backend, call: ApiRequest) -> Any:
     if read_switch(call, "follow"):
         return _follow(services, call)
     limit = read_limit(call.query)
-    rows = await services.waiting.events(call.caller.namespace, _read_cursor(call), call.only, limit)
+    rows = await services.events.latest(call.caller.namespace, _read_cursor(call), call.only, limit)
     next_cursor = str(rows[-1]["id"]) if len(rows) == limit else None
     return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
 
@@ -45,7 +45,7 @@ async def _events(services: Backend, call: ApiRequest, after: int | None) -> Asy
         position = begin if after is None else after
         yield f"id: {position}\n\n".encode()
         try:
-            while rows := await services.events.between(namespace, position, begin, only, PAGE):
+            while rows := await services.events.between(namespace, position, begin, only, _PAGE):
                 yield b"".join(_event(row) for row in rows)
                 position = rows[-1]["id"]
         except DatabaseUnavailableError:
@@ -74,8 +74,8 @@ def _show(row: Any) -> EventOut:
 def _read_cursor(call: ApiRequest) -> int:
     text = call.query.get("cursor")
     if text is None:
-        return LATEST
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(LATEST)) - 1:
+        return _LATEST
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_LATEST)) - 1:
         raise BadInputError("is not a cursor of this list", field="cursor")
     return int(text)
 

@@ -13,13 +13,13 @@ from rota.domain.rights import EVERYWHERE, Right
 async def list_workers(services: Backend, call: ApiRequest) -> WorkerList:
     """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
     namespace = None if EVERYWHERE in call.access.identity.grants else call.caller.namespace
-    rows = await services.workers.fleet(namespace)
+    rows = await services.fleet.workers(namespace)
     return WorkerList(items=[show_worker(row, namespace, whole=call.only is None) for row in rows])
 
 
 async def list_shards(services: Backend, call: ApiRequest) -> ShardList:  # noqa: ARG001 - the shape of a handler
     """Which scheduler looks after which shard."""
-    return ShardList(items=[show_shard(row) for row in await services.shards.owners()])
+    return ShardList(items=[show_shard(row) for row in await services.fleet.shards()])
 
 
 async def healthz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001 - the shape of a handler

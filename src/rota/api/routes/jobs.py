@@ -34,10 +34,10 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
-from rota.store.jobs import JobChange, definition_of
-from rota.store.schedules import timetable_of
+from rota.store.change import JobChange
+from rota.store.read.jobs import definition_of, timetable_of
 
-CHANGE_TRIES = 10
+_CHANGE_TRIES = 10
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
@@ -114,7 +114,7 @@ async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
             raise NotFoundError("there is no such job")
         if run["place"] == "finished" and run["status"] != "cancelled":
             raise ConflictError(f"the job has already ended: {run['status']}")
-    changed = await services.jobs.cancel(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
+    changed = await services.cancellations.cancel_job(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
     services.tell_workers(changed.workers)
     return JobCancelled(job_id=show_job(job_id), status="cancelled")
 
@@ -124,14 +124,14 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     job_id = parse_job(call.path["jobId"])
     namespace, now = call.caller.namespace, services.now
     run_id = new_id(now.timestamp())
-    pool = await services.jobs.run_now(namespace, job_id, run_id)
+    pool = await services.changes.run_now(namespace, job_id, run_id)
     if pool is None:
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id, services.now)
         if latest is None:
             raise NotFoundError("there is no such job")
-        made = await services.runs.rerun(namespace, [latest["id"]], "manual", now)
+        made = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
         if not made:
             raise ConflictError("the job moved while it was looked at; try again")
         run_id, pool = made[0].run_id, made[0].pool
@@ -145,9 +145,9 @@ async def pause_job(services: Backend, call: ApiRequest) -> Any:
     namespace = call.caller.namespace
     job = await services.jobs.get(namespace, job_id)
     if job is None:
-        await services.jobs.pause_one_shot(namespace, job_id)
+        await services.changes.pause_one_shot(namespace, job_id)
     elif job["state"] != "paused":
-        changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
+        changed = await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
         services.tell_workers(changed.workers)
     return await _show(services, namespace, job_id)
 
@@ -158,10 +158,10 @@ async def resume_job(services: Backend, call: ApiRequest) -> Any:
     namespace = call.caller.namespace
     job = await services.jobs.get(namespace, job_id)
     if job is None:
-        pool = await services.jobs.resume_one_shot(namespace, job_id)
+        pool = await services.changes.resume_one_shot(namespace, job_id)
         services.tell_pools({pool} if pool else set())
     elif job["state"] != "scheduled":
-        changed = await services.jobs.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
+        changed = await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
         services.tell_pools(changed.pools)
         services.tell_schedulers()
     return await _show(services, namespace, job_id)
@@ -190,7 +190,7 @@ async def _shown(services: Backend, namespace: str, job_id: UUID) -> JobOut:
         stored = (first or latest)["payload_blob"]
     if stored:
         shown.payload, shown.storage_error = await services.fetch_stored(stored)
-    shown.breaker_state = await services.explainer.breaker_state(row if row is not None else latest)
+    shown.breaker_state = await services.waiting_reasons.breaker_state(row if row is not None else latest)
     return shown
 
 
@@ -214,7 +214,7 @@ async def _change_recurring(services: Backend, job: Any, patch: JobPatch, expect
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
-    changed = await services.jobs.change(job["namespace"], job["id"], decide, expected)
+    changed = await services.changes.change(job["namespace"], job["id"], decide, expected)
     services.tell_workers(changed.workers)
     services.tell_pools(changed.pools)
     services.tell_schedulers()
@@ -226,7 +226,7 @@ async def _change_one_shot(
     if await services.jobs.first_run(call.caller.namespace, job_id) is None:
         raise NotFoundError("there is no such job")  # nothing is stored for what does not exist
     new_blob = await _offload_patch(services, patch, job_id)
-    for left in reversed(range(CHANGE_TRIES)):
+    for left in reversed(range(_CHANGE_TRIES)):
         run = await services.jobs.first_run(call.caller.namespace, job_id)
         if run is None:
             raise NotFoundError("there is no such job")
@@ -235,13 +235,13 @@ async def _change_one_shot(
         definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
-            pool = await services.jobs.change_one_shot(
+            pool = await services.changes.change_one_shot(
                 call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
             )
         except VersionMismatchError:
             if expected is not None or not left:
                 raise
-            continue  # another change came first and nobody named a version: ours goes on top of it
+            continue  # another change came first and no version was named: ours goes on top of it
         services.tell_pools({pool})
         return
 

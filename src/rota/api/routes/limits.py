@@ -20,7 +20,7 @@ _CURSOR = "/"  # before the last subject: that of the namespace as a whole is em
 
 
 async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
-    """The limits that somebody set, with what is left of them."""
+    """The limits that were set, with what is left of them."""
     limit = read_limit(call.query)
     rows = await services.limit_table.find(
         call.caller.namespace, _read_cursor(call), limit, with_unlimited=services.gateway.limits.has_defaults
@@ -72,7 +72,7 @@ def _show(services: Backend, row: Any, *, with_use: bool) -> LimitsOut:
 
 
 def _left(rate: Rate | None, tokens: float | None, counted_ago: float | None) -> int | None:
-    """What is in a bucket now; one that nobody has taken from is full."""
+    """What is in a bucket now; one that was never taken from is full."""
     if rate is None:
         return None
     if tokens is None or counted_ago is None:

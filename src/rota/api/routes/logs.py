@@ -18,17 +18,16 @@ from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
 from rota.api.streams.log_followers import Chunk
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.runs import LogLine, LogList, LogUrl
-from rota.domain.ids import floor_id, parse_job, parse_run, show_run
+from rota.domain.ids import FIRST_ID, floor_id, parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.logs import Place
-from rota.store.runs import FIRST_ID
 
-CHUNKS_PER_READ = 2000
-CHUNKS_PER_SEARCH = 500
-SEARCH_SECONDS = 2.0
-LONGEST_SEARCH = 200
-URL_VALID = timedelta(minutes=15)
+_CHUNKS_PER_READ = 2000
+_CHUNKS_PER_SEARCH = 500
+_SEARCH_SECONDS = 2.0
+_LONGEST_SEARCH = 200
+_URL_VALID = timedelta(minutes=15)
 _PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
 
 
@@ -53,17 +52,17 @@ async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
 async def search_logs(services: Backend, call: ApiRequest) -> LogList:
     """Lines of recent runs that contain a text, whatever its case; latest runs first."""
     text = call.query.get("search", "")
-    if not text.strip() or len(text) > LONGEST_SEARCH or "\x00" in text:
-        raise BadInputError(f"must have 1 to {LONGEST_SEARCH} characters, none of them NUL", field="search")
+    if not text.strip() or len(text) > _LONGEST_SEARCH or "\x00" in text:
+        raise BadInputError(f"must have 1 to {_LONGEST_SEARCH} characters, none of them NUL", field="search")
     limit = read_limit(call.query)
     start, end = read_moment(call.query, "startTime"), read_moment(call.query, "endTime")
     first = floor_id(start) if start else FIRST_ID
     place: Place | None = _read_place(call.query.get("cursor"), floor_id(end or services.now + timedelta(days=1)))
     found: list[LogLine] = []
-    deadline = time.monotonic() + SEARCH_SECONDS
+    deadline = time.monotonic() + _SEARCH_SECONDS
     while place is not None and len(found) < limit and time.monotonic() < deadline:
         rows, reached = await services.logs.search(
-            call.caller.namespace, first, place, text, CHUNKS_PER_SEARCH, call.only
+            call.caller.namespace, first, place, text, _CHUNKS_PER_SEARCH, call.only
         )
         place = reached
         for row in rows:
@@ -102,7 +101,7 @@ async def _whole(services: Backend, namespace: str, run_id: UUID) -> bytes:
     """The fresh chunks, and before them what is only in object storage any more."""
     fresh: list[Any] = []
     while page := await services.logs.of_run(
-        namespace, run_id, after=fresh[-1]["position"] if fresh else 0, limit=CHUNKS_PER_READ
+        namespace, run_id, after=fresh[-1]["position"] if fresh else 0, limit=_CHUNKS_PER_READ
     ):
         fresh += page
     there = {row["claim"] for row in fresh}
@@ -117,8 +116,8 @@ async def _whole(services: Backend, namespace: str, run_id: UUID) -> bytes:
 async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
     kept = await services.logs.kept(namespace, run_id)
     for row in reversed(kept):
-        if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], URL_VALID)):
-            return json_response(LogUrl(url=address, expires_time=services.now + URL_VALID))
+        if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], _URL_VALID)):
+            return json_response(LogUrl(url=address, expires_time=services.now + _URL_VALID))
     raise NotFoundError("the run's log has no address of its own; read it here, without url")
 
 

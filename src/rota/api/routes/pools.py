@@ -23,7 +23,7 @@ async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     namespace, pool = call.caller.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
     before = [found for found in await _pools(services, namespace) if found.pool == pool]
-    await services.pools.limit(namespace, pool, wanted.most_waiting)
+    await services.changes.limit_pool(namespace, pool, wanted.most_waiting)
     services.gateway.backlog.wake()
     after = await _pool_of(services, namespace, pool)
     call.change = difference(before[0] if before else None, after)
@@ -42,13 +42,13 @@ async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
 
 async def _set_paused(services: Backend, call: ApiRequest, *, paused: bool) -> PoolOut:
     namespace, pool = call.caller.namespace, _pool(call)
-    await services.pools.pause(namespace, pool, paused=paused)
+    await services.changes.pause_pool(namespace, pool, paused=paused)
     services.tell_all_workers()
     return await _pool_of(services, namespace, pool)
 
 
 async def _pools(services: Backend, namespace: str) -> list[PoolOut]:
-    rows = await services.pools.find(namespace)
+    rows = await services.fleet.pools(namespace)
     return [
         PoolOut(
             pool=row["pool"],

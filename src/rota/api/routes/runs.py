@@ -23,13 +23,13 @@ from rota.api.paging import (
 from rota.api.representations import show_attempt_row, show_run_row, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
-from rota.domain.ids import floor_id, parse_run, show_job, show_run
+from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, parse_run, show_job, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError
-from rota.store.runs import FIRST_ID, LAST_ID, RunFilter
+from rota.store.read.runs import RunFilter
 
-OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
-PAGE = 500
+_OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
+_PAGE = 500
 LONGEST_WAIT_SECONDS = 60
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 
@@ -62,13 +62,13 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     attempts = await services.runs.attempts(call.caller.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)
-    if waiting_for := await services.explainer.explain(row, naming=call.only is None):
+    if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
     return out
 
 
 async def _until_ended(services: Backend, call: ApiRequest, run_id: UUID, seconds: float) -> None:
-    """Waits for the end of a run; nobody waits for a client that hung up."""
+    """Waits for the end of a run, unless the client hangs up."""
     waiting = asyncio.create_task(services.run_ends.wait(call.caller.namespace, run_id, seconds))
     gone = asyncio.create_task(call.until_gone())
     try:
@@ -91,7 +91,7 @@ def _read_wait(call: ApiRequest) -> float:
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Ends a run that waits; asks the worker of one that runs to stop it."""
     run_id = parse_run(call.path["runId"])
-    state, workers = await services.runs.cancel(call.caller.namespace, run_id)
+    state, workers = await services.cancellations.cancel_run(call.caller.namespace, run_id)
     services.tell_workers(workers)
     status = "cancelled" if state == "cancelled" else "running"
     return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
@@ -101,10 +101,10 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     """Cancels every run that matches and has not ended."""
     wanted = _selection(decode(call.body, RunSelection), services.now, call.only)
     count = 0
-    while rows := await services.runs.find(call.caller.namespace, wanted, PAGE):
+    while rows := await services.runs.find(call.caller.namespace, wanted, _PAGE):
         for row in rows:
             try:
-                _, workers = await services.runs.cancel(call.caller.namespace, row["id"])
+                _, workers = await services.cancellations.cancel_run(call.caller.namespace, row["id"])
             except ConflictError:
                 continue  # it ended by itself meanwhile
             services.tell_workers(workers)
@@ -121,7 +121,7 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     row = await services.runs.get(call.caller.namespace, run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
-    (made,) = await services.runs.rerun(call.caller.namespace, [run_id], "retry", services.now)
+    (made,) = await services.redrives.rerun(call.caller.namespace, [run_id], "retry", services.now)
     services.tell_pools({made.pool})
     return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
 
@@ -138,14 +138,14 @@ def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilt
     )
     if not any(given):
         raise BadInputError("give at least one field to select runs by")
-    if wanted.status is not None and wanted.status not in OPEN_STATUSES:
-        raise BadInputError(f"must be one of {', '.join(OPEN_STATUSES)}", field="status")
+    if wanted.status is not None and wanted.status not in _OPEN_STATUSES:
+        raise BadInputError(f"must be one of {', '.join(_OPEN_STATUSES)}", field="status")
     start = wanted.start_time or now - DEFAULT_RANGE
     return RunFilter(
         first=floor_id(start) if wanted.start_time or wanted.end_time else FIRST_ID,
         before=floor_id(wanted.end_time) if wanted.end_time else LAST_ID,
         owner=owner_within(wanted.owner, only),
-        statuses=[wanted.status] if wanted.status else list(OPEN_STATUSES),
+        statuses=[wanted.status] if wanted.status else list(_OPEN_STATUSES),
         name=wanted.name,
         tag=wanted.tag,
         task=wanted.task,

@@ -24,7 +24,7 @@ from rota.domain.rights import Identity
 from rota.errors import NotAuthenticatedError
 from rota.store.access.api_keys import NewKey
 
-LASTS = timedelta(hours=12)
+_LASTS = timedelta(hours=12)
 
 
 async def sign_in(services: Backend, call: ApiRequest) -> Response:
@@ -36,7 +36,7 @@ async def sign_in(services: Backend, call: ApiRequest) -> Response:
     call.access = Access(identity, home_of(identity), None)
     await take(services.limiter, call.access, "requests")
     now = services.now
-    expires_at = min(filter(None, (now + LASTS, identity.expires_at)))
+    expires_at = min(filter(None, (now + _LASTS, identity.expires_at)))
     if expires_at <= now:
         raise NotAuthenticatedError("the token has expired")
     await services.auditor.begin("sign_in", call)
@@ -71,7 +71,7 @@ async def sign_out(services: Backend, call: ApiRequest) -> Response:
     if call.access.session is not None:
         await services.auditor.begin("sign_out", call)
         await services.keys.end_session(digest(call.access.session))
-        services.key_ring.forget()
+        services.credentials.forget()
         await asyncio.sleep(FRESH_SECONDS)  # other servers may have looked it up a moment ago
     response = json_response(SignedOut())
     _set_cookie(call.request, response, "", 0)

@@ -12,23 +12,23 @@ from rota.contract.fleet import Stats
 from rota.domain.rights import Right
 from rota.errors import BadInputError
 
-WINDOW_SECONDS = 60
-LEAST_SECONDS = 10
-MOST_SECONDS = 600
-_Window = Annotated[int, msgspec.Meta(ge=LEAST_SECONDS, le=MOST_SECONDS)]
+_WINDOW_SECONDS = 60
+_LEAST_SECONDS = 10
+_MOST_SECONDS = 600
+_Window = Annotated[int, msgspec.Meta(ge=_LEAST_SECONDS, le=_MOST_SECONDS)]
 
 
 async def stats(services: Backend, call: ApiRequest) -> Stats:
-    """Counts, rates and lags of the whole namespace: numbers of all, nobody's jobs."""
+    """Counts, rates and lags of the whole namespace: numbers of all, no one job."""
     return await services.statistics.of(call.caller.namespace, _window(call))
 
 
 def _window(call: ApiRequest) -> int:
-    given = call.query.get("windowSeconds", str(WINDOW_SECONDS))
+    given = call.query.get("windowSeconds", str(_WINDOW_SECONDS))
     try:
         return msgspec.convert(given, _Window, strict=False)
     except msgspec.ValidationError:
-        words = f"must be whole seconds, {LEAST_SECONDS} to {MOST_SECONDS}"
+        words = f"must be whole seconds, {_LEAST_SECONDS} to {_MOST_SECONDS}"
         raise BadInputError(words, field="windowSeconds") from None
 
 

@@ -21,20 +21,20 @@ from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, JobRequest, Repeated
 
 MOST_PER_BATCH = 10_000
-RECURRING = (
+_RECURRING = (
     "cron",
     "interval",
 )  # what makes runs for months is noted in the audit trail; of others, the run is the trace
-BATCH_LIMIT_BYTES = 32 * 1024 * 1024
+_BATCH_LIMIT_BYTES = 32 * 1024 * 1024
 JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
 # A batch up to this size is read in one go; what is longer may have far too many jobs, and they are counted first.
-READ_AT_ONCE_BYTES = 4 * 1024 * 1024
+_READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
     wanted: JobIn = decode(call.body, JobIn)
-    if wanted.schedule_type in RECURRING:
+    if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
     asked = JobRequest(wanted, key, hash_request(call.body) if key else b"")
@@ -53,7 +53,7 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
     """Up to 10,000 jobs, each with its own result, in order."""
     batch = _read_batch(call)
     asked = [one for one in batch if isinstance(one, JobRequest)]
-    if any(one.job.schedule_type in RECURRING for one in asked):
+    if any(one.job.schedule_type in _RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
     _check_replacing(call, [one.job for one in asked])
     await _take(services, call, len(asked))
@@ -80,7 +80,7 @@ async def _take(services: Backend, call: ApiRequest, count: int) -> None:
 def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
     """What a batch asks for; an error in the place of what can't be read."""
     lines = _is_lines(call)
-    if not lines and len(call.body) <= READ_AT_ONCE_BYTES:
+    if not lines and len(call.body) <= _READ_AT_ONCE_BYTES:
         try:
             jobs = decode(call.body, list[BatchJobIn])
         except RotaError:
@@ -160,7 +160,7 @@ OPERATIONS = (
         summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
         body=list[BatchJobIn],
         answer=BatchOut,
-        body_limit=BATCH_LIMIT_BYTES,
+        body_limit=_BATCH_LIMIT_BYTES,
         errors=(413, 429),
     ),
 )

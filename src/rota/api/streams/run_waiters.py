@@ -13,7 +13,7 @@ from uuid import UUID
 
 from rota.api.streams.followers import Followers
 from rota.errors import OverloadedError
-from rota.store.runs import Runs
+from rota.store.read.runs import Runs
 
 _SOON_SECONDS = 0.004
 _SOON_FOR_SECONDS = 0.1

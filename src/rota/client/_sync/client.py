@@ -32,7 +32,8 @@ from rota.client.bodies import (
     new_key,
 )
 from rota.client.errors import AnswerError, ServerUnreachableError
-from rota.client.retries import Deadline, Patience
+from rota.client.retries import Patience
+from rota.clock import Deadline
 from rota.contract.access import (
     AuditList,
     AuditOut,

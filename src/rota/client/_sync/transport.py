@@ -7,12 +7,12 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import msgspec
 
-from rota.client.answers import read_answer, read_object, read_text, unreachable
+from rota.client.answers import Page, read_answer, read_object, read_text, unreachable
 from rota.client.bodies import check_headers, encode, query_of
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
@@ -25,18 +25,6 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 TIMEOUT_SECONDS = 30.0
 _FOLLOW = {"follow": "true"}
-
-
-class _Page(Protocol[Item]):
-    """A page of a list."""
-
-    @property
-    def items(self) -> list[Item]:
-        """What is on it."""
-
-    @property
-    def next_cursor(self) -> str | None:
-        """Where the list goes on; None: it has ended."""
 
 
 class Calls:
@@ -171,7 +159,7 @@ class Calls:
                     return response
             time.sleep(pause)
 
-    def _items(self, kind: type[_Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
+    def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
         """Everything in a list, page by page as it is asked for."""
         query = query_of({**filters, "limit": page_size})
         while True:

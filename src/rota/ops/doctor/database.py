@@ -15,10 +15,10 @@ from rota.errors import DatabaseUnavailableError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.doctor.server import compare_clocks
 from rota.settings import Settings
-from rota.store.lease import Shards
 from rota.store.postgres.database import Database
+from rota.store.read.fleet import Fleet
+from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import missing_steps
-from rota.store.workers import Workers
 
 _CHECK = "database"
 # What a server and one worker take, each with one connection more to listen on.
@@ -55,7 +55,7 @@ def _unreached(settings: Settings, error: SetupError) -> Finding:
 
 async def examine(database: Database) -> _Facts:
     """What the server tells of itself."""
-    facts: _Facts = dict(await database.fetch_row("examine_server") or {})
+    facts: _Facts = await database.examine()
     return facts
 
 
@@ -97,7 +97,7 @@ async def check_schema(database: Database, facts: _Facts) -> AsyncIterator[Findi
         words = f"it lacks {', '.join(f'{step.number:04} {step.name}' for step in missing)}"
         yield problem("schema", words, "as its owner: rota migrate")
         return
-    serves = await database.fetch_value("may_serve")
+    serves = await may_serve(database)
     yield ok("schema", f"up to date; role {facts['role']} may {'serve and schedule' if serves else 'work'}")
 
 
@@ -179,9 +179,10 @@ def check_database_clock(facts: _Facts, now: datetime) -> Iterator[Finding]:
 
 async def fetch_fleet(database: Database) -> dict[str, Any]:
     """The same as a server tells, where there is none to ask."""
-    waiting = await database.fetch("sample_waiting", limit=_SAMPLE)
+    fleet = Fleet(database)
+    waiting = await fleet.sample_waiting(_SAMPLE)
     return {
-        "workers": [dict(row) for row in await Workers(database).fleet()],
-        "shards": [dict(row) for row in await Shards(database).owners()],
+        "workers": [dict(row) for row in await fleet.workers()],
+        "shards": [dict(row) for row in await fleet.shards()],
         "queued": [dict(row) for row in waiting],
     }

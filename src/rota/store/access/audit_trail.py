@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.ids import FIRST_ID, LAST_ID
 from rota.store.postgres.database import Database
-from rota.store.runs import FIRST_ID, LAST_ID
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,3 +65,31 @@ class Buckets:
         )
         assert row is not None  # noqa: S101 - the statement gives one row
         return Taken(row["granted"], row["tokens"])
+
+
+class BacklogCounts:
+    """Counts what waits, up to caps."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def caps(self) -> dict[tuple[str, str], int]:
+        """How many may wait, by (namespace, pool), where that is limited."""
+        rows = await self._database.fetch("capped_pools")
+        return {(row["namespace"], row["pool"]): row["most_waiting"] for row in rows}
+
+    async def count_waiting(self, caps: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """How many wait in these pools, counted up to the cap of each."""
+        namespaces, pools = [key[0] for key in caps], [key[1] for key in caps]
+        rows = await self._database.fetch("count_waiting", namespaces=namespaces, pools=pools, caps=list(caps.values()))
+        return {(row["namespace"], row["pool"]): row["waiting"] for row in rows}
+
+    async def count_owners(self) -> dict[tuple[str, str], int]:
+        """How many wait of each owner. Looks at all of them: callers do so as often as they can afford."""
+        rows = await self._database.fetch("count_owners")
+        return {(row["namespace"], row["owner"]): row["waiting"] for row in rows}
+
+    async def count_namespaces(self, caps: Mapping[str, int]) -> dict[str, int]:
+        """How many wait in these namespaces, counted up to the cap of each."""
+        rows = await self._database.fetch("count_namespaces", namespaces=list(caps), caps=list(caps.values()))
+        return {row["namespace"]: row["waiting"] for row in rows}

@@ -13,7 +13,6 @@ acted on it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -34,10 +33,12 @@ from rota.domain.gates import (
     gates_of,
 )
 from rota.domain.policies import Policies, decode_policies
-from rota.store.postgres.batches import columns, with_days
+from rota.store.cancel import cancel_runs
+from rota.store.events import Event, record_events
+from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
-from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.schema.partitions import with_days
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
 NOTES_PER_ROUND = 500
@@ -62,16 +63,6 @@ class Departure(msgspec.Struct, frozen=True):
     policies: Policies
     outcome: str | None
     left_at: float
-
-
-class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a gate."""
-
-    namespace: str
-    kind: str
-    subject: str
-    detail: str
-    job_id: UUID
 
 
 class Admitted(msgspec.Struct):
@@ -259,7 +250,7 @@ async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[
     there = {(row["namespace"], row["id"]) for row in rows}
     ours = {(candidate.namespace, candidate.id) for candidate in candidates}
     candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
-    now = rows[-1]["database_time"] if rows else await statements.fetch_value("database_time")
+    now = rows[-1]["database_time"] if rows else await statements.time()
     return candidates, [key for key in keys if key in there and key not in ours], now
 
 
@@ -274,15 +265,14 @@ async def _look_around(
     around = GateStates(now, {}, {}, {}, {}, {})
     by_kind = _by_kind(candidates, departures)
     if orders := by_kind.get("order"):
-        for row in await statements.fetch("orders_of", **_names_and_keys(orders)):
+        for row in await read_orders(statements, orders):
             around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
         for row in await statements.fetch("count_live_of_keys", **_names_and_keys(limits)):
             around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
     if jobs := by_kind.get("overlap"):
         around.open_runs = {gate: [] for gate in jobs}
-        job_ids = [UUID(hex=gate.key) for gate in jobs]
-        for row in await statements.fetch("overlaps_of", namespaces=[gate.namespace for gate in jobs], job_ids=job_ids):
+        for row in await read_overlaps(statements, [(gate.namespace, UUID(hex=gate.key)) for gate in jobs]):
             gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
             around.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
     await _remember(statements, around, by_kind, waking)
@@ -312,7 +302,7 @@ async def _remember(
     woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
     if not (rates or breakers or woken):
         return
-    for row in await statements.fetch("read_gates", **_gate_columns({*rates, *breakers, *woken})):
+    for row in await read_gates(statements, {*rates, *breakers, *woken}):
         gate = Gate(row["namespace"], row["kind"], row["key"])
         if gate.kind == "rate":
             around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
@@ -326,6 +316,21 @@ async def _remember(
             around.buckets[gate].wakes_at = None
         elif gate in around.breakers:
             around.breakers[gate].wakes_at = None
+
+
+async def read_gates(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
+    """What these gates remember."""
+    return await statements.fetch("read_gates", **_gate_columns(gates))
+
+
+async def read_orders(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
+    """Who is first in line at each ordering key, and who has it."""
+    return await statements.fetch("orders_of", **_names_and_keys(gates))
+
+
+async def read_overlaps(statements: Statements | Database, jobs: Iterable[tuple[str, UUID]]) -> list[Any]:
+    """The runs of these jobs, each with its namespace, that have not ended."""
+    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces", "job_ids"))
 
 
 def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
@@ -375,29 +380,11 @@ async def _write(
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
-            done.workers |= await _cancel(statements, candidate.namespace, verdict.cancel, reason)
+            done.workers |= await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
             done.more = True
-    if done.events:
-        rows = [msgspec.structs.astuple(event) for event in done.events]
-        await statements.fetch("add_events", **columns(rows, "namespaces", "kinds", "subjects", "details", "job_ids"))
+    await record_events(statements, done.events)
     done.more |= await _write_gates(statements, around, found)
     await _call_again(statements, around, found)
-
-
-async def _cancel(statements: Statements, namespace: str, runs: Sequence[UUID], reason: str) -> set[UUID]:
-    """Cancels these runs; one that moves at this moment is looked for again. Returns the workers to tell."""
-    workers: set[UUID] = set()
-    left = set(runs)
-    for _ in range(LOOKS):
-        rows = await statements.fetch("cancel_runs", namespace=namespace, run_ids=sorted(left), reason=reason)
-        workers |= {row["worker_id"] for row in rows if row["worker_id"]}
-        left -= {row["id"] for row in rows}
-        open_runs = [await statements.fetch_row("get_run", namespace=namespace, run_id=run_id) for run_id in left]
-        left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
-        if not left:
-            break
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-    return workers
 
 
 async def _write_gates(statements: Statements, around: GateStates, found: _Found) -> bool:

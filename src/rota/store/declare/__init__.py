@@ -22,9 +22,11 @@ import msgspec
 
 from rota.domain.application import DeclaredSchedule, decode_schedules
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
-from rota.store.jobs import Changed, JobChange, apply_change, definition_of, lock_job
+from rota.store.change import Changed, JobChange, apply_change, lock_job
+from rota.store.events import Event, record_events
+from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
-from rota.store.schedules import timetable_of
+from rota.store.read.jobs import definition_of, timetable_of
 
 _encoder = msgspec.json.Encoder()
 GONE = "paused: no worker declares it any more (it was last declared by version {version} of {app})"
@@ -100,8 +102,8 @@ class _Work:
 
     async def _make(self, job_id: UUID, declared: DeclaredSchedule) -> None:
         definition, timetable = declared.definition, declared.timetable
-        moment = await self._statements.fetch_value("database_time")
-        shards: int = await self._statements.fetch_value("read_constants")
+        moment = await self._statements.time()
+        shards = await count_shards(self._statements)
         await self._statements.fetch(
             "declare_job",
             namespace=self._namespace,
@@ -181,14 +183,18 @@ class _Work:
         done = self._done
         what = {"declared": done.made, "changed": done.changed, "undeclared": done.paused}
         events = [(kind, job_id, name) for kind, jobs in what.items() for job_id, name in jobs.items()]
-        if not events:
-            return
-        kinds = [f"schedule.{kind}" for kind, _, _ in events]
-        subjects = [show_job(job_id) for _, job_id, _ in events]
-        details = [f"{name} of {done.app}, version {done.version}" for _, _, name in events]
-        namespaces, ids = [self._namespace] * len(events), [job_id for _, job_id, _ in events]
-        await self._statements.fetch(
-            "add_events", namespaces=namespaces, kinds=kinds, subjects=subjects, details=details, job_ids=ids
+        await record_events(
+            self._statements,
+            [
+                Event(
+                    self._namespace,
+                    f"schedule.{kind}",
+                    show_job(job_id),
+                    f"{name} of {done.app}, version {done.version}",
+                    job_id,
+                )
+                for kind, job_id, name in events
+            ],
         )
 
     def _tell(self, changed: Changed) -> None:

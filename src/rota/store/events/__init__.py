@@ -1,11 +1,16 @@
-"""Events in the order of their numbers, for those who follow them."""
+"""Events: what happened to schedules, gates and pools, in the order of their numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from rota.store.postgres.database import Database
+import msgspec
+
+from rota.store.postgres.batches import columns
+from rota.store.postgres.database import Database, Statements
 
 
 class EventPage(NamedTuple):
@@ -14,6 +19,16 @@ class EventPage(NamedTuple):
     rows: list[Any]
     oldest: int
     next: int
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened, about a job: its owner is the event's."""
+
+    namespace: str
+    kind: str
+    subject: str
+    detail: str
+    job_id: UUID
 
 
 class Events:
@@ -37,3 +52,16 @@ class Events:
         """The number of the latest event that is older than this; 0 when there is none."""
         number: int | None = await self._database.fetch_value("earlier_event", age=age)
         return number or 0
+
+    async def latest(self, namespace: str, before: int, owner: str | None, limit: int) -> list[Any]:
+        """Those of a namespace (and about this owner's jobs), latest first."""
+        return await self._database.fetch("list_events", namespace=namespace, before=before, owner=owner, limit=limit)
+
+
+async def record_events(statements: Statements, events: Sequence[Event]) -> None:
+    """Writes events."""
+    if events:
+        await statements.fetch(
+            "add_events",
+            **columns(map(msgspec.structs.astuple, events), "namespaces", "kinds", "subjects", "details", "job_ids"),
+        )

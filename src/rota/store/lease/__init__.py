@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from rota.store.postgres.database import Database
+from rota.store.postgres.database import Database, Statements
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -69,6 +68,8 @@ class Shards:
         """Lets go of everything and takes the scheduler's row away."""
         await self._database.fetch("leave_scheduler", scheduler_id=scheduler_id)
 
-    async def owners(self) -> list[Any]:
-        """Who owns what, for people."""
-        return await self._database.fetch("list_shards")
+
+async def count_shards(statements: Statements | Database) -> int:
+    """How many shards this database has; fixed when it was made."""
+    shards: int = await statements.fetch_value("read_constants")
+    return shards

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import columns, with_days, write_each
+from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database
+from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
 _log = get_logger("logs")

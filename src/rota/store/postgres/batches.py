@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
-from uuid import UUID
 
 from rota.errors import DataRejectedError
-from rota.store.postgres.database import Database, MissingDayError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,12 +44,3 @@ def columns(rows: Iterable[tuple[Any, ...]], *names: str) -> dict[str, Any]:
 def or_nothing(column: Sequence[Item]) -> Sequence[Item]:
     """A column of a batch that is often empty throughout: then none of it is sent. What is missing of it is null."""
     return column if any(value is not None for value in column) else ()
-
-
-async def with_days(database: Database, run_ids: Sequence[UUID], write: Callable[[], Awaitable[Result]]) -> Result:
-    """Runs a write to history; where a day's partition is missing, makes it and writes again."""
-    try:
-        return await write()
-    except MissingDayError:
-        await database.fetch("make_days_of", run_ids=run_ids)
-        return await write()

@@ -15,6 +15,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -85,6 +86,11 @@ class Statements:
         """The first column of the first row."""
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
+
+    async def time(self) -> datetime:
+        """The database's clock."""
+        moment: datetime = await self.fetch_value("database_time")
+        return moment
 
     async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
         """All rows of the statement, with values in its order."""
@@ -160,6 +166,15 @@ class Database:
         """The first column of the first row."""
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
+
+    async def time(self) -> datetime:
+        """The database's clock."""
+        moment: datetime = await self.fetch_value("database_time")
+        return moment
+
+    async def examine(self) -> dict[str, Any]:
+        """What `rota doctor` wants to know of the server, and of our role there."""
+        return dict(await self.fetch_row("examine_server") or {})
 
     async def transact(self, body: Callable[[Statements], Awaitable[T]]) -> T:
         """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked."""

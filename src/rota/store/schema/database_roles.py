@@ -215,3 +215,8 @@ async def _check(connection: Any, name: str) -> None:
 
 def _tuple(names: list[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
+
+
+async def may_serve(database: Database) -> bool:
+    """Whether our role may do what an API server and a scheduler do; a worker's may not."""
+    return bool(await database.fetch_value("may_serve"))

@@ -15,6 +15,7 @@ from rota.errors import SetupError
 from rota.store.postgres.database import Database
 from rota.store.schema import LOCK_KEY
 from rota.store.schema.database_roles import grant_rights
+from rota.store.schema.partitions import make_days
 from rota.telemetry import get_logger
 
 DAYS_AHEAD = 7
@@ -62,7 +63,7 @@ async def migrate(database: Database) -> list[Migration]:
         raise SetupError(
             f"This database role may not change the schema ({error}): run `rota migrate` as its owner."
         ) from error
-    await database.fetch("make_days", ahead=DAYS_AHEAD)
+    await make_days(database, DAYS_AHEAD)
     return applied
 
 

@@ -13,9 +13,10 @@ import msgspec
 from rota.domain.ids import show_job
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission, Unique
 from rota.errors import DataRejectedError
-from rota.store.postgres.batches import columns, or_nothing, with_days, write_each
+from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
-from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.schema.partitions import with_days
 
 # A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
 LOOKAHEAD = timedelta(seconds=1)

@@ -110,7 +110,7 @@ class ChildProcess:
         """The same for a function that can't await."""
         return SyncChildGateway(self._questions)
 
-    async def keep(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
+    async def store_result(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
         """The worker keeps results."""
         return None, None
 

@@ -82,20 +82,20 @@ class FunctionRunner:
         value: Any = None
         try:
             async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
-                context.lend(transaction)
+                context.attach_transaction(transaction)
                 value = await self._attempt(call, arguments, context, transaction)
                 if isinstance(value, Snooze):
                     raise _SnoozedError  # noqa: TRY301 - nothing of an attempt stays that asks for another
                 if context.must_not_succeed:
                     raise asyncio.CancelledError
-                result, blob = (None, None) if value is None else await context.keep(value)
+                result, blob = (None, None) if value is None else await context.store_result(value)
                 await transaction.complete(context.started, result, blob)
         except _SnoozedError:
             return value
         except EndedByTaskError as error:
             raise Final(str(error)) from error  # what it wrote may be there: another attempt could do it twice
         finally:
-            context.lend(None)
+            context.attach_transaction(None)
         context.recorded = True
         return value
 

@@ -39,11 +39,11 @@ class Subprocesses:
         # Starting one takes some milliseconds: many that are due together must not stop the event loop.
         self._starters = ThreadPoolExecutor(max_workers=STARTERS, thread_name_prefix="rota-start")
 
-    def put_off(self, until: float) -> None:
+    def extend_deadline(self, until: float) -> None:
         """The lease was kept: they may go on until then, on the monotonic clock."""
         self._until = until
         for process in self._running:
-            process.put_off(until)
+            process.extend_deadline(until)
 
     async def start(
         self,
@@ -73,7 +73,7 @@ class Subprocesses:
         except BaseException:
             self._running.discard(process)
             raise
-        process.put_off(self._until)  # it may have been put off while it was being started
+        process.extend_deadline(self._until)  # it may have been extended while it was being started
         return process
 
 
@@ -146,7 +146,7 @@ class Guarded:
         self._left_to_give = memoryview(given)
         self._loop.add_writer(self._input, self._give)
 
-    def put_off(self, until: float) -> None:
+    def extend_deadline(self, until: float) -> None:
         """It may go on until then."""
         self._tell(f"until {until}")
 

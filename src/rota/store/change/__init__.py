@@ -1,4 +1,4 @@
-"""Jobs: reading and changing what and when.
+"""Changing what a job does and when, and pools.
 
 A recurring job has a row; a one-shot is its run. A change of a recurring job is one transaction: it locks the job's
 row, so no schedule fires meanwhile (firing compares versions), writes the new definition, and then binds every run
@@ -16,12 +16,11 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import floor_id
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
-from rota.store.postgres.batches import with_days
 from rota.store.postgres.database import Database, Statements
-from rota.store.runs import LOOK_AGAIN_SECONDS, LOOKS, RunFilter
+from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.read.jobs import find_one_shot
 from rota.store.submit import LOOKAHEAD
 
 _INSTANT = timedelta(microseconds=1)
@@ -48,49 +47,11 @@ class JobChange(msgspec.Struct, frozen=True):
     reschedule: bool
 
 
-class Jobs:
-    """Reads and changes jobs."""
+class Changes:
+    """Changes jobs and pools."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def get(self, namespace: str, job_id: UUID) -> Any | None:
-        """The row of a recurring job, or None."""
-        return await self._database.fetch_row("get_job", namespace=namespace, job_id=job_id)
-
-    async def owner(self, namespace: str, job_id: UUID) -> str | None:
-        """Whose job it is; None when there is none."""
-        owner: str | None = await self._database.fetch_value("owner_of_job", namespace=namespace, job_id=job_id)
-        return owner
-
-    async def first_run(self, namespace: str, job_id: UUID) -> Any | None:
-        """The run that a one-shot job is; None when there is none or it is the run of another job."""
-        row = await self._database.fetch_row("get_run", namespace=namespace, run_id=job_id)
-        return row if row is not None and row["job_id"] == job_id else None
-
-    async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
-        """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
-        bound = floor_id(now + timedelta(milliseconds=1))
-        return await self._database.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=bound)
-
-    async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
-        """Recurring jobs that match, latest made first."""
-        return await self._database.fetch(
-            "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
-        )
-
-    async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
-        """One-shot jobs that match, latest planned first."""
-        return await self._database.fetch(
-            "list_runs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit, one_shots=True
-        )
-
-    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
-        """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
-        pool: str | None = await self._database.fetch_value(
-            "run_now", namespace=namespace, job_id=job_id, run_id=run_id
-        )
-        return pool
 
     async def change(
         self,
@@ -110,22 +71,6 @@ class Jobs:
             return await apply_change(statements, row, decide(row))
 
         return await self._database.transact(change_job)
-
-    async def cancel(self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange]) -> Changed:
-        """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
-
-        async def cancel_job(statements: Statements) -> Changed:
-            row = await lock_job(statements, namespace, job_id)
-            changed = Changed()
-            if row is not None:
-                changed.version = await _write(statements, row, decide(row), row["fired_through"])
-            await self._cancel_runs(statements, namespace, job_id, changed)
-            return changed
-
-        open_runs = [
-            row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
-        ]
-        return await with_days(self._database, open_runs, lambda: self._database.transact(cancel_job))
 
     async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
         """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
@@ -170,6 +115,21 @@ class Jobs:
         await self._while_unclaimed(namespace, job_id, replace, version=version)
         return pool[0]
 
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
+        """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
+        pool: str | None = await self._database.fetch_value(
+            "run_now", namespace=namespace, job_id=job_id, run_id=run_id
+        )
+        return pool
+
+    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> bool:
+        """Nothing more is claimed from a paused pool; returns whether that changed anything."""
+        return bool(await self._database.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused))
+
+    async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> None:
+        """How many runs may wait in it; None: any number."""
+        await self._database.fetch("limit_pool", namespace=namespace, pool=pool, most_waiting=most_waiting)
+
     async def _while_unclaimed(
         self,
         namespace: str,
@@ -182,7 +142,7 @@ class Jobs:
         for _ in range(LOOKS):
             if await attempt():
                 return
-            row = await self.first_run(namespace, job_id)
+            row = await find_one_shot(self._database, namespace, job_id)
             if row is None:
                 raise NotFoundError("there is no such job")
             if already(row):
@@ -194,25 +154,12 @@ class Jobs:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         raise ConflictError("the job kept moving while it was being changed; try again")
 
-    async def _cancel_runs(self, statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
-        for _ in range(LOOKS):
-            open_runs = [
-                row["id"] for row in await statements.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
-            ]
-            if not open_runs:
-                return
-            rows = await statements.fetch(
-                "cancel_runs", namespace=namespace, run_ids=open_runs, reason="its job was cancelled"
-            )
-            changed.workers.update(row["worker_id"] for row in rows if row["worker_id"])
-        raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
-
 
 async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
     """The job's row, ours until the transaction ends, and the time at which it became ours."""
     row = await statements.fetch_row("lock_job", namespace=namespace, job_id=job_id)
     # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
-    return None if row is None else {**row, "database_time": await statements.fetch_value("database_time")}
+    return None if row is None else {**row, "database_time": await statements.time()}
 
 
 async def apply_change(statements: Statements, row: Any, change: JobChange) -> Changed:
@@ -222,7 +169,7 @@ async def apply_change(statements: Statements, row: Any, change: JobChange) -> C
     mark: datetime = row["fired_through"]
     if change.reschedule or change.state == "paused":
         mark = await _drop_future(statements, namespace, job_id, mark)
-    changed.version = await _write(statements, row, change, mark)
+    changed.version = await write_job(statements, row, change, mark)
     for _ in range(LOOKS):
         # First bound, then held: what is bound is locked by us; what was missed keeps its version and is seen below.
         await statements.fetch("refresh_runs_of_job", namespace=namespace, job_id=job_id)
@@ -253,7 +200,8 @@ async def _drop_future(statements: Statements, namespace: str, job_id: UUID, mar
             mark = min(mark, row["earliest"] - _INSTANT)
 
 
-async def _write(statements: Statements, row: Any, change: JobChange, mark: datetime) -> int:
+async def write_job(statements: Statements, row: Any, change: JobChange, mark: datetime) -> int:
+    """Writes the job's row and returns its new version; runs are bound to it by apply_change."""
     next_fire_at = None
     if change.state == row["state"] == "scheduled" and not change.reschedule:
         next_fire_at = row["next_fire_at"]  # also when it is past: it is due, and will be fired
@@ -303,20 +251,3 @@ def _definition_columns(definition: Definition, payload_id: UUID | None) -> dict
         "blob": definition.blob,
         "policies": definition.policies,
     }
-
-
-def definition_of(row: Any) -> Definition:
-    """The definition in a row of jobs or runs; a large payload must have been fetched along."""
-    payload = row["payload"] if row["payload"] is not None else row.get("large_payload")
-    return Definition(
-        row["owner"],
-        row["name"],
-        row["task"],
-        row["pool"],
-        row["priority"],
-        tuple(row["tags"]),
-        payload,
-        row["options"],
-        row["policies"],
-        row.get("payload_blob"),
-    )

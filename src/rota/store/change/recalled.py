@@ -1,0 +1,94 @@
+"""Runs that were recalled, because their job changed while a worker held them, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import Timetable
+from rota.errors import DataRejectedError
+from rota.store.postgres.batches import write_each
+from rota.store.postgres.database import Database
+from rota.store.read.jobs import timetable_of
+from rota.store.schema.partitions import with_days
+from rota.store.submit import LOOKAHEAD
+from rota.telemetry import get_logger
+
+_log = get_logger("schedules")
+
+
+class RecalledRun(msgspec.Struct, frozen=True):
+    """A run that its worker gave back because its job changed, with what the job says now."""
+
+    namespace: str
+    id: UUID
+    job_id: UUID
+    cause: str
+    attempt: int
+    nominal_at: datetime
+    run_at: datetime
+    version: int
+    state: str
+    timetable: Timetable
+    database_time: datetime
+
+
+class RecalledRuns:
+    """Reads and decides recalled runs. `owned` maps shards to the epochs they were leased at."""
+
+    def __init__(self, database: Database, scheduler_id: UUID) -> None:
+        self._database = database
+        self._scheduler_id = scheduler_id
+
+    async def find(self, owned: Mapping[int, int], limit: int) -> list[RecalledRun]:
+        """Runs that wait for a decision because their job changed while a worker held them."""
+        rows = await self._database.fetch(
+            "recalled_runs",
+            scheduler_id=self._scheduler_id,
+            shards=list(owned),
+            epochs=list(owned.values()),
+            limit=limit,
+        )
+        return [
+            RecalledRun(
+                row["namespace"],
+                row["id"],
+                row["job_id"],
+                row["cause"],
+                row["attempt"],
+                row["nominal_at"],
+                row["run_at"],
+                row["version"],
+                row["state"],
+                timetable_of(row),
+                row["database_time"],
+            )
+            for row in rows
+        ]
+
+    async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> set[str]:
+        """Carries out decisions whose job did not change meanwhile; returns the pools that have new work."""
+
+        async def write(some: Sequence[tuple[RecalledRun, str]]) -> list[Any]:
+            return await with_days(
+                self._database,
+                [run.id for run, _ in some],
+                lambda: self._database.fetch(
+                    "decide_recalled",
+                    namespaces=[run.namespace for run, _ in some],
+                    run_ids=[run.id for run, _ in some],
+                    fates=[fate for _, fate in some],
+                    versions=[run.version for run, _ in some],
+                    lookahead=LOOKAHEAD,
+                ),
+            )
+
+        async def reject(decision: tuple[RecalledRun, str], error: DataRejectedError) -> None:
+            _log.error("a recalled run could not be readmitted", run_id=str(decision[0].id), error=str(error))
+
+        rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
+        return {row["pool"] for row in rows if row["fate"] == "go"}

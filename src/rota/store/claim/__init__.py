@@ -1,0 +1,224 @@
+"""Claims: how a worker joins, takes runs, keeps its lease, hears what it is asked, and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.application import Application, encode_schedules, release_of
+from rota.domain.lag_histogram import STEPS
+from rota.domain.run import Claim
+from rota.errors import SetupError
+from rota.store.postgres.batches import columns
+from rota.store.postgres.database import Database
+from rota.store.postgres.scan_positions import ScanPositions
+
+PoolKey = tuple[str, str]  # namespace, pool
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """What a worker says of itself when it starts."""
+
+    id: UUID
+    host: str
+    pid: int
+    namespaces: tuple[str, ...]
+    pools: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+    lease: timedelta
+    application: Application | None = None
+
+
+class Beat(NamedTuple):
+    """A heartbeat as the database took it."""
+
+    database_time: datetime
+    number: int
+    server_since: datetime
+    database_id: int
+
+    def follows(self, other: Beat) -> bool:
+        """Whether the database is the one that took the other beat, and still knows of it."""
+        same = (self.server_since, self.database_id) == (other.server_since, other.database_id)
+        return same and self.number > other.number
+
+
+class PoolActivity(msgspec.Struct):
+    """What was done in one pool: attempts that started and how late, and how many ended in which way."""
+
+    namespace: str
+    pool: str
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    lags: list[int] = msgspec.field(default_factory=lambda: [0] * STEPS)
+
+
+class ClaimSize:
+    """How many runs of each lane a claim looks at: enough to fill the room, not many more than it takes.
+
+    With one busy lane that is the whole room; with many, a share of it, else each claim would lock the room once for
+    every lane and use it once.
+    """
+
+    LEAST = 100
+    WASTE = 2
+
+    def __init__(self) -> None:
+        self._most = 1 << 30
+
+    def of(self, room: int) -> int:
+        """The portion for this much room."""
+        return min(room, self._most)
+
+    def adapt(self, *, room: int, taken: int, locked: int) -> None:
+        """Learns from a claim: smaller when much was locked in vain, larger when the room was not filled."""
+        portion = self.of(room)
+        if locked > self.WASTE * max(taken, self.LEAST):
+            self._most = max(self.LEAST, portion // 2)
+        elif portion <= taken < room // 2:
+            self._most = portion * 2
+
+
+class Claims:
+    """What a worker asks of the live runs and of its own row."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._positions = ScanPositions()
+        self._portion = ClaimSize()
+
+    async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
+        """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
+
+        Raises SetupError when its database role is bound to others.
+        """
+        await self._check_binding(registration)
+        lanes: dict[PoolKey, list[int]] = {}
+        app = registration.application
+        rows = await self._database.fetch(
+            "register_worker",
+            worker_id=registration.id,
+            host=registration.host,
+            pid=registration.pid,
+            namespaces=registration.namespaces,
+            pools=registration.pools,
+            tasks=registration.tasks,
+            slots=registration.slots,
+            lease=registration.lease,
+            app_namespace=app.namespace if app else None,
+            app=app.name if app else None,
+            version=app.version if app else None,
+            schedules=encode_schedules(app.schedules) if app else None,
+            release=release_of(app.version) if app else None,
+        )
+        for row in rows:
+            lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
+        return lanes
+
+    async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
+        """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
+        claims: list[Claim] = []
+        while left := room - len(claims):
+            portion = self._portion.of(left)
+            with self._positions.look(lanes) as look:
+                rows = await self._database.fetch(
+                    "claim",
+                    worker_id=worker_id,
+                    lanes=lanes,
+                    begin_at=look.begin_at,
+                    room=left,
+                    lookahead=lookahead,
+                    portion=portion,
+                )
+                look.took((row[0], row[1]) for row in rows)
+            claims += [Claim(*row[3:]) for row in rows]
+            self._portion.adapt(room=left, taken=len(rows), locked=rows[0]["locked"] if rows else 0)
+            if len(rows) < portion:
+                break  # no lane had more
+        if any(claim.payload_id for claim in claims):
+            claims = await self._with_payloads(claims)
+        return claims
+
+    async def beat(
+        self,
+        worker_id: UUID,
+        *,
+        busy: int,
+        fenced: int,
+        draining: bool,
+        ailing: str | None = None,
+        done: Sequence[PoolActivity] = (),
+        timeout: float | None = None,
+    ) -> Beat | None:
+        """One heartbeat, with what was done since the last; None when the worker was given up."""
+        rows = await self._database.fetch(
+            "beat_worker",
+            worker_id=worker_id,
+            busy=busy,
+            fenced=fenced,
+            draining=draining,
+            ailing=ailing,
+            **columns(
+                map(msgspec.structs.astuple, done),
+                "namespaces",
+                "pools",
+                "started",
+                "succeeded",
+                "failed",
+                "retried",
+                "lags",
+            ),
+            timeout=timeout,
+        )
+        return Beat(*rows[0]) if rows else None
+
+    def look_anew(self) -> None:
+        """The records may be other ones than those we have seen: the next claims begin at the very beginning."""
+        self._positions.forget()
+
+    async def signals(self, worker_id: UUID) -> tuple[list[tuple[int, bool]], frozenset[PoolKey]]:
+        """(claim number, cancel?) of what the worker is asked, where not cancel means give back if not started; and
+        the pools that are paused."""
+        rows = await self._database.fetch("worker_signals", worker_id=worker_id)
+        asked = [(row["claim"], row["cancel"]) for row in rows if row["pool"] is None]
+        return asked, frozenset((row["namespace"], row["pool"]) for row in rows if row["pool"] is not None)
+
+    async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
+        """What is claimed in its name: everything, or what was claimed this long ago at most."""
+        rows = await self._database.fetch("claims_of_worker", worker_id=worker_id, made_within=made_within)
+        return [(row["namespace"], row["id"], row["claim"]) for row in rows]
+
+    async def leave(self, worker_id: UUID) -> None:
+        """The worker stopped in good order."""
+        await self._database.fetch("leave_worker", worker_id=worker_id)
+
+    async def _check_binding(self, registration: Registration) -> None:
+        """Says in words what the database would refuse in its own."""
+        bound: Any = await self._database.fetch_row("role_binding")
+        for what, wanted, may in (
+            ("namespaces", registration.namespaces, bound["namespaces"]),
+            ("pools", registration.pools, bound["pools"]),
+        ):
+            if may is not None and (others := [name for name in wanted if name not in may]):
+                raise SetupError(
+                    f"The database role {bound['role']} may serve the {what} {', '.join(may) or '(none)'} alone, not "
+                    f"{', '.join(others)}: change ROTA_{what.upper()}, or its binding with `rota database-roles`."
+                )
+
+    async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
+        wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]
+        rows = await self._database.fetch("payloads_of", **columns(wanted, "namespaces", "payload_ids"))
+        found = {(row["namespace"], row["id"]): (row["body"], row["blob"]) for row in rows}
+
+        def completed(claim: Claim) -> Claim:
+            body, blob = found.get((claim.namespace, claim.payload_id), (None, None))
+            return msgspec.structs.replace(claim, payload=body, payload_blob=blob)
+
+        return [completed(claim) if claim.payload_id else claim for claim in claims]

@@ -1,0 +1,147 @@
+"""Promotion: upcoming runs go live when they are due, or end because they were missed, expired or can't be promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import Timetable
+from rota.errors import DataRejectedError
+from rota.store.postgres.batches import columns, write_each
+from rota.store.postgres.database import Database, MissingDayError
+from rota.store.postgres.scan_positions import ScanPositions
+from rota.store.read.jobs import timetable_of
+from rota.store.schema.partitions import make_days_of, with_days
+from rota.store.submit import LOOKAHEAD
+from rota.telemetry import get_logger
+
+_log = get_logger("schedules")
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """How many runs were promoted, to which pools, and whether some came to their gates."""
+
+    runs: int
+    pools: set[str]
+    gated: bool
+
+
+class MissedRun(msgspec.Struct, frozen=True):
+    """A schedule's run that nobody promoted in time."""
+
+    namespace: str
+    id: UUID
+    job_id: UUID
+    nominal_at: datetime
+    timetable: Timetable
+    database_time: datetime
+
+
+class Promotions:
+    """Runs whose time has come. `owned` maps shards to the epochs they were leased at."""
+
+    def __init__(self, database: Database, scheduler_id: UUID) -> None:
+        self._database = database
+        self._scheduler_id = scheduler_id
+        self._promoted = ScanPositions()
+
+    async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> Promoted:
+        """Moves due runs to live, or to their gates. One that is refused is buried alone."""
+        wanted: dict[str, Any] = {
+            "scheduler_id": self._scheduler_id,
+            "shards": list(owned),
+            "epochs": list(owned.values()),
+            "lookahead": LOOKAHEAD,
+            "limit": limit,
+            "missed_after": missed_after,
+        }
+        try:
+            with self._promoted.look(owned) as look:
+                rows = await self._database.fetch("promote", **wanted, begin_at=look.begin_at)
+                look.took((row["shard"], row["reached"]) for row in rows)
+                look.rows = sum(row["runs"] for row in rows)
+        except DataRejectedError:
+            due = await self._database.fetch("due_runs", **wanted, begin_at=look.begin_at)
+            rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
+        return _promoted(rows)
+
+    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> Promoted:
+        """Moves these runs to live, or to their gates, late as they are."""
+        return _promoted(await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury))
+
+    async def missed_runs(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> list[MissedRun]:
+        """Runs of schedules that are too late to be promoted without a thought."""
+        rows = await self._database.fetch(
+            "missed_runs",
+            scheduler_id=self._scheduler_id,
+            shards=list(owned),
+            epochs=list(owned.values()),
+            missed_after=missed_after,
+            limit=limit,
+        )
+        return [
+            MissedRun(
+                row["namespace"], row["id"], row["job_id"], row["nominal_at"], timetable_of(row), row["database_time"]
+            )
+            for row in rows
+        ]
+
+    async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> int:
+        """Records runs as skipped: (namespace, run id, reason) of each."""
+
+        async def write(some: Sequence[tuple[str, UUID, str]]) -> list[Any]:
+            return await with_days(
+                self._database,
+                [run_id for _, run_id, _ in some],
+                lambda: self._database.fetch("skip_runs", **columns(some, "namespaces", "run_ids", "reasons")),
+            )
+
+        async def reject(skip: tuple[str, UUID, str], error: DataRejectedError) -> None:
+            _log.error("a missed run could not be recorded", run_id=str(skip[1]), error=str(error))
+
+        return len(await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject))
+
+    async def expire(self, owned: Mapping[int, int], limit: int, reason: str) -> int:
+        """Skips runs that were not started in time; returns how many."""
+        late: dict[str, Any] = {
+            "scheduler_id": self._scheduler_id,
+            "shards": list(owned),
+            "epochs": list(owned.values()),
+            "limit": limit,
+        }
+        try:
+            return len(await self._database.fetch("expire_runs", **late, reason=reason))
+        except MissingDayError:
+            rows = await self._database.fetch("expiring_runs", **late)
+            await make_days_of(self._database, [row["id"] for row in rows])
+            return len(await self._database.fetch("expire_runs", **late, reason=reason))
+
+    async def sweep(self, limit: int) -> int:
+        """Takes away expired keys and rows of workers and schedulers long gone."""
+        swept: int = await self._database.fetch_value("sweep", limit=limit)
+        return swept
+
+    async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
+        return await self._database.fetch("promote_runs", **columns(runs, "namespaces", "run_ids"))
+
+    async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
+        namespace, run_id = run
+        _log.error("a run can't be promoted and is buried", run_id=str(run_id), error=str(error))
+        try:
+            await with_days(
+                self._database,
+                [run_id],
+                lambda: self._database.fetch(
+                    "bury_upcoming", namespace=namespace, run_id=run_id, error=f"could not be promoted: {error}"
+                ),
+            )
+        except DataRejectedError as again:
+            _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
+
+
+def _promoted(rows: Sequence[Any]) -> Promoted:
+    return Promoted(sum(row["runs"] for row in rows), {row["pool"] for row in rows}, any(row["gated"] for row in rows))

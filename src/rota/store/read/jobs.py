@@ -1,0 +1,90 @@
+"""Jobs as people ask for them. A recurring job has a row of its own; a one-shot is its run."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.ids import floor_id
+from rota.domain.job import Definition, Timetable
+from rota.store.postgres.database import Database, Statements
+from rota.store.read.runs import RunFilter, find_run
+
+
+class Jobs:
+    """Reads jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, namespace: str, job_id: UUID) -> Any | None:
+        """The row of a recurring job, or None."""
+        return await self._database.fetch_row("get_job", namespace=namespace, job_id=job_id)
+
+    async def owner(self, namespace: str, job_id: UUID) -> str | None:
+        """Whose job it is; None when there is none."""
+        owner: str | None = await self._database.fetch_value("owner_of_job", namespace=namespace, job_id=job_id)
+        return owner
+
+    async def first_run(self, namespace: str, job_id: UUID) -> Any | None:
+        """The run that a one-shot job is; None when there is none or it is the run of another job."""
+        return await find_one_shot(self._database, namespace, job_id)
+
+    async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
+        """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
+        bound = floor_id(now + timedelta(milliseconds=1))
+        return await self._database.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=bound)
+
+    async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
+        """Recurring jobs that match, latest made first."""
+        return await self._database.fetch(
+            "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
+        )
+
+    async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
+        """One-shot jobs that match, latest planned first."""
+        return await self._database.fetch(
+            "list_runs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit, one_shots=True
+        )
+
+
+async def find_one_shot(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
+    """The run that a one-shot job is; None when there is none or it is the run of another job."""
+    row = await find_run(statements, namespace, job_id)
+    return row if row is not None and row["job_id"] == job_id else None
+
+
+def definition_of(row: Any) -> Definition:
+    """The definition in a row of jobs or runs; a large payload must have been fetched along."""
+    payload = row["payload"] if row["payload"] is not None else row.get("large_payload")
+    return Definition(
+        row["owner"],
+        row["name"],
+        row["task"],
+        row["pool"],
+        row["priority"],
+        tuple(row["tags"]),
+        payload,
+        row["options"],
+        row["policies"],
+        row.get("payload_blob"),
+    )
+
+
+def timetable_of(row: Any) -> Timetable:
+    """The timetable in a row of jobs."""
+    return Timetable(
+        row["schedule_type"],
+        row["cron_expression"],
+        row["every_seconds"],
+        row["timezone"],
+        row["anchor_at"],
+        row["start_at"],
+        row["end_at"],
+        row["jitter_seconds"],
+        row["dst"],
+        row["misfire"],
+    )
