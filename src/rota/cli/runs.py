@@ -83,7 +83,7 @@ def runs(
             text("ATTEMPT", "attempt", drop=1),
             time("PLANNED", "scheduledTime"),
             time("STARTED", "startTime", drop=3),
-            time("ENDED_STATUSES", "endTime", drop=2),
+            time("ENDED", "endTime", drop=2),
             Column(heading="TOOK", show=lambda item: show_length(item.get("startTime"), item.get("endTime"))),
         )
         print_table(page["items"], columns, none="No runs. See `rota runs --help` for what is listed.")
@@ -278,7 +278,7 @@ def _print_run(answer: dict[str, Any]) -> None:
             text("ATTEMPT", "attempt"),
             text("OUTCOME", "outcome"),
             time("STARTED", "startTime"),
-            time("ENDED_STATUSES", "endTime"),
+            time("ENDED", "endTime"),
             text("ERROR", "error", least=20),
         )
         console().print()
