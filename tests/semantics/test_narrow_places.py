@@ -19,12 +19,11 @@ import pytest
 import rota.store.postgres.database as databases
 from engine import report
 from rota.clock import DatabaseClock
-from rota.domain.run import Claim
+from rota.domain.run import LOOKAHEAD, Claim
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
 from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.report import Note, Success
-from rota.store.submit import LOOKAHEAD
 from rota.task.context import Context
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time, patience

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 from rota.broker.pool_shares import Shares
 from rota.broker.pool_tally import PoolTally
 from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportReceipt, Signal, SignalKind
-from rota.domain.run import SUCCESS, Claim, Disposition, Outcome, Verdict, judge
+from rota.domain.run import LOOKAHEAD, SUCCESS, Claim, Disposition, Outcome, Verdict, judge
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.store.claim import Beat, Claims, PoolKey, Registration
@@ -29,7 +29,6 @@ from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import Notifier
 from rota.store.report import Ended, Reports, Settled, Success
 from rota.store.report import Note as StoredNote
-from rota.store.submit import LOOKAHEAD
 from rota.telemetry import get_logger
 
 # How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.

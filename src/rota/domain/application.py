@@ -25,6 +25,23 @@ class DeclaredSchedule(msgspec.Struct, frozen=True):
         return self.definition.name
 
 
+class DeclaredChange(msgspec.Struct, frozen=True):
+    """What a declaration makes of a job that is there: its state, and whether the code says something new."""
+
+    state: str
+    is_new: bool
+
+
+def judge_declared(
+    declared: DeclaredSchedule, before: DeclaredSchedule | None, *, state: str, paused_by_app: bool
+) -> DeclaredChange | None:
+    """None: the job stays as it is. What a person paused stays paused; what the application paused goes on."""
+    is_new = before != declared
+    if paused_by_app or (is_new and state in ("cancelled", "completed")):
+        return DeclaredChange("scheduled", is_new)
+    return DeclaredChange(state, is_new) if is_new else None
+
+
 class Application(msgspec.Struct, frozen=True):
     """What a worker says of the application it runs: where its schedules belong, its name and version, and what it
     declares."""

@@ -15,6 +15,7 @@ The counts come from runs that are there, never from a counter; buckets and brea
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -30,6 +31,8 @@ _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
 # A probe that nobody claims for this long (read_gates.sql knows it, too) is not waited for any more.
 PROBE_SECONDS = 10.0
+# How many runs at a gate are looked at in one round.
+MOST_AT_A_GATE = 20
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -49,6 +52,17 @@ class Candidate(msgspec.Struct, frozen=True):
     policies: Policies
     nominal_at: datetime
     starts_a_time: bool  # the first attempt at a time of a schedule: overlap concerns no other
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """A run with policies that left its place, and how its attempt ended if it had one."""
+
+    namespace: str
+    run_id: UUID
+    job_id: UUID
+    policies: Policies
+    outcome: str | None
+    left_at: float
 
 
 class OrderQueue(msgspec.Struct):
@@ -123,6 +137,12 @@ class CircuitBreaker(msgspec.Struct):
         self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
         return True
 
+    def look_again(self, now: datetime) -> None:
+        """More wait here than were looked at: says when to look again, where nothing else does."""
+        is_over = self.state == "open" and self.until is not None and self.until <= now
+        if self.state == "closed" or is_over:
+            self.wakes_at = now  # there are more, or the one that was called waits elsewhere now
+
     def _open(self, policies: Policies, now: datetime) -> None:
         self.state, self.probe, self.probing = "open", None, False
         self.until = self.wakes_at = now + timedelta(seconds=policies.cooldown)
@@ -149,6 +169,18 @@ class GateStates(msgspec.Struct):
     buckets: dict[Gate, Bucket]
     breakers: dict[Gate, CircuitBreaker]
     open_runs: dict[Gate, list[OpenRun]]
+
+    def look_again(self, crowded: Mapping[Gate, Policies]) -> bool:
+        """Sets when to look again at gates where more wait than were looked at; whether some gate wants it now."""
+        for gate, policies in crowded.items():
+            bucket = self.buckets.get(gate)
+            if bucket and bucket.wakes_at is None:
+                bucket.wakes_at = bucket.next_token(policies, self.now)
+            elif gate in self.breakers:
+                self.breakers[gate].look_again(self.now)
+        wakes = [bucket.wakes_at for bucket in self.buckets.values()]
+        wakes += [breaker.wakes_at for breaker in self.breakers.values()]
+        return any(moment is not None and moment <= self.now for moment in wakes)
 
 
 class GateDecision(msgspec.Struct, frozen=True):
@@ -178,6 +210,54 @@ def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
     if policies.breaker is not None:
         gates.append(Gate(namespace, "breaker", policies.breaker))
     return gates
+
+
+def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, str | None]]) -> dict[Gate, int]:
+    """The gates at which some run may go on, with how many at most; `woken` with the state of each."""
+    called: dict[Gate, int] = {}
+    for departure in departures:
+        for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
+            if gate.kind == "limit":
+                # A few more than left: runs with another limit for the same key may stand in front.
+                called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
+            elif gate.kind != "rate":
+                called[gate] = 1
+    for gate, state in woken:
+        is_probing = gate.kind == "breaker" and state != "closed"
+        called[gate] = 1 if is_probing else MOST_AT_A_GATE
+    return called
+
+
+def gates_by_kind(
+    candidates: Iterable[Candidate], departures: Iterable[Departure]
+) -> dict[GateKind, dict[Gate, Policies]]:
+    """The gates of candidates, and the breakers of runs that left."""
+    by_kind: dict[GateKind, dict[Gate, Policies]] = {}
+    for candidate in candidates:
+        for gate in gates_of(candidate.namespace, candidate.job_id, candidate.policies):
+            by_kind.setdefault(gate.kind, {})[gate] = candidate.policies
+    for departure in departures:
+        if departure.policies.breaker is not None:
+            gate = Gate(departure.namespace, "breaker", departure.policies.breaker)
+            by_kind.setdefault("breaker", {}).setdefault(gate, departure.policies)
+    return by_kind
+
+
+def hear(departures: Iterable[Departure], around: GateStates) -> list[tuple[Departure, str, str]]:
+    """Lets breakers hear how attempts ended, in their order; what opened or closed one, the event's kind and detail."""
+    heard = []
+    for departure in departures:
+        key = departure.policies.breaker
+        if key is None:
+            continue
+        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
+        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
+        if change == "opened":
+            detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
+            heard.append((departure, "breaker.opened", detail))
+        elif change == "closed":
+            heard.append((departure, "breaker.closed", "an attempt succeeded"))
+    return heard
 
 
 def decide(candidate: Candidate, around: GateStates) -> GateDecision:

@@ -6,17 +6,19 @@ same rules judge a worker's report and the reaper's find.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import AGING_SECONDS, decode_options
+from rota.domain.job import AGING_SECONDS, Timetable, decode_options
 from rota.domain.retry import MAX_LOSSES
 
 # Statuses of runs that have ended; the view rota.runs has them all.
 ENDED_STATUSES = frozenset({"success", "failed", "cancelled", "skipped"})
+# A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
+LOOKAHEAD = timedelta(seconds=1)
 # Why a run is skipped that waited too long for its first start; a worker or the scheduler finds it.
 EXPIRED = "expired: it was not started in time"
 
@@ -140,3 +142,34 @@ def _judge_stopped(outcome: Outcome, *, max_retries: int, losses: int) -> Verdic
     if max_retries == 0 or (loss and losses + 1 >= MAX_LOSSES):
         return Verdict(Disposition.bury, charged=True, loss=loss)
     return Verdict(Disposition.release, loss=loss)
+
+
+class RecalledRun(msgspec.Struct, frozen=True):
+    """A run that its worker gave back because its job changed, with what the job says now."""
+
+    namespace: str
+    id: UUID
+    job_id: UUID
+    cause: str
+    attempt: int
+    nominal_at: datetime
+    run_at: datetime
+    version: int
+    state: str
+    timetable: Timetable
+    database_time: datetime
+
+
+def judge_recalled(run: RecalledRun) -> str:
+    """'go', 'hold', 'drop' or 'cancel', by what its job says now."""
+    if run.state == "cancelled":
+        return "cancel"
+    future = run.cause == "schedule" and run.attempt == 0 and run.run_at > run.database_time
+    if run.state == "paused":
+        return "drop" if future else "hold"
+    if (
+        future
+        and run.timetable.schedule(run.job_id).next_after(run.nominal_at - timedelta(microseconds=1)) != run.nominal_at
+    ):
+        return "drop"
+    return "go"

@@ -17,11 +17,12 @@ from rota.access.limits.backlog import Backlog
 from rota.domain.ids import show_job
 from rota.domain.job import Recurring, Submission
 from rota.domain.policies import decode_policies
+from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
 from rota.service import Service
 from rota.store.postgres.listener import GATE, READY, SCHEDULE
 from rota.store.postgres.wakeups import Notifier
-from rota.store.submit import LOOKAHEAD, Duplicate, KnownKey, Submissions
+from rota.store.submit import Duplicate, KnownKey, Submissions
 from rota.telemetry import get_logger
 
 _MOST_WAITING = 20_000

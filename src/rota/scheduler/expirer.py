@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rota.domain.run import EXPIRED
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import Promotions
 
@@ -27,4 +26,4 @@ class Expirer(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs were skipped."""
-        return await self._promotions.expire(owned, RUNS_PER_SHARD, EXPIRED)
+        return await self._promotions.expire(owned, RUNS_PER_SHARD)

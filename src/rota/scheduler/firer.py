@@ -5,21 +5,19 @@ the runs, and only if the job is still as it was read; that pair is what makes a
 any crash and with any number of schedulers. Run ids are a function of (job, nominal time), so even a mark that was
 wrong could not make a second run beside the first. The mark never goes back with the clock.
 
-Misfire. A time that is more than MISSED_AFTER in the past when it should be fired was missed: everything was down. The
-job's rule says which of them are run all the same; the others are recorded as skipped, with the reason, the latest
-MOST_RECORDED of them. Runs already made are judged when they are due (misfiring.py), by the same rule.
+Times that were missed are judged by domain/misfire.py; of those that are not run any more, the latest MOST_RECORDED are
+recorded as skipped. Runs already made are judged when they are due (misfire_judge.py), by the same rule.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from rota.domain.ids import fire_id
-from rota.domain.job import MisfireRule, Timetable
-from rota.domain.schedule import Schedule, fire_times, jitter_of
+from rota.domain.misfire import MISSED_AFTER, judge_missed, last_times, start_of
+from rota.domain.schedule import fire_times
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.fire import Firing, PlannedRun, ScheduledJob, Schedules
@@ -30,7 +28,6 @@ from rota.telemetry import get_logger
 # REFILL of it is left, so that a frequent schedule is fired in handfuls.
 HORIZON = timedelta(seconds=10)
 REFILL = timedelta(seconds=6)
-MISSED_AFTER = timedelta(seconds=60)
 MOST_RECORDED = 100
 JOBS_PER_SHARD = 100
 MOST_PER_JOB = 1000
@@ -91,44 +88,6 @@ def plan_firing(job: ScheduledJob) -> Firing:
     return Firing(job, runs, mark, schedule.next_after(mark))
 
 
-def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why each of these times, in their order, is not run any more; None when it is.
-
-    How late a run is counts from when it would have started, so one whose jitter is still ahead is not missed.
-    """
-    rule = timetable.misfire_rule
-    starts = [start_of(job_id, moment, timetable.jitter_seconds) for moment in times]
-    missed = [start for start in starts if start <= now]
-    kept = {"skip": 0, "latest": 1, "all": rule.cap}[rule.policy]
-    first_kept = sorted(missed)[-kept] if 0 < kept <= len(missed) else None
-    oldest = now - timedelta(seconds=rule.window_seconds)
-
-    def judge(start: datetime) -> str | None:
-        if start > now:
-            return None
-        is_kept = kept > 0 and (first_kept is None or start >= first_kept)
-        return _why_skipped(rule, too_old=start < oldest, kept=is_kept)
-
-    return [judge(start) for start in starts]
-
-
-def start_of(job_id: UUID, moment: datetime, jitter_seconds: float) -> datetime:
-    """When the run for this time starts."""
-    return moment + jitter_of(fire_id(job_id, moment), jitter_seconds) if jitter_seconds else moment
-
-
-def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
-    if rule.policy == "skip":
-        return "missed: nothing ran at its time, and its job skips what was missed"
-    if too_old:
-        return f"missed: older than the window of {rule.window_seconds:g} seconds"
-    if kept:
-        return None
-    if rule.policy == "latest":
-        return "missed: a later time of the schedule was due as well"
-    return f"missed: more than {rule.cap} times were missed"
-
-
 def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) -> PlannedRun:
     return PlannedRun(fire_id(job.id, moment), moment, start_of(job.id, moment, job.timetable.jitter_seconds), skipped)
 
@@ -138,18 +97,3 @@ def _recorded(runs: list[PlannedRun]) -> list[PlannedRun]:
     skips = [run for run in runs if run.skipped]
     forgotten = {run.id for run in skips[:-MOST_RECORDED]}
     return [run for run in runs if run.id not in forgotten]
-
-
-def last_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
-    """The latest fire times in (after, until], at most `limit`, in order.
-
-    Found from `until` back in growing steps, since there may be a great many more of them. No two are less than a
-    second apart, so a step never finds many more than are wanted.
-    """
-    back = timedelta(seconds=limit)
-    while True:
-        start = max(after, until - back)
-        times = fire_times(schedule, start, until, int(back.total_seconds()) + 1)
-        if start == after or len(times) >= limit:
-            return times[-limit:]
-        back *= 2

@@ -7,11 +7,11 @@ skipped, with the reason, so that nobody has to wonder.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from rota.scheduler.firer import MISSED_AFTER, judge_missed, last_times
+from rota.domain.misfire import judge_late
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import MissedRun, Promotions
 
@@ -30,29 +30,19 @@ class MisfireJudge(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Judges what is too late to be promoted without a thought; returns how many."""
-        missed = await self._promotions.missed_runs(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        missed = await self._promotions.missed_runs(owned, RUNS_PER_SHARD)
         by_job: dict[tuple[str, UUID], list[MissedRun]] = {}
         for run in missed:
             by_job.setdefault((run.namespace, run.job_id), []).append(run)
         reasons: list[tuple[MissedRun, str | None]] = []
         for runs in by_job.values():
             await asyncio.sleep(0)  # others on this event loop have leases to keep
-            reasons += judge_runs(runs)
+            first = runs[0]
+            times = [run.nominal_at for run in runs]
+            judged = judge_late(times, first.job_id, first.timetable, first.database_time)
+            reasons += zip(runs, judged, strict=True)
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
             await self._promotions.skip(skips)
         if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
             self.tell_promoted(await self._promotions.promote_runs(late))
         return len(missed)
-
-
-def judge_runs(runs: Sequence[MissedRun]) -> list[tuple[MissedRun, str | None]]:
-    """Why each of these runs of one job is not run any more; None when it is."""
-    first = runs[0]
-    timetable, now = first.timetable, first.database_time
-    rule = timetable.misfire_rule
-    times = {run.nominal_at for run in runs}
-    wanted = (rule.cap if rule.policy == "all" else 1) + len(runs)
-    times.update(last_times(timetable.schedule(first.job_id), min(times), now, wanted))
-    ordered = sorted(times)
-    reasons = dict(zip(ordered, judge_missed(ordered, first.job_id, timetable, now), strict=True))
-    return [(run, reasons[run.nominal_at]) for run in runs]

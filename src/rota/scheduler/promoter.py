@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rota.scheduler.firer import MISSED_AFTER
+from rota.domain.run import LOOKAHEAD
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import Promotions
-from rota.store.submit import LOOKAHEAD
 
 RUNS_PER_SHARD = 200
 
@@ -30,6 +29,6 @@ class Promoter(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        promoted = await self._promotions.promote(owned, MISSED_AFTER, RUNS_PER_SHARD)
+        promoted = await self._promotions.promote(owned, RUNS_PER_SHARD)
         self.tell_promoted(promoted)
         return promoted.runs

@@ -18,10 +18,10 @@ from uuid import UUID
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.job import OneShot, Submission
 from rota.domain.limits import WHOLE
+from rota.domain.run import LOOKAHEAD
 from rota.errors import RotaError, TooMuchWaitingError
 from rota.service import Service
 from rota.store.access.limits import BacklogCounts
-from rota.store.submit import LOOKAHEAD
 
 _SHARE = 0.05  # of the time may be spent counting
 _RETRY_SECONDS = 5

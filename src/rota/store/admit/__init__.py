@@ -22,15 +22,21 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.gates import (
+    MOST_AT_A_GATE,
     Bucket,
     Candidate,
     CircuitBreaker,
+    Departure,
     Gate,
     GateDecision,
+    GateKind,
     GateStates,
     OpenRun,
     OrderQueue,
+    called_gates,
+    gates_by_kind,
     gates_of,
+    hear,
 )
 from rota.domain.policies import Policies, decode_policies
 from rota.store.cancel import cancel_runs
@@ -44,7 +50,6 @@ from rota.store.schema.partitions import with_days
 NOTES_PER_ROUND = 500
 NEW_PER_ROUND = 600
 WAKING_PER_ROUND = 50
-MOST_AT_A_GATE = 20
 MOST_GATES = 2000
 _ONE_KEY = (0,)
 # Gates that are looked at again where more wait than were looked at.
@@ -52,17 +57,6 @@ _CALLED_AGAIN = ("limit", "rate", "breaker")
 
 RunKey = tuple[str, UUID]
 Decide = Callable[[Candidate, GateStates], GateDecision]
-
-
-class Departure(msgspec.Struct, frozen=True):
-    """A run with policies that left its place, and how its attempt ended if it had one."""
-
-    namespace: str
-    run_id: UUID
-    job_id: UUID
-    policies: Policies
-    outcome: str | None
-    left_at: float
 
 
 class Admitted(msgspec.Struct):
@@ -142,7 +136,10 @@ class Gates:
             return done
         candidates, deferred, now = await _lock_candidates(statements, found)
         around = await _look_around(statements, now, candidates, departures, waking)
-        done.events = _hear(departures, around)
+        done.events = [
+            Event(departure.namespace, kind, departure.policies.breaker or "", detail, departure.job_id)
+            for departure, kind, detail in hear(departures, around)
+        ]
         verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
         skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
         skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
@@ -170,7 +167,7 @@ class Gates:
         self, statements: Statements, departures: Sequence[Departure], new: Sequence[Any], waking: Sequence[Any]
     ) -> _Found:
         found = _Found()
-        called = _called(departures, waking)
+        called = called_gates(departures, ((_gate_of(row), row["state"]) for row in waking))
         for row in new:
             found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
         found.locked = {*called, *(gate for gates in found.runs.values() for gate in gates)}
@@ -184,7 +181,7 @@ class Gates:
         counts: dict[Gate, int] = {}
         others: set[Gate] = set()
         for row in rows:
-            gate = Gate(row["namespace"], row["kind"], row["key"])
+            gate = _gate_of(row)
             counts[gate] = counts.get(gate, 0) + 1
             crowded = len(found.locked) + len(others) > MOST_GATES and gate.kind in _CALLED_AGAIN
             if counts[gate] >= called[gate] or crowded:
@@ -200,21 +197,8 @@ class Gates:
             found.locked |= {gate for gate in others if _number(gate) in had}
 
 
-def _called(departures: Sequence[Departure], waking: Sequence[Any]) -> dict[Gate, int]:
-    """The gates at which somebody may go on, with how many at most."""
-    called: dict[Gate, int] = {}
-    for departure in departures:
-        for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
-            if gate.kind == "limit":
-                # A few more than left: runs with another limit for the same key may stand in front.
-                called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
-            elif gate.kind != "rate":
-                called[gate] = 1
-    for row in waking:
-        gate = Gate(row["namespace"], row["kind"], row["key"])
-        probing = row["kind"] == "breaker" and row["state"] != "closed"
-        called[gate] = 1 if probing else MOST_AT_A_GATE
-    return called
+def _gate_of(row: Any) -> Gate:
+    return Gate(row["namespace"], row["kind"], row["key"])
 
 
 def _gates_of_row(row: Any) -> list[Gate]:
@@ -263,7 +247,7 @@ async def _look_around(
 ) -> GateStates:
     """How the gates of these stand, now that nobody else changes them."""
     around = GateStates(now, {}, {}, {}, {}, {})
-    by_kind = _by_kind(candidates, departures)
+    by_kind = gates_by_kind(candidates, departures)
     if orders := by_kind.get("order"):
         for row in await read_orders(statements, orders):
             around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
@@ -279,31 +263,21 @@ async def _look_around(
     return around
 
 
-def _by_kind(candidates: Sequence[Candidate], departures: Sequence[Departure]) -> dict[str, dict[Gate, Policies]]:
-    """The gates of candidates, and the breakers of whoever left."""
-    by_kind: dict[str, dict[Gate, Policies]] = {}
-    for candidate in candidates:
-        for gate in gates_of(candidate.namespace, candidate.job_id, candidate.policies):
-            by_kind.setdefault(gate.kind, {})[gate] = candidate.policies
-    for departure in departures:
-        if departure.policies.breaker is not None:
-            gate = Gate(departure.namespace, "breaker", departure.policies.breaker)
-            by_kind.setdefault("breaker", {}).setdefault(gate, departure.policies)
-    return by_kind
-
-
 async def _remember(
-    statements: Statements, around: GateStates, by_kind: Mapping[str, Mapping[Gate, Policies]], waking: Sequence[Any]
+    statements: Statements,
+    around: GateStates,
+    by_kind: Mapping[GateKind, Mapping[Gate, Policies]],
+    waking: Sequence[Any],
 ) -> None:
     """What buckets and breakers say; a new bucket is full, a new breaker closed."""
     rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
     around.buckets = {gate: Bucket(float(policies.burst), around.now) for gate, policies in rates.items()}
     around.breakers = {gate: CircuitBreaker() for gate in breakers}
-    woken = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
+    woken = [_gate_of(row) for row in waking]
     if not (rates or breakers or woken):
         return
     for row in await read_gates(statements, {*rates, *breakers, *woken}):
-        gate = Gate(row["namespace"], row["kind"], row["key"])
+        gate = _gate_of(row)
         if gate.kind == "rate":
             around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
         else:
@@ -337,23 +311,6 @@ def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
     return columns(((gate.namespace, gate.key) for gate in gates), "namespaces", "keys")
 
 
-def _hear(departures: Sequence[Departure], around: GateStates) -> list[Event]:
-    """Lets breakers hear how attempts ended, in the order in which they did."""
-    events = []
-    for departure in departures:
-        key = departure.policies.breaker
-        if key is None:
-            continue
-        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
-        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
-        if change == "opened":
-            detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
-            events.append(Event(departure.namespace, "breaker.opened", key, detail, departure.job_id))
-        elif change == "closed":
-            events.append(Event(departure.namespace, "breaker.closed", key, "an attempt succeeded", departure.job_id))
-    return events
-
-
 async def _write(
     statements: Statements,
     verdicts: Sequence[tuple[Candidate, GateDecision]],
@@ -383,25 +340,21 @@ async def _write(
             done.workers |= await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
             done.more = True
     await record_events(statements, done.events)
-    done.more |= await _write_gates(statements, around, found)
+    done.more |= around.look_again(found.full)
+    await _write_gates(statements, around)
     await _call_again(statements, around, found)
 
 
-async def _write_gates(statements: Statements, around: GateStates, found: _Found) -> bool:
-    """Writes what gates remember; whether one of them wants to be looked at again at once."""
+async def _write_gates(statements: Statements, around: GateStates) -> None:
+    """Writes what gates remember."""
     rows: list[tuple[Any, ...]] = []
     for gate, bucket in around.buckets.items():
-        if gate in found.full and bucket.wakes_at is None:
-            bucket.wakes_at = bucket.next_token(found.full[gate], around.now)
         remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
         rows.append((gate.namespace, gate.kind, gate.key, *remembered))
     for gate, breaker in around.breakers.items():
-        waits_for_nobody = breaker.state == "open" and breaker.until is not None and breaker.until <= around.now
-        if gate in found.full and (breaker.state == "closed" or waits_for_nobody):
-            breaker.wakes_at = around.now  # there are more, or the one that was called waits elsewhere now
-        forgettable = breaker == CircuitBreaker()
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
-        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, around.now if forgettable else None))
+        forget_at = around.now if breaker == CircuitBreaker() else None
+        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, forget_at))
     if rows:
         rows.sort(key=lambda row: row[:3])
         await statements.fetch(
@@ -421,9 +374,6 @@ async def _write_gates(statements: Statements, around: GateStates, found: _Found
                 "full_at",
             ),
         )
-    wakes = [bucket.wakes_at for bucket in around.buckets.values()]
-    wakes += [breaker.wakes_at for breaker in around.breakers.values()]
-    return any(moment is not None and moment <= around.now for moment in wakes)
 
 
 async def _call_again(statements: Statements, around: GateStates, found: _Found) -> None:
@@ -436,7 +386,7 @@ async def _call_again(statements: Statements, around: GateStates, found: _Found)
 async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
     """Nobody waits at these gates."""
     if waking:
-        gates = [Gate(row["namespace"], row["kind"], row["key"]) for row in waking]
+        gates = [_gate_of(row) for row in waking]
         await statements.fetch("clear_gate_wake", **_gate_columns(gates))
 
 

@@ -17,11 +17,11 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
+from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
 from rota.store.read.jobs import find_one_shot
-from rota.store.submit import LOOKAHEAD
 
 _INSTANT = timedelta(microseconds=1)
 

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from rota.domain.job import Timetable
+from rota.domain.run import LOOKAHEAD, RecalledRun
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import write_each
 from rota.store.postgres.database import Database
 from rota.store.read.jobs import timetable_of
 from rota.store.schema.partitions import with_days
-from rota.store.submit import LOOKAHEAD
 from rota.telemetry import get_logger
 
 _log = get_logger("schedules")
-
-
-class RecalledRun(msgspec.Struct, frozen=True):
-    """A run that its worker gave back because its job changed, with what the job says now."""
-
-    namespace: str
-    id: UUID
-    job_id: UUID
-    cause: str
-    attempt: int
-    nominal_at: datetime
-    run_at: datetime
-    version: int
-    state: str
-    timetable: Timetable
-    database_time: datetime
 
 
 class RecalledRuns:

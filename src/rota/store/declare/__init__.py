@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.application import DeclaredSchedule, decode_schedules
+from rota.domain.application import DeclaredSchedule, decode_schedules, judge_declared
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
 from rota.store.change import Changed, JobChange, apply_change, lock_job
 from rota.store.events import Event, record_events
@@ -138,20 +138,16 @@ class _Work:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None:
             return
-        new = row["declared"] is None or msgspec.json.decode(row["declared"], type=DeclaredSchedule) != declared
-        if not new and not row["paused_by_app"]:
+        before = msgspec.json.decode(row["declared"], type=DeclaredSchedule) if row["declared"] else None
+        judged = judge_declared(declared, before, state=row["state"], paused_by_app=row["paused_by_app"])
+        if judged is None:
             return
-        definition, timetable = declared.definition, declared.timetable
-        state = row["state"]
-        if row["paused_by_app"] or (new and state in ("cancelled", "completed")):
-            state = "scheduled"
-        if not new:  # it goes on as it was left, with what somebody may have changed by hand
-            definition, timetable = definition_of(row), timetable_of(row)
-        reschedule = timetable != timetable_of(row)
-        payload_id = row["payload_id"]
-        if new:
+        if judged.is_new:
+            definition, timetable = declared.definition, declared.timetable
             payload_id = new_id(row["database_time"].timestamp()) if definition.payload else None
-        change = JobChange(definition, payload_id, timetable, state, reschedule)
+        else:  # it goes on as it was left, with what was changed by hand
+            definition, timetable, payload_id = definition_of(row), timetable_of(row), row["payload_id"]
+        change = JobChange(definition, payload_id, timetable, judged.state, timetable != timetable_of(row))
         self._tell(await apply_change(self._statements, row, change))
         await self._note(job_id, declared, None)
         self._done.changed[job_id] = declared.name

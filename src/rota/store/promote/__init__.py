@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from rota.domain.job import Timetable
+from rota.domain.misfire import MISSED_AFTER
+from rota.domain.run import EXPIRED, LOOKAHEAD
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database, MissingDayError
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.read.jobs import timetable_of
 from rota.store.schema.partitions import make_days_of, with_days
-from rota.store.submit import LOOKAHEAD
 from rota.telemetry import get_logger
 
 _log = get_logger("schedules")
@@ -49,7 +50,7 @@ class Promotions:
         self._scheduler_id = scheduler_id
         self._promoted = ScanPositions()
 
-    async def promote(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> Promoted:
+    async def promote(self, owned: Mapping[int, int], limit: int) -> Promoted:
         """Moves due runs to live, or to their gates. One that is refused is buried alone."""
         wanted: dict[str, Any] = {
             "scheduler_id": self._scheduler_id,
@@ -57,7 +58,7 @@ class Promotions:
             "epochs": list(owned.values()),
             "lookahead": LOOKAHEAD,
             "limit": limit,
-            "missed_after": missed_after,
+            "missed_after": MISSED_AFTER,
         }
         try:
             with self._promoted.look(owned) as look:
@@ -73,14 +74,14 @@ class Promotions:
         """Moves these runs to live, or to their gates, late as they are."""
         return _promoted(await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury))
 
-    async def missed_runs(self, owned: Mapping[int, int], missed_after: timedelta, limit: int) -> list[MissedRun]:
+    async def missed_runs(self, owned: Mapping[int, int], limit: int) -> list[MissedRun]:
         """Runs of schedules that are too late to be promoted without a thought."""
         rows = await self._database.fetch(
             "missed_runs",
             scheduler_id=self._scheduler_id,
             shards=list(owned),
             epochs=list(owned.values()),
-            missed_after=missed_after,
+            missed_after=MISSED_AFTER,
             limit=limit,
         )
         return [
@@ -105,7 +106,7 @@ class Promotions:
 
         return len(await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject))
 
-    async def expire(self, owned: Mapping[int, int], limit: int, reason: str) -> int:
+    async def expire(self, owned: Mapping[int, int], limit: int) -> int:
         """Skips runs that were not started in time; returns how many."""
         late: dict[str, Any] = {
             "scheduler_id": self._scheduler_id,
@@ -114,11 +115,11 @@ class Promotions:
             "limit": limit,
         }
         try:
-            return len(await self._database.fetch("expire_runs", **late, reason=reason))
+            return len(await self._database.fetch("expire_runs", **late, reason=EXPIRED))
         except MissingDayError:
             rows = await self._database.fetch("expiring_runs", **late)
             await make_days_of(self._database, [row["id"] for row in rows])
-            return len(await self._database.fetch("expire_runs", **late, reason=reason))
+            return len(await self._database.fetch("expire_runs", **late, reason=EXPIRED))
 
     async def sweep(self, limit: int) -> int:
         """Takes away expired keys and rows of workers and schedulers long gone."""

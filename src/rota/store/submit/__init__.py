@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +11,13 @@ import msgspec
 
 from rota.domain.ids import show_job
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission, Unique
+from rota.domain.run import LOOKAHEAD
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
 from rota.store.schema.partitions import with_days
 
-# A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
-LOOKAHEAD = timedelta(seconds=1)
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
 LONGEST_WAIT, SHORT_WAIT = "2s", "100ms"
 

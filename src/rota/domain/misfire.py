@@ -1,0 +1,83 @@
+"""Misfires: times of a schedule that passed while everything was down, and which of them still run.
+
+A time that is more than MISSED_AFTER in the past when it should become a run, or a run that is that late when it should
+go live, was missed. The job's rule (`MisfireRule`: by default the latest is run, within an hour) says which of the
+missed are run all the same; the others are recorded as skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from rota.domain.ids import fire_id
+from rota.domain.job import MisfireRule, Timetable
+from rota.domain.schedule import Schedule, fire_times, jitter_of
+
+MISSED_AFTER = timedelta(seconds=60)
+
+
+def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
+    """Why each of these times, in their order, is not run any more; None when it is.
+
+    How late a run is counts from when it would have started, so one whose jitter is still ahead is not missed.
+    """
+    rule = timetable.misfire_rule
+    starts = [start_of(job_id, moment, timetable.jitter_seconds) for moment in times]
+    missed = [start for start in starts if start <= now]
+    kept = {"skip": 0, "latest": 1, "all": rule.cap}[rule.policy]
+    first_kept = sorted(missed)[-kept] if 0 < kept <= len(missed) else None
+    oldest = now - timedelta(seconds=rule.window_seconds)
+
+    def judge(start: datetime) -> str | None:
+        if start > now:
+            return None
+        is_kept = kept > 0 and (first_kept is None or start >= first_kept)
+        return _why_skipped(rule, too_old=start < oldest, kept=is_kept)
+
+    return [judge(start) for start in starts]
+
+
+def judge_late(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
+    """Why the runs that a job has for these times are not run any more; None for one that is.
+
+    A later time for which no run was made yet counts, too: it may be the one to run.
+    """
+    rule = timetable.misfire_rule
+    wanted = (rule.cap if rule.policy == "all" else 1) + len(times)
+    missed = sorted({*times, *last_times(timetable.schedule(job_id), min(times), now, wanted)})
+    reasons = dict(zip(missed, judge_missed(missed, job_id, timetable, now), strict=True))
+    return [reasons[moment] for moment in times]
+
+
+def start_of(job_id: UUID, moment: datetime, jitter_seconds: float) -> datetime:
+    """When the run for this time starts."""
+    return moment + jitter_of(fire_id(job_id, moment), jitter_seconds) if jitter_seconds else moment
+
+
+def last_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
+    """The latest fire times in (after, until], at most `limit`, in order.
+
+    Found from `until` back in growing steps, since there may be a great many more of them. No two are less than a
+    second apart, so a step never finds many more than are wanted.
+    """
+    back = timedelta(seconds=limit)
+    while True:
+        start = max(after, until - back)
+        times = fire_times(schedule, start, until, int(back.total_seconds()) + 1)
+        if start == after or len(times) >= limit:
+            return times[-limit:]
+        back *= 2
+
+
+def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:
+    if rule.policy == "skip":
+        return "missed: nothing ran at its time, and its job skips what was missed"
+    if too_old:
+        return f"missed: older than the window of {rule.window_seconds:g} seconds"
+    if kept:
+        return None
+    if rule.policy == "latest":
+        return "missed: a later time of the schedule was due as well"
+    return f"missed: more than {rule.cap} times were missed"
