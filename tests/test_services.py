@@ -33,8 +33,11 @@ class NoDatabase:
 
     pooled = False
 
+    async def time(self):
+        return datetime.now(UTC)
+
     async def fetch_value(self, name):
-        return {"read_constants": 64, "database_time": datetime.now(UTC)}[name]
+        return {"read_constants": 64}[name]
 
 
 async def api(settings):
@@ -124,7 +127,7 @@ LOOPS = {
     "ops/bench.py ServerBench._all": "one call: ends with the last page",
     "ops/bench_load.py Submitter._send": "one request: ends with its answer",
     "sdk/sender.py Run.result": "one call: ends with the run or its time",
-    "store/jobs.py _drop_future": "one call: ends when nothing is left",
+    "store/change/__init__.py _drop_future": "one call: ends when nothing is left",
     "testing/engine.py Engine._settle": "one call of a test: ends when nothing is due",
     "worker/runners/process.py _Process._until_done": "one run: ends with it",
 }

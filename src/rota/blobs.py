@@ -27,7 +27,7 @@ _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(seconds=5)}
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 # A longer one is refused by S3; a part of one, by most file systems.
-LONGEST_KEY_BYTES = 1000
+_LONGEST_KEY_BYTES = 1000
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 _LOCAL_HTTP = ("http://",)
 
@@ -123,7 +123,7 @@ class Blobs:
 def _check_key(key: str) -> None:
     """Raises BlobError for a key that is no plain path below our place."""
     parts = key.split("/")
-    if len(key.encode()) > LONGEST_KEY_BYTES or not all(map(_PART.fullmatch, parts)) or {".", ".."} & set(parts):
+    if len(key.encode()) > _LONGEST_KEY_BYTES or not all(map(_PART.fullmatch, parts)) or {".", ".."} & set(parts):
         raise BlobError(f"{key[:100]!r} is not the key of an object")
 
 

@@ -16,8 +16,7 @@ import pytest
 import rota
 from rota.ops.doctor import database as databases
 from rota.ops.doctor import fleet, machine, server
-from rota.ops.doctor.checkup import fleet_findings
-from rota.ops.doctor.findings import State, look
+from rota.ops.doctor.findings import State, collect
 from rota.ops.doctor.settings import read_settings
 from rota.settings import Settings
 from rota.store.postgres.database import Database
@@ -104,7 +103,7 @@ def test_bad_settings_are_all_named_at_once_and_the_rest_is_looked_at_all_the_sa
 )
 def test_settings_that_contradict_each_other_are_told(environment, words):
     _, findings = read_settings(dict(environment))
-    assert any(words in finding.words and finding.mend for finding in findings), findings
+    assert any(words in finding.words and finding.fix for finding in findings), findings
 
 
 def test_no_secret_is_shown(newcomer):
@@ -276,7 +275,7 @@ async def test_server_settings_that_hurt_are_told(sql, database_url):
     for setting in ("statement_timeout = '1s'", "synchronous_commit = off", "default_transaction_read_only = on"):
         await sql.execute(f"ALTER DATABASE {name} SET {setting}")
     facts, _ = await examined(database_url)
-    assert [one.mend for one in databases.check_timeouts(facts)] == ["ALTER ROLE rota SET statement_timeout = 0"]
+    assert [one.fix for one in databases.check_timeouts(facts)] == ["ALTER ROLE rota SET statement_timeout = 0"]
     assert next(databases.check_kind(facts, pooled=False, embedded=False)).state is State.problem
     assert "fsync is off" in next(databases.check_durability(facts)).words, "as it is for all tests"
     assert (
@@ -297,7 +296,7 @@ async def test_a_schema_that_lacks_a_step_is_a_problem(sql, database_url):
     await sql.execute("DELETE FROM rota.migrations WHERE number = (SELECT max(number) FROM rota.migrations)")
     _, (finding,) = await examined(database_url)
     assert finding.state is State.problem
-    assert "rota migrate" in finding.mend
+    assert "rota migrate" in finding.fix
 
 
 async def test_a_database_without_a_schema_is_told_and_nothing_is_made_there(newcomer, postgres, database_url):
@@ -340,7 +339,7 @@ async def test_a_check_that_fails_itself_is_a_finding_and_not_a_traceback():
     async def broken():
         raise LookupError("nobody thought of this")
 
-    (finding,) = await look("thing", broken)
+    (finding,) = await collect("thing", broken())
     assert finding.state is State.problem
     assert "nobody thought of this" in finding.words
 
@@ -349,12 +348,12 @@ async def test_what_waits_where_nobody_serves_its_namespace_or_its_pool_is_pause
     await engine.join(engine.broker())
     await engine.submit()
     await engine.api.post("/v1/pools/default/pause")
-    told = fleet_findings(await databases.fetch_fleet(engine.database), owner="owner")
+    told = list(fleet.check_fleet(await databases.fetch_fleet(engine.database), owner="owner"))
     assert any("pool default is paused" in finding.words for finding in told)
     await sql.execute(
         "UPDATE rota.live_runs SET namespace = 'other', lane = rota.lane_of('other', pool, task, priority)"
     )
-    told = fleet_findings(await databases.fetch_fleet(engine.database), owner="owner")
+    told = list(fleet.check_fleet(await databases.fetch_fleet(engine.database), owner="owner"))
     assert any("pool default of namespace other, which no live worker serves" in finding.words for finding in told)
 
 

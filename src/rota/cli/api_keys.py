@@ -25,7 +25,7 @@ from rota.errors import BadInputError, SetupError
 from rota.settings import DEFAULT_NAMESPACE, Settings
 
 _KEY_PREFIX = "rota_"
-NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
+_NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
 token = typer.Typer(
     name="token", help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True
 )
@@ -40,7 +40,7 @@ def _group() -> None:
 def create(
     name: str = typer.Argument(metavar="NAME", help="What it is for, such as billing-service."),
     role: Role = typer.Option(..., "--role", help="What it may do."),
-    namespace: str | None = NamespaceOption,
+    namespace: str | None = _NamespaceOption,
     everywhere: bool = typer.Option(False, "--everywhere", help="For all namespaces."),
     owner: str | None = typer.Option(None, "--owner", help="Whom its jobs belong to (its name)."),
     sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
@@ -76,7 +76,7 @@ def create(
 
 @token.command("list")
 def list_(
-    namespace: str | None = NamespaceOption,
+    namespace: str | None = _NamespaceOption,
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -106,7 +106,7 @@ def list_(
 @token.command()
 def revoke(
     key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id, or the key itself."),
-    namespace: str | None = NamespaceOption,
+    namespace: str | None = _NamespaceOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Revoke a key: no server takes it any more."""
@@ -122,7 +122,7 @@ def revoke(
 def sign(
     subject: str = typer.Argument(metavar="SUBJECT", help="Who it is for; the owner of their jobs."),
     role: Role = typer.Option(..., "--role", help="What it may do."),
-    namespace: str | None = NamespaceOption,
+    namespace: str | None = _NamespaceOption,
     sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
     expires: str = typer.Option("1h", "--expires", help="Valid for so long: 15m, 12h."),
 ) -> None:
@@ -168,7 +168,7 @@ def audit(
     about: str | None = typer.Option(None, "--object", help="Only about this job, run, pool or key."),
     start_time: str | None = typer.Option(None, "--start", help="At or after this time."),
     end_time: str | None = typer.Option(None, "--end", help="Before this time."),
-    namespace: str | None = NamespaceOption,
+    namespace: str | None = _NamespaceOption,
     cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,

@@ -15,11 +15,11 @@ from rota.ops.bench import Figures, ServerBench
 from rota.ops.bench_load import Spread
 from rota.settings import Settings
 
-FEWEST_JOBS = 1000
+_FEWEST_JOBS = 1000
 
 
 def bench(
-    jobs: int = typer.Option(20_000, "--jobs", min=FEWEST_JOBS, max=1_000_000, help="Jobs in the burst."),
+    jobs: int = typer.Option(20_000, "--jobs", min=_FEWEST_JOBS, max=1_000_000, help="Jobs in the burst."),
     seconds: float = typer.Option(10.0, "--seconds", min=1, max=600, help="Length of the steady parts."),
     patience: float = typer.Option(300.0, "--patience", min=1, help="Seconds to wait for the workers."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask."),

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-PIECE_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 16
 LONGEST_BYTES = 11 * 1024 * 1024  # what the server takes as one job
-IDLE_SECONDS = 0.5  # what was read is not held back for longer while nothing more comes
+_IDLE_SECONDS = 0.5  # what was read is not held back for longer while nothing more comes
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEY_LENGTH = 40
 
@@ -52,9 +52,9 @@ _decoder = msgspec.json.Decoder(_Keyed)
 def read_pieces(descriptor: int) -> Iterator[bytes | None]:
     """What a file or pipe holds, as it comes; None: nothing has come for a moment."""
     while True:
-        if not select.select([descriptor], [], [], IDLE_SECONDS)[0]:
+        if not select.select([descriptor], [], [], _IDLE_SECONDS)[0]:
             yield None
-        elif piece := os.read(descriptor, PIECE_BYTES):
+        elif piece := os.read(descriptor, _PIECE_BYTES):
             yield piece
         else:
             return

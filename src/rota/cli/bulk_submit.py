@@ -34,18 +34,18 @@ from rota.contract.problems import Problem
 from rota.errors import BadInputError, RotaError
 
 MOST_PER_BATCH = 5000
-BATCH_BYTES = 900_000  # many a proxy takes no more than a megabyte
+_BATCH_BYTES = 900_000  # many a proxy takes no more than a megabyte
 PATIENCE_SECONDS = 300.0  # a server that is gone for longer is not waited for
 MOST_SHOWN = 10
 _TOO_LARGE = 413
 _RATE_LIMITED = 429
-STANDARD_INPUT = "-"
+_STANDARD_INPUT = "-"
 _GO_TOGETHER = {"file", "errors", "quiet", "key", "as_json"}
 _AGAIN = "What was accepted stays. The same command again goes on: within 24 hours it makes nothing twice."
 
 
 @dataclass
-class BulkCounts:
+class _BulkCounts:
     """What became of the lines so far."""
 
     accepted: int = 0
@@ -66,7 +66,7 @@ class BulkCounts:
         return self.lines / self.seconds if self.seconds else 0.0
 
 
-class Refusals:
+class _Refusals:
     """Reports lines that are refused: the first few on standard error, all of them into a file if there is one."""
 
     def __init__(self, meter: Meter, file: IO[str] | None) -> None:
@@ -89,10 +89,10 @@ class Refusals:
             say(f"… and {self._count - MOST_SHOWN:,} more lines were refused; {where}")
 
 
-class LineSender:
+class _LineSender:
     """Sends lines, in batches that the server takes."""
 
-    def __init__(self, client: Client, *, salt: str, meter: Meter, refusals: Refusals) -> None:
+    def __init__(self, client: Client, *, salt: str, meter: Meter, refusals: _Refusals) -> None:
         self._client = client
         self._salt = salt
         self._meter = meter
@@ -101,7 +101,7 @@ class LineSender:
         self._reached = False
         self._refused: list[tuple[int, str, int | None]] = []  # and not reported yet
         self._told = ""  # why nothing moves, as it was said last
-        self.tally = BulkCounts()
+        self.tally = _BulkCounts()
 
     def send(self, lines: Iterable[JobLine | BadLine | None]) -> None:
         """Sends everything; raises when the server can't be had, or refuses whoever asks."""
@@ -124,7 +124,7 @@ class LineSender:
                 batch.append(line)
                 size += len(line.content)
             last = line or last
-            full = len(batch) >= self._most or size >= BATCH_BYTES or len(self._refused) >= self._most
+            full = len(batch) >= self._most or size >= _BATCH_BYTES or len(self._refused) >= self._most
             if last is not None and (line is None or full):
                 yield batch, last
                 batch, size, last = [], 0, None
@@ -213,7 +213,7 @@ def _problem_of(error: AnswerError) -> Problem:
     return Problem(type="about:blank", title="Too large", status=error.status, detail=str(error))
 
 
-def open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str] | None]:
+def _open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str] | None]:
     """The file for what is refused, empty; raises BadInputError when there can't be one."""
     if path is None:
         return nullcontext()
@@ -225,7 +225,7 @@ def open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str] 
         raise BadInputError(f"{path} can't be written ({error.strerror})", field="--errors") from None
 
 
-def summary_of(tally: BulkCounts, *, complete: bool) -> dict[str, Any]:
+def _summary_of(tally: _BulkCounts, *, complete: bool) -> dict[str, Any]:
     """For programs."""
     return {
         "lines": tally.lines,
@@ -239,7 +239,7 @@ def summary_of(tally: BulkCounts, *, complete: bool) -> dict[str, Any]:
     }
 
 
-def summary_words(tally: BulkCounts) -> str:
+def _summary_words(tally: _BulkCounts) -> str:
     """For people."""
     fates = f"{tally.accepted:,} accepted, {tally.there_already:,} there already, {tally.refused:,} refused"
     return f"{fates} ({tally.seconds:.1f} s, {tally.rate:,.0f} jobs/s)"
@@ -251,10 +251,10 @@ def submit_file(
     """Sends every line of the file, and says what became of them."""
     with errors_in_words():
         _refuse_others(context)
-    with server() as client, _open(file) as descriptor, open_errors(errors, file) as kept:
+    with server() as client, _open(file) as descriptor, _open_errors(errors, file) as kept:
         meter = Meter(_size(descriptor), quiet=quiet)
-        refusals = Refusals(meter, kept)
-        sender = LineSender(client, salt=salt, meter=meter, refusals=refusals)
+        refusals = _Refusals(meter, kept)
+        sender = _LineSender(client, salt=salt, meter=meter, refusals=refusals)
         try:
             with meter:
                 sender.send(split_lines(read_pieces(descriptor)))
@@ -266,7 +266,7 @@ def submit_file(
             raise typer.Exit(BAD_INPUT)
 
 
-def _stop(error: BaseException, tally: BulkCounts, refusals: Refusals, *, as_json: bool) -> None:
+def _stop(error: BaseException, tally: _BulkCounts, refusals: _Refusals, *, as_json: bool) -> None:
     """It could not be finished: says how far it came, and why."""
     if tally.lines:
         refusals.end()
@@ -279,11 +279,11 @@ def _stop(error: BaseException, tally: BulkCounts, refusals: Refusals, *, as_jso
     raise typer.Exit(FAILED) from None
 
 
-def _report(tally: BulkCounts, *, complete: bool, as_json: bool) -> None:
+def _report(tally: _BulkCounts, *, complete: bool, as_json: bool) -> None:
     if as_json:
-        print_json(summary_of(tally, complete=complete))
+        print_json(_summary_of(tally, complete=complete))
     else:
-        words = summary_words(tally) if complete else f"{summary_words(tally)}, up to line {tally.last_line:,}"
+        words = _summary_words(tally) if complete else f"{_summary_words(tally)}, up to line {tally.last_line:,}"
         console().print(words, soft_wrap=True, markup=False)
 
 
@@ -300,7 +300,7 @@ def _refuse_others(context: typer.Context) -> None:
 @contextmanager
 def _open(file: str) -> Iterator[int]:
     """Where to read from; raises BadInputError when there is nothing to read."""
-    if file == STANDARD_INPUT:
+    if file == _STANDARD_INPUT:
         if sys.stdin.isatty():
             say("Reading jobs from the terminal, one JSON object per line; Ctrl-D ends.", "dim")
         yield sys.stdin.fileno()

@@ -35,9 +35,9 @@ from rota.domain.crontab import Crontab, parse_crontab
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
-STANDARD_INPUT = "-"
-TIMES = 2
-LABEL_LENGTH = 70  # with what is put before it, a tag
+_STANDARD_INPUT = "-"
+_TIMES = 2
+_LABEL_LENGTH = 70  # with what is put before it, a tag
 _FORBIDDEN = 403
 _UNFIT = re.compile(r"[\x00-\x1f\x7f,]")  # of a tag
 _DONE = {"new": "made", "changed": "changed", "unchanged": "unchanged"}
@@ -118,17 +118,17 @@ def _wanted(label: str, timezone: str | None, pool: str | None, tags: Sequence[s
 def _label(file: str) -> str:
     """Whose crontab it is: that of another account or host must not be taken for a new state of it."""
     host = socket.gethostname()
-    label = f"{getpass.getuser()}@{host}" if file == STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
+    label = f"{getpass.getuser()}@{host}" if file == _STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
     label = _UNFIT.sub("_", label)
-    if len(label) <= LABEL_LENGTH:
+    if len(label) <= _LABEL_LENGTH:
         return label
-    return f"{label[-LABEL_LENGTH:]}#{sha256(label.encode()).hexdigest()[:8]}"
+    return f"{label[-_LABEL_LENGTH:]}#{sha256(label.encode()).hexdigest()[:8]}"
 
 
 def _read(file: str) -> str:
     """The text of the file; raises BadInputError when there is none."""
     try:
-        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        content = sys.stdin.buffer.read() if file == _STANDARD_INPUT else Path(file).read_bytes()
         return content.decode()
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -171,7 +171,7 @@ def _show(planned: Sequence[PlannedEntry], words: Sequence[str], gone: Sequence[
 
 
 def _row(one: PlannedEntry, word: str) -> dict[str, Any]:
-    times = [moment.isoformat() for moment in one.next_times(datetime.now(UTC), TIMES)]
+    times = [moment.isoformat() for moment in one.next_times(datetime.now(UTC), _TIMES)]
     paused = one.job is not None and one.job.status == "paused" and GONE_TAG not in one.job.tags
     return {
         "line": one.entry.line,
@@ -183,7 +183,7 @@ def _row(one: PlannedEntry, word: str) -> dict[str, Any]:
         "changes": sorted(one.changes),
         "jobId": one.job.job_id if one.job else None,
         "next": times[0] if times else None,
-        "then": times[1] if len(times) == TIMES else None,
+        "then": times[1] if len(times) == _TIMES else None,
     }
 
 

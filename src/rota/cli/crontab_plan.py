@@ -27,14 +27,14 @@ from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 TASK = "shell"
-TAG = "crontab"
+_TAG = "crontab"
 GONE_TAG = "crontab-gone"
 HOME = "~"
 _SHOWN_LENGTH = 80
 _HASH_LENGTH = 8
 _ZONES = "zoneinfo/"
 _HASHED = re.compile(r"(^|[\s,])H($|[\s,/(])", re.IGNORECASE)
-Fate = Literal["new", "changed", "unchanged"]
+_Fate = Literal["new", "changed", "unchanged"]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class PlannedEntry:
     changes: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def fate(self) -> Fate:
+    def fate(self) -> _Fate:
         """What becomes of it."""
         if self.job is None:
             return "new"
@@ -82,7 +82,7 @@ class Wanted:
     @property
     def label_tag(self) -> str:
         """What jobs of this crontab are found by."""
-        return f"{TAG}:{self.label}"
+        return f"{_TAG}:{self.label}"
 
 
 def plan(entries: Sequence[Entry], wanted: Wanted, jobs: Mapping[str, JobOut]) -> list[PlannedEntry]:
@@ -172,7 +172,7 @@ def _body(entry: Entry, digest: str, wanted: Wanted) -> dict[str, Any]:
         "payload": _payload(entry),
         "maxRetries": 0,
         "misfire": "skip",
-        "tags": [TAG, wanted.label_tag, *user, *wanted.tags],
+        "tags": [_TAG, wanted.label_tag, *user, *wanted.tags],
         "uniqueKey": f"{wanted.label_tag}:{digest}",
         "onDuplicate": "keep",
     }

@@ -15,14 +15,14 @@ from rota.contract.fields import NamespaceName
 from rota.errors import BadInputError
 from rota.settings import Settings
 
-ServerOption = typer.Option([], "--server", help="A role for the API and schedulers.", metavar="ROLE")
-WorkerOption = typer.Option([], "--worker", help="A role for workers.", metavar="ROLE")
-SubmitterOption = typer.Option([], "--submitter", help="A role that may call rota.submit_v1.", metavar="ROLE")
-NamespacesOption = typer.Option(
+_ServerOption = typer.Option([], "--server", help="A role for the API and schedulers.", metavar="ROLE")
+_WorkerOption = typer.Option([], "--worker", help="A role for workers.", metavar="ROLE")
+_SubmitterOption = typer.Option([], "--submitter", help="A role that may call rota.submit_v1.", metavar="ROLE")
+_NamespacesOption = typer.Option(
     None, "--namespaces", help="Bind these workers and submitters to namespaces, separated by commas."
 )
-PoolsOption = typer.Option(None, "--pools", help="Bind these workers to pools, separated by commas.")
-ForgetOption = typer.Option([], "--forget", help="Take everything from a role.", metavar="ROLE")
+_PoolsOption = typer.Option(None, "--pools", help="Bind these workers to pools, separated by commas.")
+_ForgetOption = typer.Option([], "--forget", help="Take everything from a role.", metavar="ROLE")
 
 COLUMNS = (
     text("ROLE", "name"),
@@ -33,12 +33,12 @@ COLUMNS = (
 
 
 def database_roles(
-    server: list[str] = ServerOption,
-    worker: list[str] = WorkerOption,
-    submitter: list[str] = SubmitterOption,
-    namespaces: str | None = NamespacesOption,
-    pools: str | None = PoolsOption,
-    forget: list[str] = ForgetOption,
+    server: list[str] = _ServerOption,
+    worker: list[str] = _WorkerOption,
+    submitter: list[str] = _SubmitterOption,
+    namespaces: str | None = _NamespacesOption,
+    pools: str | None = _PoolsOption,
+    forget: list[str] = _ForgetOption,
     home: Path | None = HomeOption,
 ) -> None:
     """Give database roles the rights they need. No others; as the schema's owner. Shows those that have some."""

@@ -28,13 +28,13 @@ dead_letters = typer.Typer(
     rich_markup_mode=None,
     invoke_without_command=True,
 )
-RunIds = typer.Argument(None, metavar="RUN_ID", help="Runs, run_…")
-TaskOption = typer.Option(None, "--task", help="All of this task.")
-JobOption = typer.Option(None, "--job", help="All of this job.")
-NameOption = typer.Option(None, "--name", help="All with this name.")
-ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
-MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
-AllFlag = typer.Option(False, "--all", help="All there are.")
+_RunIds = typer.Argument(None, metavar="RUN_ID", help="Runs, run_…")
+_TaskOption = typer.Option(None, "--task", help="All of this task.")
+_JobOption = typer.Option(None, "--job", help="All of this job.")
+_NameOption = typer.Option(None, "--name", help="All with this name.")
+_ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
+_MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
+_AllFlag = typer.Option(False, "--all", help="All there are.")
 
 
 @dead_letters.callback()
@@ -91,13 +91,13 @@ def groups(as_json: bool = JsonFlag) -> None:
 
 @dead_letters.command()
 def redrive(
-    run_ids: list[str] = RunIds,
-    task: str | None = TaskOption,
-    job_id: str | None = JobOption,
-    name: str | None = NameOption,
-    error: str | None = ErrorOption,
-    everything: bool = AllFlag,
-    most: int | None = MostOption,
+    run_ids: list[str] = _RunIds,
+    task: str | None = _TaskOption,
+    job_id: str | None = _JobOption,
+    name: str | None = _NameOption,
+    error: str | None = _ErrorOption,
+    everything: bool = _AllFlag,
+    most: int | None = _MostOption,
     per_second: int | None = typer.Option(None, "--per-second", help="Not faster than this.", min=1, max=500),
     as_json: bool = JsonFlag,
 ) -> None:
@@ -115,13 +115,13 @@ def redrive(
 
 @dead_letters.command()
 def discard(
-    run_ids: list[str] = RunIds,
-    task: str | None = TaskOption,
-    job_id: str | None = JobOption,
-    name: str | None = NameOption,
-    error: str | None = ErrorOption,
-    everything: bool = AllFlag,
-    most: int | None = MostOption,
+    run_ids: list[str] = _RunIds,
+    task: str | None = _TaskOption,
+    job_id: str | None = _JobOption,
+    name: str | None = _NameOption,
+    error: str | None = _ErrorOption,
+    everything: bool = _AllFlag,
+    most: int | None = _MostOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """Forget dead letters; the failed runs stay in history."""

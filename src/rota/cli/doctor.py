@@ -36,7 +36,7 @@ def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
     found = asyncio.run(examine(os.environ))
     counts = Counter(finding.state.value for finding in found)
     if as_json:
-        shown = [{"check": one.check, "state": one.state.value, "detail": one.words, "toDo": one.mend} for one in found]
+        shown = [{"check": one.check, "state": one.state.value, "detail": one.words, "toDo": one.fix} for one in found]
         print_json({"problems": counts["problem"], "warnings": counts["warning"], "findings": shown})
     else:
         for finding in found:
@@ -55,7 +55,7 @@ def _leave(code: int) -> NoReturn:
 def _print(finding: Finding) -> None:
     """On a terminal set in below the first word; in a pipe a line each, for grep."""
     state = finding.state.value
-    words = f"{finding.check}: {clean(finding.words)}" + (f" → {clean(finding.mend)}" if finding.mend else "")
+    words = f"{finding.check}: {clean(finding.words)}" + (f" → {clean(finding.fix)}" if finding.fix else "")
     if width := terminal_width():
         indent = " " * _WIDTH
         words = textwrap.fill(

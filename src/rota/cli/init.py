@@ -16,8 +16,8 @@ from rota.cli.terminal.output import errors_in_words
 from rota.cli.terminal.tables import console
 from rota.errors import BadInputError, SetupError
 
-NAMES = {"gitignore": ".gitignore"}
-TEMPLATES = ("tasks.py", "test_tasks.py", "pyproject.toml", "README.md", "gitignore")
+_NAMES = {"gitignore": ".gitignore"}
+_TEMPLATES = ("tasks.py", "test_tasks.py", "pyproject.toml", "README.md", "gitignore")
 
 
 def init(
@@ -41,7 +41,7 @@ def init(
 
 def _contents() -> dict[str, str]:
     place = files("rota.cli").joinpath("project")
-    return {NAMES.get(name, name): place.joinpath(name).read_text(encoding="utf-8") for name in TEMPLATES}
+    return {_NAMES.get(name, name): place.joinpath(name).read_text(encoding="utf-8") for name in _TEMPLATES}
 
 
 def _write(directory: Path, contents: dict[str, str], force: list[str]) -> None:
@@ -58,7 +58,7 @@ def _write(directory: Path, contents: dict[str, str], force: list[str]) -> None:
 def _tell_next(directory: Path) -> None:
     go = [] if directory.resolve() == Path.cwd() else [f"cd {shlex.quote(str(directory))}"]
     lines = [
-        f"Made {', '.join(NAMES.get(name, name) for name in TEMPLATES)}. Now:",
+        f"Made {', '.join(_NAMES.get(name, name) for name in _TEMPLATES)}. Now:",
         *(f"  {line}" for line in go),
         "  rota dev tasks:app",
         "and in a second terminal:",

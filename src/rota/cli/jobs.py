@@ -40,10 +40,10 @@ from rota.domain.fleet import LIVE, explain_misfit, hint_for_task, offer_of
 from rota.errors import BadInputError
 from rota.settings import DEFAULT_POOL
 
-Priority = Literal["critical", "high", "normal", "low"]
-Overlap = Literal["allow", "skip", "queue", "replace"]
+_Priority = Literal["critical", "high", "normal", "low"]
+_Overlap = Literal["allow", "skip", "queue", "replace"]
 Misfire = Literal["skip", "latest", "all"]
-OnDuplicate = Literal["reject", "replace", "keep"]
+_OnDuplicate = Literal["reject", "replace", "keep"]
 _BUILT_IN = ("rota.", "http", "script", "shell")
 _MOST_NAMED = 5
 
@@ -69,7 +69,7 @@ def submit(
     expires_seconds: str | None = typer.Option(
         None, "--expires", help="Skip it if it was not started after this long."
     ),
-    priority: Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
+    priority: _Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
     tags: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
@@ -79,11 +79,11 @@ def submit(
     ),
     concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
     rate_limit: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
-    overlap: Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
+    overlap: _Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
     misfire: Misfire | None = typer.Option(None, "--misfire", help="What to run of times that were missed (latest)."),
     jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
     unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
-    on_duplicate: OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
+    on_duplicate: _OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
     file: str | None = typer.Option(

@@ -19,27 +19,29 @@ from rota.errors import SetupError
 from rota.settings import Settings
 
 HomeOption = typer.Option(None, "--home", help="Where Rota keeps everything (ROTA_HOME; else ~/.rota).")
-HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
-PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
-AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
-SlotsOption = typer.Option(None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100).")
-PoolsOption = typer.Option(
+_HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
+_PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
+_AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
+_SlotsOption = typer.Option(
+    None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100)."
+)
+_PoolsOption = typer.Option(
     None, "--pools", help="Pools to serve, with weights if you like: mail=3,reports=1 (ROTA_POOLS; else default)."
 )
-VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the processes log.")
+_VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the processes log.")
 
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
 
 def up(
     home: Path | None = HomeOption,
-    host: str | None = HostOption,
-    port: int | None = PortOption,
+    host: str | None = _HostOption,
+    port: int | None = _PortOption,
     workers: int = typer.Option(os.cpu_count() or 1, "--workers", min=0, max=256, help="Worker processes."),
-    app: str | None = AppOption,
-    slots: int | None = SlotsOption,
-    pools: str | None = PoolsOption,
-    verbose: bool = VerboseFlag,
+    app: str | None = _AppOption,
+    slots: int | None = _SlotsOption,
+    pools: str | None = _PoolsOption,
+    verbose: bool = _VerboseFlag,
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
@@ -49,12 +51,12 @@ def up(
 def dev(
     app: str = typer.Argument(help="Your tasks, as module:app.", metavar="MODULE:APP"),
     home: Path | None = HomeOption,
-    host: str | None = HostOption,
-    port: int | None = PortOption,
+    host: str | None = _HostOption,
+    port: int | None = _PortOption,
     workers: int = typer.Option(1, "--workers", min=1, max=256, help="Worker processes."),
-    slots: int | None = SlotsOption,
-    pools: str | None = PoolsOption,
-    verbose: bool = VerboseFlag,
+    slots: int | None = _SlotsOption,
+    pools: str | None = _PoolsOption,
+    verbose: bool = _VerboseFlag,
 ) -> None:
     """Start everything, and follow the changes of the code."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
@@ -74,8 +76,8 @@ def _start_everything(
 
 def api(
     home: Path | None = HomeOption,
-    host: str | None = HostOption,
-    port: int | None = PortOption,
+    host: str | None = _HostOption,
+    port: int | None = _PortOption,
     with_scheduler: bool = typer.Option(False, "--with-scheduler", help="Run a scheduler in the same process."),
 ) -> None:
     """Serve the REST API alone."""
@@ -96,9 +98,9 @@ def scheduler(home: Path | None = HomeOption) -> None:
 
 def worker(
     home: Path | None = HomeOption,
-    app: str | None = AppOption,
-    slots: int | None = SlotsOption,
-    pools: str | None = PoolsOption,
+    app: str | None = _AppOption,
+    slots: int | None = _SlotsOption,
+    pools: str | None = _PoolsOption,
 ) -> None:
     """Run a worker alone. SIGTERM drains it."""
     with errors_in_words():

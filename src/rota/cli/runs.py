@@ -108,7 +108,7 @@ def run(
                 print_json(answer) if as_json else print_fields(answer)
                 return
         if wait:
-            wait_for_run(client, run_id, as_json=as_json)
+            _wait_for_run(client, run_id, as_json=as_json)
             return
         answer = client.call("GET", f"/v1/runs/{run_id}")
         if as_json:
@@ -198,7 +198,7 @@ def workers(as_json: bool = JsonFlag) -> None:
         print_table(page["items"], columns, none="No workers. Start one: rota worker")
 
 
-def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
+def _wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
     """Shows the run once it has ended; exit code 1 when it did not succeed."""
     try:
         run = wait_for_end(client, run_id)
@@ -217,7 +217,7 @@ def wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
 def wait_for_submitted(client: Client, run_id: str, *, as_json: bool) -> None:
     """The same for a run that was submitted a moment ago: the key may be allowed to submit, but not to read."""
     try:
-        wait_for_run(client, run_id, as_json=as_json)
+        _wait_for_run(client, run_id, as_json=as_json)
     except AnswerError as error:
         if error.status != _FORBIDDEN:
             raise

@@ -18,9 +18,9 @@ from rota.cli.terminal.tables import Column, clean, console, status, table_lines
 from rota.cli.terminal.times import show_age, show_seconds, show_time
 from rota.client import Client
 
-WINDOW_SECONDS = 15
-MOST_RUNNING = 100
-LABEL_WIDTH = 11
+_WINDOW_SECONDS = 15
+_MOST_RUNNING = 100
+_LABEL_WIDTH = 11
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "._-=+*%#"
 _ALARMING_SECONDS = 10.0
@@ -31,7 +31,7 @@ def top(
         2.0, "--interval", "-i", min=0.5, max=3600, help="Look again after so many seconds."
     ),
     window_seconds: int = typer.Option(
-        WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."
+        _WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."
     ),
     once: bool = typer.Option(False, "--once", help="Look once, print it, and end."),
     as_json: bool = JsonFlag,
@@ -72,7 +72,7 @@ def _look(client: Client, window: int) -> dict[str, Any]:
     found: dict[str, Any] = client.call("GET", "/v1/stats", query={"windowSeconds": window})
     found["url"] = client.url
     found["fleet"] = client.call("GET", "/v1/workers")["items"]
-    found["runs"] = client.call("GET", "/v1/runs", query={"status": "running", "limit": MOST_RUNNING})["items"]
+    found["runs"] = client.call("GET", "/v1/runs", query={"status": "running", "limit": _MOST_RUNNING})["items"]
     return found
 
 
@@ -133,14 +133,14 @@ def _header(found: Mapping[str, Any], width: int | None) -> Lines:
         ),
     ]
     lines = [line for label, words in parts for line in _fold(label, words, width)]
-    if chart := _chart(found, (width or 80) - LABEL_WIDTH):
-        lines.append(Text.assemble(("10 minutes".ljust(LABEL_WIDTH), "bold"), chart))
+    if chart := _chart(found, (width or 80) - _LABEL_WIDTH):
+        lines.append(Text.assemble(("10 minutes".ljust(_LABEL_WIDTH), "bold"), chart))
     return lines
 
 
 def _fold(label: str, words: Sequence[tuple[str, str]], width: int | None) -> Lines:
     """A line that begins with its label; what does not fit goes on below."""
-    lines = [Text(label.ljust(LABEL_WIDTH), "bold")]
+    lines = [Text(label.ljust(_LABEL_WIDTH), "bold")]
     for content, style in words:
         if width is not None and lines[-1].cell_len + len(content) > width and lines[-1].plain.strip() != label:
             lines.append(Text("  "))
@@ -228,7 +228,7 @@ def _running(found: Mapping[str, Any], width: int | None) -> Lines:
     """Longest first, of the latest hundred: what has just started will be over soon."""
     runs = sorted(found["runs"], key=lambda run: run["startTime"] or "~")
     columns = (
-        text("RUNNING NOW" if len(runs) < MOST_RUNNING else f"LATEST {MOST_RUNNING} RUNNING", "runId"),
+        text("RUNNING NOW" if len(runs) < _MOST_RUNNING else f"LATEST {_MOST_RUNNING} RUNNING", "runId"),
         text("NAME", "name", least=8),
         text("TASK", "task", least=8, drop=2),
         Column(heading="FOR", show=lambda run: _since(found["time"], run["startTime"])),

@@ -47,7 +47,7 @@ def watch(
             raise typer.Exit(FAILED)
 
 
-class View(ABC):
+class _View(ABC):
     """What is watched, as it was at the last poll."""
 
     over = False
@@ -85,7 +85,7 @@ class View(ABC):
         return table_lines(runs, columns, width)
 
 
-class RunView(View):
+class _RunView(_View):
     """One run."""
 
     def __init__(self, client: Client, run_id: str) -> None:
@@ -112,7 +112,7 @@ class RunView(View):
         return [*lines, Text("")]
 
 
-class ScheduleView(View):
+class _ScheduleView(_View):
     """A schedule and its latest runs."""
 
     def __init__(self, client: Client, job_id: str) -> None:
@@ -145,9 +145,9 @@ class ScheduleView(View):
         return [*lines, Text("")]
 
 
-def _view(client: Client, target: str) -> View:
+def _view(client: Client, target: str) -> _View:
     if target.startswith("run_"):
-        return RunView(client, check_id(target, "run", "JOB"))
+        return _RunView(client, check_id(target, "run", "JOB"))
     if target.startswith("job_"):
         found = client.call("GET", f"/v1/jobs/{check_id(target, 'job', 'JOB')}")
     else:
@@ -158,11 +158,11 @@ def _view(client: Client, target: str) -> View:
             )
         found = items[0]
     if found["scheduleType"] in ("cron", "interval"):
-        return ScheduleView(client, found["jobId"])
-    return RunView(client, "run_" + found["jobId"][4:])
+        return _ScheduleView(client, found["jobId"])
+    return _RunView(client, "run_" + found["jobId"][4:])
 
 
-def _tell_changes(view: View) -> None:
+def _tell_changes(view: _View) -> None:
     told: dict[str, Any] = {}
     while True:
         for run in reversed(try_again(view.poll, say)):

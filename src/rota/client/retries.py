@@ -28,7 +28,7 @@ class Tries:
 
     def __init__(self, repeats: int, timeout_seconds: float, *, repeatable: bool) -> None:
         self._left = repeats
-        self._pauses = Pauses()
+        self._pauses = _Pauses()
         self._deadline = time.monotonic() + 2 * timeout_seconds
         self._repeatable = repeatable
 
@@ -59,7 +59,7 @@ class Patience:
 
     def begin_anew(self) -> None:
         """The server is there."""
-        self._pauses = Pauses()
+        self._pauses = _Pauses()
         self._since: float | None = None
 
     @property
@@ -84,7 +84,7 @@ class Patience:
         return min(error.retry_after_seconds or REFUSED_SECONDS, LONGEST_PAUSE_SECONDS) + self._pauses.next()
 
 
-class Pauses:
+class _Pauses:
     """Pauses that double, each between half and all of its length: those who were cut off together come back apart."""
 
     def __init__(self) -> None:

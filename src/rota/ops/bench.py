@@ -22,12 +22,12 @@ from rota.ops.bench_load import Connections, Spread, Submitter
 
 TASK = "rota.echo"
 BATCH = 1000
-AT_ONCE = 3
-SINGLE_CONNECTIONS = 64
-PER_SECOND = 500
-AHEAD_SECONDS = 5.0
-PAGE = 500
-UNFINISHED = "scheduled,queued,running,retrying,blocked"
+_AT_ONCE = 3
+_SINGLE_CONNECTIONS = 64
+_PER_SECOND = 500
+_AHEAD_SECONDS = 5.0
+_PAGE = 500
+_UNFINISHED = "scheduled,queued,running,retrying,blocked"
 
 
 class NotFinishedError(RotaError):
@@ -43,7 +43,7 @@ class Throughput(msgspec.Struct, rename="camel"):
     refused: int
 
 
-class Posts(msgspec.Struct, rename="camel"):
+class _Posts(msgspec.Struct, rename="camel"):
     """Single submissions, one request each."""
 
     accepted_per_second: float
@@ -57,7 +57,7 @@ class Figures(msgspec.Struct, rename="camel"):
     throughput: Throughput
     instant: Spread
     steady: Spread
-    http: Posts
+    http: _Posts
 
 
 class _Run(msgspec.Struct, rename="camel"):
@@ -88,16 +88,16 @@ class ServerBench:
         throughput = await self._throughput(jobs)
         self._say(f"{jobs // 10:,} jobs due at one instant")
         instant = await self._lags([timedelta()] * (jobs // 10))
-        self._say(f"{PER_SECOND} jobs a second for {seconds:g} s")
-        count = int(PER_SECOND * seconds)
-        steady = await self._lags([timedelta(seconds=number / PER_SECOND) for number in range(count)])
-        self._say(f"single jobs on {SINGLE_CONNECTIONS} connections for {seconds:g} s")
+        self._say(f"{_PER_SECOND} jobs a second for {seconds:g} s")
+        count = int(_PER_SECOND * seconds)
+        steady = await self._lags([timedelta(seconds=number / _PER_SECOND) for number in range(count)])
+        self._say(f"single jobs on {_SINGLE_CONNECTIONS} connections for {seconds:g} s")
         return Figures(throughput, instant, steady, await self._posts(seconds))
 
     async def _throughput(self, jobs: int) -> Throughput:
         tag = _tag()
-        async with self._connect(AT_ONCE) as connections:
-            submitter = Submitter(connections, at_once=AT_ONCE)
+        async with self._connect(_AT_ONCE) as connections:
+            submitter = Submitter(connections, at_once=_AT_ONCE)
             done = await submitter.submit(_batches([_job(tag)] * jobs))
             runs = await self._finished(connections, tag, done.accepted)
         first = min(run.created_time for run in runs)
@@ -107,19 +107,19 @@ class ServerBench:
 
     async def _lags(self, offsets: Sequence[timedelta]) -> Spread:
         tag = _tag()
-        start = datetime.now(UTC) + timedelta(seconds=AHEAD_SECONDS + len(offsets) / 2000)
+        start = datetime.now(UTC) + timedelta(seconds=_AHEAD_SECONDS + len(offsets) / 2000)
         jobs = [
             _job(tag) | {"scheduleType": "future", "scheduleTime": (start + offset).isoformat()} for offset in offsets
         ]
-        async with self._connect(AT_ONCE) as connections:
-            done = await Submitter(connections, at_once=AT_ONCE).submit(_batches(jobs))
+        async with self._connect(_AT_ONCE) as connections:
+            done = await Submitter(connections, at_once=_AT_ONCE).submit(_batches(jobs))
             await asyncio.sleep(max(0.0, (start + offsets[-1] - datetime.now(UTC)).total_seconds()))
             runs = await self._finished(connections, tag, done.accepted)
         return Spread.of([(run.start_time - run.scheduled_time).total_seconds() for run in runs if run.start_time])
 
-    async def _posts(self, seconds: float) -> Posts:
+    async def _posts(self, seconds: float) -> _Posts:
         tag = _tag()
-        async with self._connect(SINGLE_CONNECTIONS) as connections:
+        async with self._connect(_SINGLE_CONNECTIONS) as connections:
             request = connections.request("POST", "/v1/jobs", msgspec.json.encode(_job(tag)))
             ends = time.perf_counter() + seconds
 
@@ -127,16 +127,16 @@ class ServerBench:
                 while time.perf_counter() < ends:
                     yield request
 
-            done = await Submitter(connections, at_once=SINGLE_CONNECTIONS).send(requests())
+            done = await Submitter(connections, at_once=_SINGLE_CONNECTIONS).send(requests())
             await self._finished(connections, tag, done.accepted)
-        return Posts(done.per_second, Spread.of(done.latencies), done.refused)
+        return _Posts(done.per_second, Spread.of(done.latencies), done.refused)
 
     async def _finished(self, connections: Connections, tag: str, count: int) -> list[_Run]:
         """All runs of this tag, once none is unfinished."""
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             asked = time.monotonic()
-            page = await self._page(connections, tag=tag, status=UNFINISHED, limit=1)
+            page = await self._page(connections, tag=tag, status=_UNFINISHED, limit=1)
             if not page.items:
                 return await self._all(connections, tag, count)
             # A look costs the server something; it must not be what is measured.
@@ -149,7 +149,7 @@ class ServerBench:
         runs: list[_Run] = []
         cursor = None
         while True:
-            page = await self._page(connections, tag=tag, limit=PAGE, cursor=cursor, status="success,failed")
+            page = await self._page(connections, tag=tag, limit=_PAGE, cursor=cursor, status="success,failed")
             runs += page.items
             cursor = page.next_cursor
             if cursor is None:

@@ -18,9 +18,9 @@ import msgspec
 from rota.client.server_address import trust
 from rota.errors import RotaError
 
-ANSWER_SECONDS = 60.0
-TRY_AGAIN_SECONDS = 1.0
-OVERLOADED = (429, 503)
+_ANSWER_SECONDS = 60.0
+_TRY_AGAIN_SECONDS = 1.0
+_OVERLOADED = (429, 503)
 CREATED = 201
 OK = 200
 
@@ -29,7 +29,7 @@ class UnexpectedAnswerError(RotaError):
     """The server refused what should have been fine."""
 
 
-class BenchReply(NamedTuple):
+class _BenchReply(NamedTuple):
     """What came back."""
 
     status: int
@@ -42,7 +42,7 @@ class _Protocol(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._waiting: asyncio.Future[BenchReply] | None = None
+        self._waiting: asyncio.Future[_BenchReply] | None = None
         self._transport: asyncio.Transport | None = None
         self._retry_after: float | None = None
         self._chunks: list[bytes] = []
@@ -71,11 +71,11 @@ class _Protocol(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._waiting and not self._waiting.done():
-            answer = BenchReply(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
+            answer = _BenchReply(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
             self._waiting.set_result(answer)
         self._forget()
 
-    def send(self, request: bytes) -> asyncio.Future[BenchReply]:
+    def send(self, request: bytes) -> asyncio.Future[_BenchReply]:
         if self._transport is None:
             raise ConnectionResetError("the server closed the connection")
         self._waiting = asyncio.get_running_loop().create_future()
@@ -115,13 +115,13 @@ class Connections:
         """The bytes of a request: made once where the same is sent often."""
         return f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
-    async def send(self, request: bytes) -> BenchReply:
+    async def send(self, request: bytes) -> _BenchReply:
         """Sends and waits for the answer."""
         protocol = await self._free.get()
         try:
             if protocol.is_closed:  # a server may end a connection that was idle for a while
                 protocol = await self._open()
-            return await asyncio.wait_for(protocol.send(request), ANSWER_SECONDS)
+            return await asyncio.wait_for(protocol.send(request), _ANSWER_SECONDS)
         finally:
             self._free.put_nowait(protocol)
 
@@ -186,9 +186,9 @@ class Submitter:
         while True:
             sent = time.perf_counter()
             answer = await self._connections.send(request)
-            if answer.status in OVERLOADED:
+            if answer.status in _OVERLOADED:
                 done.refused += 1
-                await asyncio.sleep(answer.retry_after or TRY_AGAIN_SECONDS)
+                await asyncio.sleep(answer.retry_after or _TRY_AGAIN_SECONDS)
                 continue
             done.latencies.append(time.perf_counter() - sent)
             accepted, problem = _read(answer)
@@ -210,7 +210,7 @@ class _Results(msgspec.Struct):
 _results = msgspec.json.Decoder(_Results)
 
 
-def _read(answer: BenchReply) -> tuple[int, str | None]:
+def _read(answer: _BenchReply) -> tuple[int, str | None]:
     """How many jobs an answer accepts, and the first problem in it."""
     if answer.status == CREATED:
         return 1, None

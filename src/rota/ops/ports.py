@@ -1,4 +1,4 @@
-"""Who listens on a port of this machine: nobody, a Rota server, or somebody else."""
+"""Who listens on a port of this machine: nothing, a Rota server, or another program."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 
 import psutil
 
-LOOK_SECONDS = 2.0
+_TIMEOUT_SECONDS = 2.0
 _MOST_BYTES = 1024
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
 @dataclass(frozen=True)
 class PortOwner:
-    """What was found out about whoever has a port."""
+    """What is known about the program that has a port."""
 
     rota: bool
     process: str | None = None
@@ -43,12 +43,12 @@ def can_bind(host: str, port: int) -> OSError | OverflowError | None:
 
 
 def is_taken(error: OSError | OverflowError) -> bool:
-    """Whether somebody else has it; else the address itself is what can't be used."""
+    """Whether another program has the port; if not, the address itself can't be used."""
     return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 def who_listens(host: str, port: int) -> PortOwner:
-    """Asks whoever listens whether they are a Rota server, and the system which process they are."""
+    """Asks what listens whether it is a Rota server, and the system which process it is."""
     host = _EVERYWHERE.get(host, host)
     rota = any(_is_rota(host, port, secure=secure) for secure in (False, True))
     return PortOwner(rota, _process(port))
@@ -68,11 +68,11 @@ def _is_rota(host: str, port: int, *, secure: bool) -> bool:
 
 def _connection(host: str, port: int, *, secure: bool) -> http.client.HTTPConnection:
     if not secure:
-        return http.client.HTTPConnection(host, port, timeout=LOOK_SECONDS)
+        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
     unchecked.verify_mode = ssl.CERT_NONE
-    return http.client.HTTPSConnection(host, port, timeout=LOOK_SECONDS, context=unchecked)
+    return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=unchecked)
 
 
 def _process(port: int) -> str | None:

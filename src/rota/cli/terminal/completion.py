@@ -19,59 +19,59 @@ from rota.errors import RotaError
 from rota.settings import Settings
 
 SECONDS = 0.7
-MOST = 50
-Choice = tuple[str, str]
+_MOST = 50
+_Choice = tuple[str, str]
 
 _SPECIAL = re.compile(r"[^A-Za-z0-9_.@%+=,/-]")
 
 
-def complete_task(incomplete: str) -> list[Choice]:
+def complete_task(incomplete: str) -> list[_Choice]:
     """Tasks that live workers run."""
     workers = _items("/v1/workers")
     tasks = sorted({task for worker in workers if worker["status"] == "live" for task in worker["tasks"]})
     return [(task, "") for task in tasks if task.startswith(incomplete) and _is_plain(task)]
 
 
-def complete_pool(incomplete: str) -> list[Choice]:
+def complete_pool(incomplete: str) -> list[_Choice]:
     """Pools that workers serve or that somebody said something about."""
     pools = [pool for pool in _items("/v1/pools") if pool["pool"].startswith(incomplete)]
     return [(pool["pool"], pool["status"]) for pool in pools if _is_plain(pool["pool"])]
 
 
-def complete_job(incomplete: str) -> list[Choice]:
+def complete_job(incomplete: str) -> list[_Choice]:
     """Ids of the latest jobs, with their names where the shell shows them."""
-    return list(_matching(_items("/v1/jobs", limit=MOST), "jobId", incomplete))
+    return list(_matching(_items("/v1/jobs", limit=_MOST), "jobId", incomplete))
 
 
-def complete_run(incomplete: str) -> list[Choice]:
+def complete_run(incomplete: str) -> list[_Choice]:
     """Ids of the latest runs, with their names where the shell shows them."""
-    return list(_matching(_items("/v1/runs", limit=MOST), "runId", incomplete))
+    return list(_matching(_items("/v1/runs", limit=_MOST), "runId", incomplete))
 
 
-def complete_job_or_run(incomplete: str) -> list[Choice]:
+def complete_job_or_run(incomplete: str) -> list[_Choice]:
     """Ids of either kind, by how the word begins."""
     if incomplete.startswith("job_"):
         return complete_job(incomplete)
     return complete_run(incomplete) + ([] if incomplete.startswith("run_") else complete_job(incomplete))
 
 
-def complete_job_name(incomplete: str) -> list[Choice]:
+def complete_job_name(incomplete: str) -> list[_Choice]:
     """Names of the latest jobs."""
-    names = {job["name"] for job in _items("/v1/jobs", limit=MOST)}
+    names = {job["name"] for job in _items("/v1/jobs", limit=_MOST)}
     return [(name, "") for name in sorted(names) if name.startswith(incomplete) and _is_plain(name)]
 
 
-def complete_run_status(incomplete: str) -> list[Choice]:
+def complete_run_status(incomplete: str) -> list[_Choice]:
     """What a run can be."""
     return [(status, "") for status in get_args(RunStatusName) if status.startswith(incomplete)]
 
 
-def complete_job_status(incomplete: str) -> list[Choice]:
+def complete_job_status(incomplete: str) -> list[_Choice]:
     """What a job can be: of a schedule its own, else its run's."""
     return [(status, "") for status in get_args(JobStatusName) if status.startswith(incomplete)]
 
 
-def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[Choice]:
+def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[_Choice]:
     for item in items:
         if item[key].startswith(incomplete):
             yield item[key], f"{_SPECIAL.sub('?', item['name'])} {item['status']}"

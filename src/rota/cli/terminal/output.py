@@ -72,7 +72,7 @@ def errors_in_words(command: Command | None = None) -> Iterator[None]:
         hint = "" if error.advised else " Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT."
         fail(f"{error}.{hint}")
     except AnswerError as error:
-        fail(_problem_words(error, _options_of(command)), BAD_INPUT if is_refusal(error.status) else FAILED)
+        fail(_problem_words(error, _options_of(command)), BAD_INPUT if _is_refusal(error.status) else FAILED)
     except BadInputError as error:
         field = error.fields[0][0] if error.fields else ""
         fail(f"{_options_of(command).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
@@ -111,7 +111,7 @@ def _options_of(command: Command | None) -> dict[str, str]:
     return _OPTIONS | fields_of(named)
 
 
-def is_refusal(status: int) -> bool:
+def _is_refusal(status: int) -> bool:
     """Whether an answer says that what was given can't be accepted, now or later."""
     return status in _CLIENT_ERRORS and status not in NOT_NOW
 

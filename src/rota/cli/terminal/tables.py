@@ -22,8 +22,8 @@ from rota.cli.terminal.times import show_time, show_time_briefly
 from rota.domain.text import strip_control
 
 Item = Mapping[str, Any]
-Show = Callable[[Item], str]
-GAP = "  "
+_Show = Callable[[Item], str]
+_GAP = "  "
 _STYLES = {
     "success": "green",
     "live": "green",
@@ -44,8 +44,8 @@ class Column:
     """What a column shows, and how it gives way: `brief` text, cut to `least` characters, left out by `drop`."""
 
     heading: str
-    show: Show
-    brief: Show | None = None
+    show: _Show
+    brief: _Show | None = None
     least: int | None = None
     drop: int = 0
     colour: bool = False
@@ -130,7 +130,7 @@ def lay_out(
 def print_fields(value: Item) -> None:
     """One object, a line per field; what is empty is left out."""
     shown = {name: content for name, content in value.items() if content is not None and content != []}
-    indent = max((len(name) for name in shown), default=0) + len(GAP)
+    indent = max((len(name) for name in shown), default=0) + len(_GAP)
     width = terminal_width()
     for name, content in shown.items():
         lines = _field_lines(content, None if width is None else max(20, width - indent))
@@ -166,7 +166,7 @@ def _least(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[in
 
 
 def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(GAP) * (len(widths) - 1)
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _shrink(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> list[int]:
@@ -187,7 +187,7 @@ def _fit(cell: str, room: int) -> str:
 
 
 def _join(parts: Sequence[Text]) -> Text:
-    line = Text(GAP).join(parts)
+    line = Text(_GAP).join(parts)
     line.rstrip()
     return line
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from rota.domain.durations import seconds_of
 from rota.errors import BadInputError
 
-EXAMPLE_TIME = "2030-01-31T09:30:00Z"
+_EXAMPLE_TIME = "2030-01-31T09:30:00Z"
 _EVERY = "every "
 _MILLISECOND, _MINUTE, _HOUR, _DAY = 0.001, 60, 3600, 86400
 
@@ -83,7 +83,7 @@ def check_time(content: str | None, option: str) -> str | None:
     try:
         moment = datetime.fromisoformat(content.strip())
     except ValueError:
-        raise BadInputError(f"{content!r} is not a time such as {EXAMPLE_TIME}", field=option) from None
+        raise BadInputError(f"{content!r} is not a time such as {_EXAMPLE_TIME}", field=option) from None
     if moment.tzinfo is None:
         raise BadInputError(f"{content!r} has no offset: add Z for UTC, or one such as +02:00", field=option)
     return moment.isoformat()

@@ -20,14 +20,14 @@ from rota.store.read.fleet import Fleet
 from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import missing_steps
 
-CHECK = "database"
+_CHECK = "database"
 # What a server and one worker take, each with one connection more to listen on.
-WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
-SMALL_BUFFERS = 128 * 1024**2
+_WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
+_SMALL_BUFFERS = 128 * 1024**2
 OLD_TRANSACTION_SECONDS = 300
-SHORT_TIMEOUT_MS = 30_000
-SAMPLE = 1000
-Facts = Mapping[str, Any]
+_SHORT_TIMEOUT_MS = 30_000
+_SAMPLE = 1000
+_Facts = Mapping[str, Any]
 
 
 @asynccontextmanager
@@ -47,30 +47,30 @@ async def reach(settings: Settings) -> AsyncIterator[Database | Finding]:
 
 def _unreached(settings: Settings, error: SetupError) -> Finding:
     if not settings.database_url:
-        return warning(CHECK, f"the embedded PostgreSQL of {settings.home} is not running", "start it: rota up")
+        return warning(_CHECK, f"the embedded PostgreSQL of {settings.home} is not running", "start it: rota up")
     if isinstance(error.__cause__, DatabaseUnavailableError):
-        return problem(CHECK, str(error), "start it, or set ROTA_DATABASE_URL to where it is")
-    return problem(CHECK, str(error), "set ROTA_DATABASE_URL to an address and account that work")
+        return problem(_CHECK, str(error), "start it, or set ROTA_DATABASE_URL to where it is")
+    return problem(_CHECK, str(error), "set ROTA_DATABASE_URL to an address and account that work")
 
 
-async def examine(database: Database) -> Facts:
+async def examine(database: Database) -> _Facts:
     """What the server tells of itself."""
-    facts: Facts = await database.examine()
+    facts: _Facts = await database.examine()
     return facts
 
 
-def check_kind(facts: Facts, *, pooled: bool, embedded: bool) -> Iterator[Finding]:
+def check_kind(facts: _Facts, *, pooled: bool, embedded: bool) -> Iterator[Finding]:
     """Which server it is, and what lies between."""
     kind = "the embedded PostgreSQL" if embedded else "PostgreSQL"
     between = ", through a pooler" if pooled else ""
     secure = "over TLS" if facts["tls"] else "on this host" if facts["local"] else "without TLS"
     words = f"{kind} {facts['version_text']} as {facts['role']}, {secure}{between}"
     if facts["standby"] or facts["read_only"]:
-        yield problem(CHECK, f"{words}: it takes no writes", "set ROTA_DATABASE_URL to the primary")
+        yield problem(_CHECK, f"{words}: it takes no writes", "set ROTA_DATABASE_URL to the primary")
     elif not facts["tls"] and not facts["local"] and not pooled:
-        yield warning(CHECK, words, "add ?sslmode=verify-full to ROTA_DATABASE_URL where others can listen")
+        yield warning(_CHECK, words, "add ?sslmode=verify-full to ROTA_DATABASE_URL where others can listen")
     else:
-        yield ok(CHECK, words)
+        yield ok(_CHECK, words)
 
 
 def check_pooler(settings: Settings, *, pooled: bool) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def check_pooler(settings: Settings, *, pooled: bool) -> Iterator[Finding]:
         )
 
 
-async def check_schema(database: Database, facts: Facts) -> AsyncIterator[Finding]:
+async def check_schema(database: Database, facts: _Facts) -> AsyncIterator[Finding]:
     """The schema's version against ours, and whether our role may do what servers do."""
     if not facts["has_schema"]:
         yield warning("schema", "there is none yet", "rota migrate, or leave it to whatever starts first")
@@ -101,7 +101,7 @@ async def check_schema(database: Database, facts: Facts) -> AsyncIterator[Findin
     yield ok("schema", f"up to date; role {facts['role']} may {'serve and schedule' if serves else 'work'}")
 
 
-def check_durability(facts: Facts) -> Iterator[Finding]:
+def check_durability(facts: _Facts) -> Iterator[Finding]:
     """Settings without which a commit is not kept."""
     if not facts["fsync"] or not facts["full_page_writes"]:
         name = "full_page_writes" if facts["fsync"] else "fsync"
@@ -116,7 +116,7 @@ def check_durability(facts: Facts) -> Iterator[Finding]:
         yield ok("durability", f"fsync is on, synchronous_commit is {facts['synchronous_commit']}")
 
 
-def check_upkeep(facts: Facts) -> Iterator[Finding]:
+def check_upkeep(facts: _Facts) -> Iterator[Finding]:
     """What keeps it quick."""
     found = False
     if not facts["autovacuum"]:
@@ -135,7 +135,7 @@ def check_upkeep(facts: Facts) -> Iterator[Finding]:
         yield warning(
             "upkeep", f"{facts['idle_slots']} replication slots are not read from and keep WAL", "drop what nobody uses"
         )
-    if facts["shared_buffers"] < SMALL_BUFFERS:
+    if facts["shared_buffers"] < _SMALL_BUFFERS:
         found = True
         size = f"{facts['shared_buffers'] / 1024**2:.0f} MB"
         yield warning(
@@ -145,11 +145,11 @@ def check_upkeep(facts: Facts) -> Iterator[Finding]:
         yield ok("upkeep", "autovacuum is on, no transaction is old")
 
 
-def check_timeouts(facts: Facts) -> Iterator[Finding]:
+def check_timeouts(facts: _Facts) -> Iterator[Finding]:
     """Time-outs of the server or the role that would cut statements and connections of ours."""
     for name in ("statement_timeout", "lock_timeout", "idle_session_timeout"):
         milliseconds = facts[f"{name}_ms"]
-        if milliseconds and milliseconds < SHORT_TIMEOUT_MS:
+        if milliseconds and milliseconds < _SHORT_TIMEOUT_MS:
             yield warning(
                 "time-outs",
                 f"{name} is {milliseconds / 1000:g} s for role {facts['role']}: Rota's own are cut",
@@ -157,7 +157,7 @@ def check_timeouts(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def check_connections(facts: Facts, *, wanted: int = WANTED_CONNECTIONS) -> Iterator[Finding]:
+def check_connections(facts: _Facts, *, wanted: int = _WANTED_CONNECTIONS) -> Iterator[Finding]:
     """Room for what a server and a worker take."""
     limit = facts["role_limit"] if facts["role_limit"] >= 0 else facts["max_connections"]
     name = "the role's connection limit" if facts["role_limit"] >= 0 else "max_connections"
@@ -172,7 +172,7 @@ def check_connections(facts: Facts, *, wanted: int = WANTED_CONNECTIONS) -> Iter
         yield ok("connections", words)
 
 
-def check_database_clock(facts: Facts, now: datetime) -> Iterator[Finding]:
+def check_database_clock(facts: _Facts, now: datetime) -> Iterator[Finding]:
     """This host's clock against the one that decides what is due."""
     yield compare_clocks("clock", "the database's", facts["now"] - now)
 
@@ -180,7 +180,7 @@ def check_database_clock(facts: Facts, now: datetime) -> Iterator[Finding]:
 async def fetch_fleet(database: Database) -> dict[str, Any]:
     """The same as a server tells, where there is none to ask."""
     fleet = Fleet(database)
-    waiting = await fleet.sample_waiting(SAMPLE)
+    waiting = await fleet.sample_waiting(_SAMPLE)
     return {
         "workers": [dict(row) for row in await fleet.workers()],
         "shards": [dict(row) for row in await fleet.shards()],

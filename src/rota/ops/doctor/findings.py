@@ -1,12 +1,12 @@
-"""What a check says."""
+"""Findings: what a check reports."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-MEND = "this is a defect of Rota's: please report it"
+_DEFECT = "this is a defect of Rota's: please report it"
 
 
 class State(StrEnum):
@@ -19,12 +19,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: what was looked at, how it is, and the command or setting that mends it."""
+    """One line of the report: what was checked, how it is, and the command or setting that fixes it."""
 
     check: str
     state: State
     words: str
-    mend: str | None = None
+    fix: str | None = None
 
 
 def ok(check: str, words: str) -> Finding:
@@ -32,19 +32,23 @@ def ok(check: str, words: str) -> Finding:
     return Finding(check, State.ok, words)
 
 
-def warning(check: str, words: str, mend: str | None = None) -> Finding:
+def warning(check: str, words: str, fix: str | None = None) -> Finding:
     """It works, but not as well or as safely as it could; or it is not there yet."""
-    return Finding(check, State.warning, words, mend)
+    return Finding(check, State.warning, words, fix)
 
 
-def problem(check: str, words: str, mend: str | None = None) -> Finding:
+def problem(check: str, words: str, fix: str | None = None) -> Finding:
     """It does not work."""
-    return Finding(check, State.problem, words, mend)
+    return Finding(check, State.problem, words, fix)
 
 
-async def look(check: str, do: Callable[[], Awaitable[Iterable[Finding]]]) -> list[Finding]:
-    """The findings of a check; one that fails itself is a finding too, so that the others are heard all the same."""
+async def collect(
+    check: str, findings: Iterable[Finding] | AsyncIterable[Finding] | Awaitable[Iterable[Finding]]
+) -> list[Finding]:
+    """The findings of a check. If the check itself fails, that is a finding too, and the other checks go on."""
     try:
-        return list(await do())
-    except Exception as error:  # noqa: BLE001 - told as a finding
-        return [problem(check, f"could not be looked at: {type(error).__name__}: {error}", MEND)]
+        if isinstance(findings, AsyncIterable):
+            return [finding async for finding in findings]
+        return list(await findings if isinstance(findings, Awaitable) else findings)
+    except Exception as error:  # noqa: BLE001 - reported as a finding
+        return [problem(check, f"could not be looked at: {type(error).__name__}: {error}", _DEFECT)]

@@ -14,7 +14,17 @@ from rota.settings import DEFAULT_NAMESPACE
 _MOST_NAMED = 5
 
 
-def check_workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def check_fleet(seen: Mapping[str, Any], *, owner: str) -> Iterator[Finding]:
+    """Findings about the workers, waiting runs and shards that were seen (None: we may not see them)."""
+    if seen["workers"] is not None:
+        yield from _check_workers(seen["workers"])
+        if seen["queued"] is not None:
+            yield from _check_waiting(seen["queued"], seen["workers"])
+    if seen["shards"] is not None:
+        yield from check_shards(seen["shards"], owner)
+
+
+def _check_workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """How many are live in each pool."""
     live = [worker for worker in workers if worker["status"] in LIVE]
     if not live:
@@ -32,7 +42,7 @@ def check_workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         )
 
 
-def check_waiting(queued: Sequence[Mapping[str, Any]], workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _check_waiting(queued: Sequence[Mapping[str, Any]], workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Pools that are paused, and pools and tasks of waiting runs that no live worker serves or knows."""
     live = [worker for worker in workers if worker["status"] in LIVE]
     paused = sorted({run["pool"] for run in queued if run["paused"]})
@@ -58,17 +68,17 @@ def _tell_unserved(pools: set[tuple[str | None, str]]) -> Iterator[Finding]:
     for namespace, pool in sorted(pools, key=str)[:_MOST_NAMED]:
         where = f" of namespace {namespace}" if namespace else ""
         setting = f"ROTA_NAMESPACES={namespace} " if namespace and namespace != DEFAULT_NAMESPACE else ""
-        mend = f"start a worker for it: {setting}rota worker --pools {pool}"
-        yield problem("waiting", f"runs wait in pool {pool}{where}, which no live worker serves", mend)
+        fix = f"start a worker for it: {setting}rota worker --pools {pool}"
+        yield problem("waiting", f"runs wait in pool {pool}{where}, which no live worker serves", fix)
 
 
 def _tell_unknown(tasks: set[str], known: set[str]) -> Iterator[Finding]:
     for task in sorted(tasks)[:_MOST_NAMED]:
         near = nearest(task, known)
-        mend = (
+        fix = (
             f"did you mean {near}?" if near else "start a worker with an app that has it: rota worker --app MODULE:APP"
         )
-        yield problem("waiting", f"runs wait for task {task}, which no live worker knows", mend)
+        yield problem("waiting", f"runs wait for task {task}, which no live worker knows", fix)
 
 
 def check_shards(shards: Sequence[Mapping[str, Any]], owner: str) -> Iterator[Finding]:

@@ -9,32 +9,28 @@ import resource
 import shutil
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import rota
-from rota.blobs import BlobError, Blobs
 from rota.domain.timezones import load_zone, zone_data_version
-from rota.errors import BadInputError, SetupError
+from rota.errors import BadInputError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.settings import Settings
 
-OLDEST_PYTHON = (3, 11)
-LITTLE_BYTES = 1024**3
-TOO_LITTLE_BYTES = 100 * 1024**2
-FEW_FILES = 1024
-PRIVATE = stat.S_IRWXG | stat.S_IRWXO
-CONTENT = b"a probe of rota doctor: it may be deleted"
+_OLDEST_PYTHON = (3, 11)
+_LITTLE_BYTES = 1024**3
+_TOO_LITTLE_BYTES = 100 * 1024**2
+_FEW_FILES = 1024
+_PRIVATE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_versions() -> Iterator[Finding]:
     """Python's and ours."""
     words = f"Rota {rota.__version__} on Python {platform.python_version()} ({sys.executable})"
-    if sys.version_info < OLDEST_PYTHON:
+    if sys.version_info < _OLDEST_PYTHON:
         yield problem("versions", f"{words}: too old", "install Python 3.11 or newer")
     else:
         yield ok("versions", words)
@@ -67,22 +63,22 @@ def _check_token_file(file: Path) -> Iterator[Finding]:
     if not file.exists():
         return
     mode = stat.S_IMODE(file.stat().st_mode)
-    if mode & PRIVATE:
+    if mode & _PRIVATE:
         yield warning("token file", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
 
 
 def check_disk(
-    settings: Settings, *, little: int = LITTLE_BYTES, too_little: int = TOO_LITTLE_BYTES
+    settings: Settings, *, little: int = _LITTLE_BYTES, too_little: int = _TOO_LITTLE_BYTES
 ) -> Iterator[Finding]:
     """Room where the home is, and with it the embedded database."""
     place = next(place for place in (settings.home, *settings.home.parents) if place.exists())
     usage = shutil.disk_usage(place)
     words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {place}"
-    mend = "make room, or set ROTA_HOME to a directory on another disk"
+    fix = "make room, or set ROTA_HOME to a directory on another disk"
     if usage.free < too_little:
-        yield problem("disk", f"{words}: too little to go on", mend)
+        yield problem("disk", f"{words}: too little to go on", fix)
     elif usage.free < little:
-        yield warning("disk", f"{words}: not much", mend)
+        yield warning("disk", f"{words}: not much", fix)
     else:
         yield ok("disk", words)
 
@@ -109,7 +105,7 @@ def check_files() -> Iterator[Finding]:
     """How many files a process may open: each connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft if hard == resource.RLIM_INFINITY else hard
-    if most != resource.RLIM_INFINITY and most < FEW_FILES:
+    if most != resource.RLIM_INFINITY and most < _FEW_FILES:
         yield warning("open files", f"at most {most} per process: few connections", "raise the limit: ulimit -n 65536")
     else:
         yield ok("open files", "any number" if most == resource.RLIM_INFINITY else f"up to {most} per process")
@@ -142,36 +138,3 @@ def _owner(place: Path) -> str:
 
 def _show_bytes(count: int) -> str:
     return f"{count / 1024**3:.1f} GiB" if count >= 1024**3 else f"{count / 1024**2:.0f} MiB"
-
-
-async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
-    """The place of ROTA_BLOBS, or the directory in the home once there is one."""
-    if not _is_there(settings):
-        yield ok("object storage", f"{settings.blobs} is not there yet; the server makes it")
-        return
-    mend = "set ROTA_BLOBS to a directory or a bucket that can be written to, and its credentials"
-    key = f"doctor/{uuid4().hex}"
-    try:
-        blobs = Blobs.open(settings.blobs)
-        await blobs.put(key, CONTENT)
-        try:
-            found = await blobs.get(key)
-        finally:
-            await _delete(blobs, key)
-    except (BlobError, SetupError) as error:
-        yield problem("object storage", str(error), mend)
-        return
-    if found != CONTENT:
-        yield problem("object storage", f"{blobs.where} gave back something else than was stored", mend)
-    else:
-        yield ok("object storage", f"{blobs.where} takes, gives and deletes")
-
-
-async def _delete(blobs: Blobs, key: str) -> None:
-    with suppress(FileNotFoundError):
-        await blobs.delete(key)
-
-
-def _is_there(settings: Settings) -> bool:
-    """The one in the home is made by whoever needs it first; any other is somebody's word."""
-    return settings.blobs_url is not None or Path(settings.blobs).is_dir()

@@ -18,9 +18,9 @@ from rota.errors import RotaError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.settings import Settings
 
-LOOK_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 # The servers tell their time in whole seconds.
-MOST_OFFSET = timedelta(seconds=2)
+_MOST_OFFSET = timedelta(seconds=2)
 _NOT_AUTHENTICATED = 401
 
 
@@ -40,20 +40,20 @@ def ask_server(settings: Settings) -> ServerAnswer | Finding:
     except SetupError as error:
         return problem("server", str(error))
     try:
-        with httpx.Client(verify=trust(url), timeout=LOOK_SECONDS, trust_env=needs_proxy(url)) as http:
+        with httpx.Client(verify=trust(url), timeout=_TIMEOUT_SECONDS, trust_env=needs_proxy(url)) as http:
             described = http.get(f"{url}/openapi.json")
             ready = http.get(f"{url}/readyz")
         if described.json()["info"]["title"] != "Rota":
             raise KeyError  # noqa: TRY301 - the same as none at all
         version = str(described.json()["info"]["version"])
     except httpx.TransportError as error:
-        return _nobody(settings, unreachable(url, error))
+        return _no_answer(settings, unreachable(url, error))
     except (ValueError, KeyError, TypeError):
         return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to where yours is")
     return ServerAnswer(version, _date(ready), ready.is_success)
 
 
-def _nobody(settings: Settings, error: ServerUnreachableError) -> Finding:
+def _no_answer(settings: Settings, error: ServerUnreachableError) -> Finding:
     if error.advised:
         return problem("server", str(error))
     if settings.server_url:
@@ -88,7 +88,7 @@ def check_clock(answer: ServerAnswer, now: datetime) -> Iterator[Finding]:
 def compare_clocks(check: str, whose: str, offset: timedelta) -> Finding:
     """A finding about two clocks."""
     seconds = abs(offset.total_seconds())
-    if abs(offset) <= MOST_OFFSET:
+    if abs(offset) <= _MOST_OFFSET:
         return ok(check, f"this host's and {whose} agree within {max(1, round(seconds))} s")
     side = "behind" if offset > timedelta(0) else "ahead of"
     return warning(
@@ -109,8 +109,8 @@ def check_token(settings: Settings, client: Client) -> Iterator[Finding]:
         who = client.call("GET", "/v1/session")
     except AnswerError as error:
         words = str(error.problem.get("said") or error) if error.status == _NOT_AUTHENTICATED else str(error)
-        mend = "set ROTA_TOKEN to one that the server knows, or ROTA_HOME to the server's home directory"
-        yield problem("token", f"the server does not accept the one in {source}: {words}", mend)
+        fix = "set ROTA_TOKEN to one that the server knows, or ROTA_HOME to the server's home directory"
+        yield problem("token", f"the server does not accept the one in {source}: {words}", fix)
         return
     grants = ", ".join(f"{grant['role']} in {_namespace(grant['namespace'])}" for grant in who["grants"])
     yield ok("token", f"the one in {source} is {who['name']}'s: {grants or 'no role anywhere'}")
@@ -123,8 +123,8 @@ def _namespace(name: str) -> str:
 def fetch_fleet(client: Client) -> dict[str, Any]:
     """What the fleet checks want to know, as far as our token may see it."""
     found: dict[str, Any] = {}
-    places = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
-    for name, path in places.items():
+    paths = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
+    for name, path in paths.items():
         query = {"status": "queued", "limit": 500} if name == "queued" else None
         try:
             found[name] = client.call("GET", path, query=query)["items"]

@@ -10,10 +10,10 @@ from rota.errors import SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.settings import SECRET_PREFIX, VARIABLES, Settings
 
-CHECK = "settings"
+_CHECK = "settings"
 PREFIX = "ROTA_"
 # Known to others than the settings: what runs and tests are given.
-OTHERS = frozenset({"ROTA_SUPERVISED", "ROTA_TEST_DATABASE_URL", "ROTA_TEST_POSTGRES"})
+_OTHERS = frozenset({"ROTA_SUPERVISED", "ROTA_TEST_DATABASE_URL", "ROTA_TEST_POSTGRES"})
 _TOGETHER = frozenset({"ROTA_TLS_CERTIFICATE", "ROTA_TLS_KEY"})
 
 
@@ -25,30 +25,32 @@ def read_settings(environment: MutableMapping[str, str]) -> tuple[Settings, list
     given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
     findings = list(_unknown(given))
     refused = dict(_refused(given))
-    findings += [problem(CHECK, words, f"set {name} to something else, or unset it") for name, words in refused.items()]
+    findings += [
+        problem(_CHECK, words, f"set {name} to something else, or unset it") for name, words in refused.items()
+    ]
     for name in refused:
         del environment[name]
     try:
         settings = Settings.from_environment(environment)
     except SetupError as error:
-        findings.append(problem(CHECK, str(error), "change or unset what it names"))
+        findings.append(problem(_CHECK, str(error), "change or unset what it names"))
         for name in given.keys() - {"ROTA_HOME"}:
             environment.pop(name, None)
         settings = Settings.from_environment(environment)
-    findings += contradictions(settings, given)
+    findings += _contradictions(settings, given)
     if not findings:
         count = f"{len(given)} ROTA_ variables are" if len(given) != 1 else "1 ROTA_ variable is"
-        findings.append(ok(CHECK, f"{count} set, and can be used" if given else "no ROTA_ variable is set"))
+        findings.append(ok(_CHECK, f"{count} set, and can be used" if given else "no ROTA_ variable is set"))
     return settings, findings
 
 
 def _unknown(given: Mapping[str, str]) -> Iterator[Finding]:
-    for name in sorted(given.keys() - VARIABLES - OTHERS):
+    for name in sorted(given.keys() - VARIABLES - _OTHERS):
         if name.startswith(SECRET_PREFIX):
             continue
         near = nearest(name, VARIABLES)
         hint = f"did you mean {near}?" if near else "docs/reference/settings.md has those that are"
-        yield warning(CHECK, f"{name} is not a setting, and is ignored", hint)
+        yield warning(_CHECK, f"{name} is not a setting, and is ignored", hint)
 
 
 def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -60,23 +62,23 @@ def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, str(error)
 
 
-def contradictions(settings: Settings, given: Mapping[str, str]) -> Iterator[Finding]:
+def _contradictions(settings: Settings, given: Mapping[str, str]) -> Iterator[Finding]:
     """What can each be meant, but not together."""
     if settings.server_url and "ROTA_PORT" in given and urlsplit(settings.server_url).port != settings.port:
         yield warning(
-            CHECK, "ROTA_URL and ROTA_PORT name different ports; commands follow ROTA_URL", "unset one of them"
+            _CHECK, "ROTA_URL and ROTA_PORT name different ports; commands follow ROTA_URL", "unset one of them"
         )
     if settings.listen_url and not settings.notify:
-        yield warning(CHECK, "ROTA_LISTEN_URL is set, and ROTA_NOTIFY=off says not to listen", "unset one of them")
+        yield warning(_CHECK, "ROTA_LISTEN_URL is set, and ROTA_NOTIFY=off says not to listen", "unset one of them")
     if settings.listen_url and not settings.database_url:
         yield warning(
-            CHECK, "ROTA_LISTEN_URL is set without ROTA_DATABASE_URL: the embedded server is used", "set both, or none"
+            _CHECK, "ROTA_LISTEN_URL is set without ROTA_DATABASE_URL: the embedded server is used", "set both, or none"
         )
     if settings.is_exposed:
         yield warning(
-            CHECK,
+            _CHECK,
             f"ROTA_HOST={settings.host} lets others on the network reach the server, in plain text",
             "set ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY, or let a proxy with TLS stand in front",
         )
     if settings.worker_port and settings.worker_port == settings.port:
-        yield problem(CHECK, "ROTA_WORKER_PORT and ROTA_PORT are the same", "set ROTA_WORKER_PORT to another port")
+        yield problem(_CHECK, "ROTA_WORKER_PORT and ROTA_PORT are the same", "set ROTA_WORKER_PORT to another port")
