@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from rota.broker.postgres import PostgresBroker
-from rota.broker.protocol import Profile, Report
-from rota.domain.run import Claim, Outcome
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import Claim, Outcome, Report
 from rota.scheduler.scheduler import Scheduler
 from rota.service import ServiceGroup
 from rota.store.claim import Claims
@@ -69,7 +69,7 @@ class Engine:
     ) -> Worker:
         functions = FunctionRunner({**EXAMPLES, **(tasks or {})}, threads=4)
         known = dict.fromkeys(functions.tasks, functions) | (runners or {})
-        profile = Profile("test", os.getpid(), ("default",), pools, tuple(known), slots)
+        profile = WorkerProfile("test", os.getpid(), ("default",), pools, tuple(known), slots)
         return Worker(
             broker=broker or self.broker(),
             runners=known,
@@ -118,7 +118,7 @@ class Engine:
         """Registers a worker that exists only as its broker: claims and reports are made by hand."""
         known = tasks or ("rota.echo",)
         return await broker.join(
-            Profile("test", os.getpid(), ("default",), pools, known, slots, application=application)
+            WorkerProfile("test", os.getpid(), ("default",), pools, known, slots, application=application)
         )
 
 

@@ -10,8 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import psutil
+
+from rota.domain.run import Claim, LogChunk
 
 DEADLINE_SECONDS = 30.0
 GUARD_SECONDS = 60.0
@@ -86,3 +89,9 @@ def free_port() -> int:
 # Tests that run side by side, also those of another run, look at different places: nobody listens yet on a port that
 # somebody else has found.
 _ports = (10_000 + (os.getpid() * 97 + number) % 20_000 for number in range(20_000))
+
+
+def log_chunk(run_id: UUID, body: str, *, number: int = 0, last: bool = False, namespace: str = "default") -> LogChunk:
+    """Lines of the first attempt at a run, under claim 1."""
+    claim = Claim(namespace, run_id, run_id, 1, "t", 0, None, None, "{}", None, 0.0, 0.0, 0, 0)
+    return LogChunk(claim, number, body, last)

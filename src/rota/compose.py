@@ -12,9 +12,9 @@ from datetime import timedelta
 from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
-from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.domain.application import Application
+from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.processes import run_until_stopped, start_anew
@@ -117,7 +117,7 @@ def build_worker(
         listen_url=listen_url(settings, database),
         lease_seconds=settings.worker_lease_seconds,
     )
-    profile = Profile(
+    profile = WorkerProfile(
         socket.gethostname(),
         os.getpid(),
         settings.namespaces,

@@ -11,8 +11,7 @@ import pytest
 
 from rota.api.routes import OPERATIONS
 from rota.domain.ids import floor_id, new_id
-from rota.store.logs import StoredChunk
-from support import job
+from support import job, log_chunk
 
 BORDER = datetime(2090, 1, 2, tzinfo=UTC)
 LISTS = sorted(operation.path for operation in OPERATIONS if "cursor" in operation.query)
@@ -61,7 +60,7 @@ async def rows(api, sql):
             assert (await api.post("/v1/jobs", json=body)).status_code == 201
     for moment in (BORDER - timedelta(days=1), BORDER + timedelta(days=1)):
         for namespace in ("default", "elsewhere"):
-            chunk = StoredChunk(namespace, new_id(moment.timestamp()), 1, 0, 1, last=True, body=LINE)
+            chunk = log_chunk(new_id(moment.timestamp()), LINE, last=True, namespace=namespace)
             await api.services.logs.add([chunk])
     for namespace, word in (("default", "wanted"), ("default", "other"), ("elsewhere", "wanted")):
         await sql.execute(

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine import plain, report
-from rota.broker.protocol import LogChunk, Progress, Signal, SignalKind
-from rota.domain.run import Outcome
+from rota.broker.protocol import Signal, SignalKind
+from rota.domain.run import LogChunk, Outcome, Progress
 from support import eventually
 
 

@@ -20,7 +20,8 @@ from rota.client.bodies import _TIMES, JobChanges, JobFields, JobFilters, NewJob
 from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
 from rota.contract.runs import RunSelection
 from rota.errors import BadInputError, SetupError
-from rota.store.logs import Logs, StoredChunk
+from rota.store.logs import Logs
+from support import log_chunk
 
 SOON = datetime.now(UTC) + timedelta(hours=1)
 RUN, JOB = "run_" + "0" * 32, "job_" + "0" * 32
@@ -191,7 +192,7 @@ async def test_the_fleet_the_server_and_previews(client, engine):
 async def test_logs_are_read_followed_searched_and_have_an_address_or_none(client, engine):
     made = await client.submit("speak", task="rota.echo")
     body = "2026-01-01T00:00:00.000Z stdout one\n2026-01-01T00:00:00.000Z stdout two\n"
-    await Logs(engine.database).add([StoredChunk("default", plain(made.run_id), 1, 0, 1, True, body)])
+    await Logs(engine.database).add([log_chunk(plain(made.run_id), body, last=True)])
     await client.cancel_run(made.run_id)
     assert [line.split(" ", 2)[2] for line in (await client.log(made.run_id)).splitlines()] == ["one", "two"]
     assert await client.job_log(made.job_id) == await client.log(made.run_id)

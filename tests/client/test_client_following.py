@@ -11,8 +11,8 @@ import pytest
 from engine import plain
 from listening import TOKEN, listening
 from rota.client import AnswerError, AsyncClient, retries
-from rota.store.logs import Logs, StoredChunk
-from support import GUARD_SECONDS, eventually, in_time
+from rota.store.logs import Logs
+from support import GUARD_SECONDS, eventually, in_time, log_chunk
 
 RUN = "run_" + "0" * 32
 
@@ -112,7 +112,7 @@ async def test_a_log_is_followed_live_until_its_run_ends(remote, engine):
     following = asyncio.create_task(collect(remote.follow_log(run_id), seen))
     for number, text in enumerate(("one", "two")):
         body = f"2026-01-01T00:00:00.000Z stdout {text}\n"
-        await logs.add([StoredChunk("default", plain(run_id), 1, number, 1, False, body)])
+        await logs.add([log_chunk(plain(run_id), body, number=number)])
         await eventually(lambda count=number + 1: len(seen) == count)
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
     await in_time(following)

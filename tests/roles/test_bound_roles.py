@@ -10,8 +10,8 @@ import asyncpg
 import msgspec
 import pytest
 
-from rota.broker.protocol import Profile
 from rota.contract.jobs import JobIn, Submitted
+from rota.domain.fleet import WorkerProfile
 from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
 from rota.domain.rights import Caller
@@ -171,7 +171,7 @@ async def test_a_worker_that_wants_more_is_told_what_it_may_serve(
     role = await make_role(WORKER, **bound)
     broker = engine.broker(database=await connect(role, pool=True))
     with pytest.raises(SetupError, match=may) as refused:
-        await broker.join(Profile("test", 1, namespaces, pools, ("t",), 1))
+        await broker.join(WorkerProfile("test", 1, namespaces, pools, ("t",), 1))
     assert role.name in str(refused.value)
     assert "rota database-roles" in str(refused.value)
     assert await sql.fetchval("SELECT count(*) FROM rota.workers") == 0

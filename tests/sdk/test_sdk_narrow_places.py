@@ -22,10 +22,10 @@ from test_transactions import COUNT, asyncpg_transaction, to_sqlalchemy
 import rota
 from engine import plain
 from listening import TOKEN, listening
-from rota.broker.protocol import Profile
 from rota.clock import DatabaseClock
 from rota.compose import worker_gateway
 from rota.contract.jobs import Submitted
+from rota.domain.fleet import WorkerProfile
 from rota.domain.rights import Caller
 from rota.errors import SetupError
 from rota.gateway.thread import ThreadGateway
@@ -336,7 +336,7 @@ async def team(engine, database_url, tmp_path):
         worker = Worker(
             broker=engine.broker(),
             runners=dict.fromkeys(tasks, functions),
-            profile=Profile("test", os.getpid(), ("team",), ("default",), tuple(tasks), 4),
+            profile=WorkerProfile("test", os.getpid(), ("team",), ("default",), tuple(tasks), 4),
             drain_seconds=5.0,
             gateways=gateway.for_run,
             leave_process=pytest.fail,

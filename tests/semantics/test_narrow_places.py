@@ -19,11 +19,10 @@ import pytest
 import rota.store.postgres.database as databases
 from engine import report
 from rota.clock import DatabaseClock
-from rota.domain.run import LOOKAHEAD, Claim
+from rota.domain.run import LOOKAHEAD, SUCCESS, Claim, Progress, Report
 from rota.errors import DatabaseUnavailableError
 from rota.gateway import group_commit
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.report import Note, Success
 from rota.task.context import Context
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time, patience
@@ -138,10 +137,10 @@ async def test_starts_and_reports_of_the_same_runs_do_not_deadlock(engine, sql):
     claims = sorted(await broker.claim(3000), key=lambda claim: claim.run_id)
     for first in range(0, 3000, 200):
         some = claims[first : first + 200]
-        notes = [Note("default", claim.run_id, claim.number, time.time(), None, None) for claim in some]
+        notes = [Progress(claim, time.time(), None, None) for claim in some]
         random.shuffle(notes)
-        successes = [Success("default", claim.run_id, claim.number, time.time(), time.time(), None) for claim in some]
-        await asyncio.gather(engine.reports.note(notes), engine.reports.succeed(successes))
+        successes = [Report(claim, SUCCESS, time.time(), time.time()) for claim in some]
+        await asyncio.gather(engine.reports.update(notes), engine.reports.record(successes))
     await sql.execute("SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
     assert await sql.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine import report
 from rota.broker.pool_shares import Shares
-from rota.broker.protocol import Profile
+from rota.domain.fleet import WorkerProfile
 from rota.domain.limits import Limits
 from support import eventually, job
 
@@ -48,7 +48,7 @@ async def test_pools_are_listed_with_who_serves_them(engine):
 async def claimed_by_pool(engine, weights, room, counts):
     broker = engine.broker()
     pools = tuple(weights)
-    await broker.join(Profile("test", 1, ("default",), pools, ("rota.echo",), 100, tuple(weights.values())))
+    await broker.join(WorkerProfile("test", 1, ("default",), pools, ("rota.echo",), 100, tuple(weights.values())))
     for pool, count in counts.items():
         await engine.api.post("/v1/jobs/batch", json=[job(pool=pool) for _ in range(count)])
     claims = await broker.claim(room)

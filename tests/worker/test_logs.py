@@ -19,13 +19,13 @@ from rota.blobs import BlobError
 from rota.domain.ids import new_id
 from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError
-from rota.store.logs import Logs, StoredChunk
+from rota.store.logs import Logs
 from rota.task.output import RunHandler, RunStream
 from rota.worker.run_log import LogWriter, RunLog
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
 from rota.worker.secret_mask import Mask
-from support import eventually, in_time
+from support import eventually, in_time, log_chunk
 
 MOMENT = 1_800_000_000.0
 
@@ -318,7 +318,7 @@ async def test_many_small_logs_share_an_object(engine, sql):
 
 
 async def _write(engine, run_id, body, *, last=True):
-    await Logs(engine.database).add([StoredChunk("default", run_id, 1, 0, 1, last, body)])
+    await Logs(engine.database).add([log_chunk(run_id, body, last=last)])
 
 
 async def test_a_storage_that_is_away_keeps_nothing_from_working(engine, shell, monkeypatch):

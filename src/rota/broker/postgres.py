@@ -11,24 +11,24 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from rota.broker.pool_shares import Shares
 from rota.broker.pool_tally import PoolTally
-from rota.broker.protocol import LogChunk, Profile, Progress, Report, ReportReceipt, Signal, SignalKind
-from rota.domain.run import LOOKAHEAD, SUCCESS, Claim, Disposition, Outcome, Verdict, judge
+from rota.broker.protocol import ReportReceipt, Signal, SignalKind
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import LOOKAHEAD, Claim, Disposition, LogChunk, Progress, Report
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
-from rota.store.claim import Beat, Claims, PoolKey, Registration
-from rota.store.logs import Logs, StoredChunk
+from rota.store.claim import Beat, Claims, PoolKey
+from rota.store.logs import Logs
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import READY, WORKER
-from rota.store.report import Ended, Reports, Success
-from rota.store.report import Note as StoredNote
+from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
 
 # How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
@@ -81,7 +81,7 @@ class PostgresBroker:
         """The connection that listens."""
         return (self._listener,) if self._listener else ()
 
-    async def join(self, profile: Profile) -> UUID:
+    async def join(self, profile: WorkerProfile) -> UUID:
         """Registers under a new id; an id is never used for two starts."""
         self._id = uuid4()
         self._last_beat = None
@@ -92,19 +92,7 @@ class PostgresBroker:
         weights = profile.weights or (1,) * len(profile.pools)
         several = len(profile.pools) > 1
         self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
-        self._lanes = await self._claims.register(
-            Registration(
-                self._id,
-                profile.host,
-                profile.pid,
-                profile.namespaces,
-                profile.pools,
-                profile.tasks,
-                profile.slots,
-                timedelta(seconds=self.lease_seconds),
-                profile.application,
-            )
-        )
+        self._lanes = await self._claims.register(self._id, profile, timedelta(seconds=self.lease_seconds))
         _, self._paused = await self._claims.signals(self._id)
         return self._id
 
@@ -145,22 +133,17 @@ class PostgresBroker:
 
     async def report(self, reports: Sequence[Report]) -> ReportReceipt:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
-        successes = [_success(report) for report in reports if report.outcome is SUCCESS]
-        others = [_ended(report) for report in reports if report.outcome is not SUCCESS]
-        fenced: set[int] = set()
-        rejected: dict[int, str] = {}
-        for settled in (
-            await self._reports.succeed(successes) if successes else None,
-            await self._reports.settle(others) if others else None,
-        ):
-            if settled:
-                fenced |= settled.fenced
-                rejected |= {claim: str(error) for claim, error in settled.rejected.items()}
+        recorded = await self._reports.record(reports)
+        rejected = {claim: str(error) for claim, error in recorded.rejected.items()}
+        for report in reports:
+            number = report.claim.number
+            if number not in recorded.fenced and number not in rejected:
+                disposition = recorded.dispositions.get(number, Disposition.succeed)
+                self._tally.ended(report.claim, report.started, disposition)
         if self._shares:
             self._shares.gave(report.claim.number for report in reports if report.claim.number not in rejected)
-        self._count(reports, others, fenced | rejected.keys())
-        self._tally.forget(fenced)
-        return ReportReceipt(frozenset(fenced), rejected)
+        self._tally.forget(recorded.fenced)
+        return ReportReceipt(frozenset(recorded.fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """One row, one update; and what was done since the last."""
@@ -189,37 +172,11 @@ class PostgresBroker:
         """Starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)
-        await self._reports.note(
-            [
-                StoredNote(
-                    note.claim.namespace,
-                    note.claim.run_id,
-                    note.claim.number,
-                    note.started,
-                    note.progress,
-                    note.message,
-                    note.checkpoint,
-                )
-                for note in notes
-            ]
-        )
+        await self._reports.update(notes)
 
     async def write_logs(self, chunks: Sequence[LogChunk]) -> None:
         """One insert for all of them."""
-        await self._logs.add(
-            [
-                StoredChunk(
-                    chunk.claim.namespace,
-                    chunk.claim.run_id,
-                    chunk.claim.number,
-                    chunk.number,
-                    chunk.claim.attempt + 1,
-                    chunk.last,
-                    chunk.body,
-                )
-                for chunk in chunks
-            ]
-        )
+        await self._logs.add(chunks)
 
     async def reconcile(self, held: frozenset[int]) -> int:
         """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
@@ -231,14 +188,7 @@ class PostgresBroker:
             self._heard(WORKER, "")
         strays = [row for row in claimed if row[2] not in held]
         if strays:
-            now = datetime.now().timestamp()  # noqa: DTZ005 - an uncharged release keeps no times
-            verdict = Verdict(Disposition.release)
-            await self._reports.settle(
-                [
-                    Ended(namespace, run_id, claim, Outcome.released, verdict, None, now)
-                    for namespace, run_id, claim in strays
-                ]
-            )
+            await self._reports.release(strays)
             if self._shares:
                 self._shares.gave(claim for _, _, claim in strays)
             _log.info("gave back claims whose answer was lost", runs=len(strays))
@@ -263,19 +213,12 @@ class PostgresBroker:
         """Marks the worker as stopped."""
         await self._claims.leave(self._id)
 
-    def _count(self, reports: Sequence[Report], others: Sequence[Ended], left_out: Set[int]) -> None:
-        fates = {ended.claim: ended.verdict.disposition for ended in others}
-        for report in reports:
-            if report.claim.number not in left_out:
-                fate = fates.get(report.claim.number, Disposition.succeed)
-                self._tally.ended(report.claim, report.started, fate)
-
-    async def _claimed(self) -> list[tuple[str, UUID, int]]:
+    async def _claimed(self) -> list[ClaimKey]:
         """What is claimed in our name: from the beginning while there are doubts, for a while after a claim without an
         answer, and where that can be afforded; else since the last look."""
         began = time.monotonic()
         if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
-            claimed: list[tuple[str, UUID, int]] = []
+            claimed: list[ClaimKey] = []
             with self._whole_looks.measured(lambda: len(claimed)):
                 claimed = await self._claims.claims_of(self._id)
         else:
@@ -315,35 +258,3 @@ class PostgresBroker:
         resumed, self._paused = self._paused - paused, paused
         signals = [Signal(SignalKind.cancel if cancel else SignalKind.recall, claim) for claim, cancel in asked]
         return [*signals, Signal(SignalKind.work)] if resumed else signals
-
-
-def _success(report: Report) -> Success:
-    claim = report.claim
-    started = report.ended if report.started is None else report.started
-    return Success(
-        claim.namespace, claim.run_id, claim.number, started, report.ended, report.result, report.result_blob
-    )
-
-
-def _ended(report: Report) -> Ended:
-    claim = report.claim
-    verdict = judge(
-        report.outcome,
-        options=claim.options,
-        attempt=claim.attempt,
-        losses=claim.losses,
-        started=report.started is not None,
-        snooze_seconds=report.snooze_seconds,
-    )
-    return Ended(
-        claim.namespace,
-        claim.run_id,
-        claim.number,
-        report.outcome,
-        verdict,
-        report.started,
-        report.ended,
-        report.error,
-        report.traceback,
-        report.checkpoint,
-    )

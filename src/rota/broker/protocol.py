@@ -15,37 +15,9 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.application import Application
-from rota.domain.run import Claim, Outcome
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import Claim, LogChunk, Progress, Report
 from rota.service import Service
-
-
-class Profile(msgspec.Struct, frozen=True):
-    """What a worker offers."""
-
-    host: str
-    pid: int
-    namespaces: tuple[str, ...]
-    pools: tuple[str, ...]
-    tasks: tuple[str, ...]
-    slots: int
-    weights: tuple[int, ...] = ()  # of its pools, in their order; none: all alike
-    application: Application | None = None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """How an attempt ended. Times are seconds since the epoch on the broker's clock."""
-
-    claim: Claim
-    outcome: Outcome
-    started: float | None
-    ended: float
-    result: str | None = None
-    error: str | None = None
-    traceback: str | None = None
-    result_blob: str | None = None
-    snooze_seconds: float = 0.0
-    checkpoint: str | None = None
 
 
 class ReportReceipt(msgspec.Struct, frozen=True):
@@ -54,25 +26,6 @@ class ReportReceipt(msgspec.Struct, frozen=True):
 
     fenced: frozenset[int] = frozenset()
     rejected: dict[int, str] = msgspec.field(default_factory=dict)
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """The start or progress of a run that goes on, and what it leaves for the next attempt."""
-
-    claim: Claim
-    started: float
-    progress: float | None
-    message: str | None
-    checkpoint: str | None = None
-
-
-class LogChunk(msgspec.Struct, frozen=True):
-    """Lines that a run wrote; `number` counts the chunks of an attempt from 0, `last` says that it was the last."""
-
-    claim: Claim
-    number: int
-    body: str
-    last: bool
 
 
 class SignalKind(StrEnum):
@@ -102,7 +55,7 @@ class Broker(Protocol):
         """What has to run as long as the worker does."""
         ...
 
-    async def join(self, profile: Profile) -> UUID:
+    async def join(self, profile: WorkerProfile) -> UUID:
         """Makes the worker known under a new random id."""
         ...
 

@@ -1,14 +1,30 @@
-"""Which live workers can take a run, and why none can."""
+"""What workers offer: which of them can take a run, and why none can."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
+from rota.domain.application import Application
 from rota.domain.job import SHELL_TASK
 from rota.domain.text import nearest
 
 LIVE = ("live", "ailing")  # the statuses of workers that take runs
+
+
+class WorkerProfile(msgspec.Struct, frozen=True):
+    """What a worker offers."""
+
+    host: str
+    pid: int
+    namespaces: tuple[str, ...]
+    pools: tuple[str, ...]
+    tasks: tuple[str, ...]
+    slots: int
+    weights: tuple[int, ...] = ()  # of its pools, in their order; none: all alike
+    application: Application | None = None
 
 
 class FleetOffer(NamedTuple):

@@ -144,6 +144,52 @@ def _judge_stopped(outcome: Outcome, *, max_retries: int, losses: int) -> Verdic
     return Verdict(Disposition.release, loss=loss)
 
 
+class Report(msgspec.Struct, frozen=True):
+    """How an attempt ended. Times are seconds since the epoch on the broker's clock."""
+
+    claim: Claim
+    outcome: Outcome
+    started: float | None
+    ended: float
+    result: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    result_blob: str | None = None
+    snooze_seconds: float = 0.0
+    checkpoint: str | None = None
+
+    def verdict(self) -> Verdict:
+        """What becomes of the run."""
+        claim = self.claim
+        return judge(
+            self.outcome,
+            options=claim.options,
+            attempt=claim.attempt,
+            losses=claim.losses,
+            started=self.started is not None,
+            snooze_seconds=self.snooze_seconds,
+        )
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The start or progress of a run that goes on, and what it leaves for the next attempt."""
+
+    claim: Claim
+    started: float
+    progress: float | None
+    message: str | None
+    checkpoint: str | None = None
+
+
+class LogChunk(msgspec.Struct, frozen=True):
+    """Lines that a run wrote; `number` counts the chunks of an attempt from 0, `last` says that it was the last."""
+
+    claim: Claim
+    number: int
+    body: str
+    last: bool
+
+
 class RecalledRun(msgspec.Struct, frozen=True):
     """A run that its worker gave back because its job changed, with what the job says now."""
 

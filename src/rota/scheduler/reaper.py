@@ -16,11 +16,10 @@ from collections.abc import Callable
 from uuid import UUID
 
 from rota.clock import DatabaseClock
-from rota.domain.run import Outcome, judge
 from rota.scheduler.lease_keeper import BeatObserver
 from rota.service import Service
-from rota.store.reap import LostClaim, LostWorkers
-from rota.store.report import Ended, Reports
+from rota.store.reap import LostWorkers
+from rota.store.report import Reports
 from rota.telemetry import get_logger
 
 CLAIMS_PER_ROUND = 1000
@@ -52,15 +51,15 @@ class Reaper(Service):
     async def tick(self) -> int:
         """One look at all beats, one at what is left behind; returns how many runs were reaped."""
         some_gone = await self._give_up_silent()
-        lost = await self._workers.lost_claims(CLAIMS_PER_ROUND) if some_gone else []
+        lost = await self._workers.lost_claims(CLAIMS_PER_ROUND, self._clock.now()) if some_gone else []
         if not lost:
             return 0
-        settled = await self._reports.settle([self._ended(claim) for claim in lost])
-        for claim in lost:
-            if error := settled.rejected.get(claim.claim):
-                _log.error("a lost run could not be settled", run_id=str(claim.run_id), error=str(error))
-        _log.warning("reaped runs of lost workers", runs=settled.written)
-        return settled.written
+        recorded = await self._reports.record(lost)
+        for report in lost:
+            if error := recorded.rejected.get(report.claim.number):
+                _log.error("a lost run could not be settled", run_id=str(report.claim.run_id), error=str(error))
+        _log.warning("reaped runs of lost workers", runs=recorded.written)
+        return recorded.written
 
     async def _give_up_silent(self) -> bool:
         """Returns whether a worker that is gone may have left something behind."""
@@ -79,16 +78,3 @@ class Reaper(Service):
         if given_up:
             _log.warning("a worker is lost: no heartbeat for its whole lease", worker_id=str(worker_id))
         return given_up
-
-    def _ended(self, claim: LostClaim) -> Ended:
-        outcome = Outcome.lost if claim.may_have_started else Outcome.released
-        return Ended(
-            claim.namespace,
-            claim.run_id,
-            claim.claim,
-            outcome,
-            judge(outcome, options=claim.options, attempt=claim.attempt, losses=claim.losses),
-            claim.started,
-            self._clock.now(),
-            error=claim.gone_why if claim.may_have_started else None,
-        )

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
-from rota.broker.protocol import Report
 from rota.clock import DatabaseClock
+from rota.domain.run import Report
 from rota.errors import RotaError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.scheduler.scheduler import Scheduler

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
-from rota.broker.protocol import Profile, Report
 from rota.clock import DatabaseClock
-from rota.domain.run import Claim, Outcome
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import Claim, Outcome, Report
 from rota.gateway.protocol import JobGateway
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
@@ -126,7 +126,7 @@ class AppWorker:
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
         application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
-        profile = Profile(
+        profile = WorkerProfile(
             socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, application=application
         )
         self._ids.append(await self._broker.join(profile))

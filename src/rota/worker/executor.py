@@ -22,11 +22,10 @@ from typing import Any
 import msgspec
 
 from rota.blobs import BlobError, Blobs
-from rota.broker.protocol import Report
 from rota.clock import DatabaseClock
 from rota.domain.ids import day_of, show_run
 from rota.domain.job import STORED_BYTES, decode_options
-from rota.domain.run import SUCCESS, Claim, Outcome
+from rota.domain.run import SUCCESS, Claim, Outcome, Report
 from rota.domain.text import clean_text
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.thread import ThreadGateway

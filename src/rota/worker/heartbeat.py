@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rota.broker.protocol import Broker, Profile, Progress
+from rota.broker.protocol import Broker
 from rota.clock import DatabaseClock
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import Progress
 from rota.errors import DatabaseUnavailableError
 from rota.service import AGAIN_SECONDS, Service
 from rota.task.context import Context
@@ -41,7 +43,7 @@ class Heartbeat(Service):
         self,
         *,
         broker: Broker,
-        profile: Profile,
+        profile: WorkerProfile,
         lease: Lease,
         slots: Slots,
         clock: DatabaseClock,

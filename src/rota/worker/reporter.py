@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.broker.protocol import Broker, Report
-from rota.domain.run import Outcome
+from rota.broker.protocol import Broker
+from rota.domain.run import Outcome, Report
 from rota.domain.text import clean_text
 from rota.service import Service
 from rota.telemetry import get_logger

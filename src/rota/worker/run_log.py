@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from rota.broker.protocol import Broker, LogChunk
-from rota.domain.run import Claim
+from rota.broker.protocol import Broker
+from rota.domain.run import Claim, LogChunk
 from rota.domain.text import clean_text
 from rota.service import Service
 from rota.worker.secret_mask import Mask

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
-from rota.broker.protocol import Broker, Report, Signal, SignalKind
+from rota.broker.protocol import Broker, Signal, SignalKind
 from rota.clock import DatabaseClock
-from rota.domain.run import EXPIRED, Claim, Outcome
+from rota.domain.run import EXPIRED, Claim, Outcome, Report
 from rota.telemetry import get_logger
 from rota.worker.claim_queue import ClaimQueue
 from rota.worker.executor import Attempt, Executor

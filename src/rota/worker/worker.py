@@ -16,9 +16,10 @@ from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
-from rota.broker.protocol import Broker, Profile, Report, SignalKind
+from rota.broker.protocol import Broker, SignalKind
 from rota.clock import DatabaseClock
-from rota.domain.run import Claim, Outcome
+from rota.domain.fleet import WorkerProfile
+from rota.domain.run import Claim, Outcome, Report
 from rota.errors import DatabaseUnavailableError
 from rota.gateway.protocol import JobGateway
 from rota.service import AGAIN_SECONDS, Service, ServiceGroup
@@ -76,7 +77,7 @@ class Worker:
         *,
         broker: Broker,
         runners: Mapping[str, Runner],
-        profile: Profile,
+        profile: WorkerProfile,
         drain_seconds: float = 30.0,
         grace_seconds: float = GRACE_SECONDS,
         stalled_seconds: float = _STALLED_SECONDS,

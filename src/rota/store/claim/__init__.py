@@ -9,7 +9,8 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.application import Application, encode_schedules, release_of
+from rota.domain.application import encode_schedules, release_of
+from rota.domain.fleet import WorkerProfile
 from rota.domain.lag_histogram import STEPS
 from rota.domain.run import Claim
 from rota.errors import SetupError
@@ -18,20 +19,6 @@ from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
 
 PoolKey = tuple[str, str]  # namespace, pool
-
-
-class Registration(msgspec.Struct, frozen=True):
-    """What a worker says of itself when it starts."""
-
-    id: UUID
-    host: str
-    pid: int
-    namespaces: tuple[str, ...]
-    pools: tuple[str, ...]
-    tasks: tuple[str, ...]
-    slots: int
-    lease: timedelta
-    application: Application | None = None
 
 
 class Beat(NamedTuple):
@@ -94,24 +81,24 @@ class Claims:
         self._positions = ScanPositions()
         self._portion = ClaimSize()
 
-    async def register(self, registration: Registration) -> dict[PoolKey, list[int]]:
+    async def register(self, worker_id: UUID, profile: WorkerProfile, lease: timedelta) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
 
         Raises SetupError when its database role is bound to others.
         """
-        await self._check_binding(registration)
+        await self._check_binding(profile)
         lanes: dict[PoolKey, list[int]] = {}
-        app = registration.application
+        app = profile.application
         rows = await self._database.fetch(
             "register_worker",
-            worker_id=registration.id,
-            host=registration.host,
-            pid=registration.pid,
-            namespaces=registration.namespaces,
-            pools=registration.pools,
-            tasks=registration.tasks,
-            slots=registration.slots,
-            lease=registration.lease,
+            worker_id=worker_id,
+            host=profile.host,
+            pid=profile.pid,
+            namespaces=profile.namespaces,
+            pools=profile.pools,
+            tasks=profile.tasks,
+            slots=profile.slots,
+            lease=lease,
             app_namespace=app.namespace if app else None,
             app=app.name if app else None,
             version=app.version if app else None,
@@ -200,12 +187,12 @@ class Claims:
         """The worker stopped in good order."""
         await self._database.fetch("leave_worker", worker_id=worker_id)
 
-    async def _check_binding(self, registration: Registration) -> None:
+    async def _check_binding(self, profile: WorkerProfile) -> None:
         """Says in words what the database would refuse in its own."""
         bound: Any = await self._database.fetch_row("role_binding")
         for what, wanted, may in (
-            ("namespaces", registration.namespaces, bound["namespaces"]),
-            ("pools", registration.pools, bound["pools"]),
+            ("namespaces", profile.namespaces, bound["namespaces"]),
+            ("pools", profile.pools, bound["pools"]),
         ):
             if may is not None and (others := [name for name in wanted if name not in may]):
                 raise SetupError(

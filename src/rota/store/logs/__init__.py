@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from rota.domain.run import LogChunk
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database
@@ -17,18 +18,6 @@ _log = get_logger("logs")
 
 # A chunk by its key, as searches walk them: (run id, claim, number).
 ChunkKey = tuple[UUID, int, int]
-
-
-class StoredChunk(NamedTuple):
-    """Lines of one attempt; `number` counts from 0."""
-
-    namespace: str
-    run_id: UUID
-    claim: int
-    number: int
-    attempt: int
-    last: bool
-    body: str
 
 
 class KeptLog(NamedTuple):
@@ -50,21 +39,33 @@ class Logs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, chunks: Sequence[StoredChunk]) -> None:
+    async def add(self, chunks: Sequence[LogChunk]) -> None:
         """Adds chunks; safe to repeat."""
 
-        async def write(some: Sequence[StoredChunk]) -> list[Any]:
+        async def write(some: Sequence[LogChunk]) -> list[Any]:
+            rows = [
+                (
+                    it.claim.namespace,
+                    it.claim.run_id,
+                    it.claim.number,
+                    it.number,
+                    it.claim.attempt + 1,
+                    it.last,
+                    it.body,
+                )
+                for it in some
+            ]
             return await with_days(
                 self._database,
-                [chunk.run_id for chunk in some],
+                [chunk.claim.run_id for chunk in some],
                 lambda: self._database.fetch(
                     "add_log_chunks",
-                    **columns(some, "namespaces", "run_ids", "claims", "numbers", "attempts", "last", "bodies"),
+                    **columns(rows, "namespaces", "run_ids", "claims", "numbers", "attempts", "last", "bodies"),
                 ),
             )
 
-        async def reject(chunk: StoredChunk, error: DataRejectedError) -> None:
-            _log.warning("lines of a log were refused", run_id=str(chunk.run_id), error=str(error))
+        async def reject(chunk: LogChunk, error: DataRejectedError) -> None:
+            _log.warning("lines of a log were refused", run_id=str(chunk.claim.run_id), error=str(error))
 
         await write_each(chunks, write, reject)
 

@@ -5,24 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-import msgspec
-
+from rota.domain.run import Claim, Outcome, Report
 from rota.store.postgres.database import Database
-
-
-class LostClaim(msgspec.Struct, frozen=True):
-    """A run still claimed by a worker that is gone."""
-
-    namespace: str
-    run_id: UUID
-    claim: int
-    options: str
-    attempt: int
-    losses: int
-    pool: str
-    gone_why: str
-    started: float | None
-    may_have_started: bool
 
 
 class LostWorkers:
@@ -41,6 +25,11 @@ class LostWorkers:
         """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""
         return bool(await self._database.fetch("mark_worker_gone", worker_id=worker_id, beat=beat, why=why))
 
-    async def lost_claims(self, limit: int) -> list[LostClaim]:
-        """What workers that are gone left behind."""
-        return [LostClaim(*row) for row in await self._database.fetch("claims_of_gone_workers", limit=limit)]
+    async def lost_claims(self, limit: int, ended: float) -> list[Report]:
+        """What workers that are gone left behind, as reports: lost where it may have started, else released."""
+        reports = []
+        for why, started, may_have_started, *claim in await self._database.fetch("claims_of_gone_workers", limit=limit):
+            outcome = Outcome.lost if may_have_started else Outcome.released
+            error = why if may_have_started else None
+            reports.append(Report(Claim(*claim), outcome, started, ended, error=error))
+        return reports

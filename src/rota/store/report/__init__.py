@@ -1,14 +1,19 @@
-"""Reports: how attempts ended, and how they are getting on. Every one is fenced by its claim number."""
+"""Reports: how attempts ended, and how they are getting on. Every one is fenced by its claim number.
+
+The domain judges a report (`Report.verdict`); here it is written. Rows are locked in the order of run ids, so that
+two batches, or a batch of reports and one of progress, wait for each other and never in a circle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from rota.domain.run import Outcome, Verdict
+from rota.domain.run import SUCCESS, Disposition, Outcome, Progress, Report
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database
@@ -16,57 +21,20 @@ from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
 _log = get_logger("reports")
+ClaimKey = tuple[str, UUID, int]  # namespace, run id, claim number
 
 
-class Success(NamedTuple):
-    """An attempt that succeeded: the hot case. Times are seconds since the epoch."""
-
-    namespace: str
-    run_id: UUID
-    claim: int
-    started: float
-    ended: float
-    result: str | None
-    result_blob: str | None = None
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """An attempt that ended in any other way, with the verdict on it."""
-
-    namespace: str
-    run_id: UUID
-    claim: int
-    outcome: Outcome
-    verdict: Verdict
-    started: float | None
-    ended: float
-    error: str | None = None
-    traceback: str | None = None
-    checkpoint: str | None = None
-
-
-class Settled(msgspec.Struct):
-    """What became of a batch of reports: how many were written; by claim number, which changed nothing
-    because their claim was not current, and which could not be stored; who has to be told."""
+class Recorded(msgspec.Struct):
+    """What became of reports: how many were written; by claim number, which changed nothing because their claim was not
+    current, which could not be stored, and how those were judged that did not succeed; what has to be woken."""
 
     written: int = 0
     fenced: set[int] = msgspec.field(default_factory=set)
     rejected: dict[int, DataRejectedError] = msgspec.field(default_factory=dict)
+    dispositions: dict[int, Disposition] = msgspec.field(default_factory=dict)
     ready_pools: set[str] = msgspec.field(default_factory=set)
     held: bool = False
     gated: bool = False
-
-
-class Note(msgspec.Struct, frozen=True):
-    """The start or progress of a run that outlasts a beat."""
-
-    namespace: str
-    run_id: UUID
-    claim: int
-    started: float
-    progress: float | None
-    note: str | None
-    checkpoint: str | None = None
 
 
 class Reports:
@@ -75,124 +43,165 @@ class Reports:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def succeed(self, successes: Sequence[Success]) -> Settled:
-        """Records runs that succeeded, each fenced by its claim number; safe to repeat."""
-        settled = Settled()
+    async def record(self, reports: Sequence[Report]) -> Recorded:
+        """Judges reports and writes them in at most two statements; safe to repeat."""
+        recorded = Recorded()
+        if successes := [report for report in reports if report.outcome is SUCCESS]:
+            await self._record_successes(successes, recorded)
+        if others := [_judged(report) for report in reports if report.outcome is not SUCCESS]:
+            await self._record_others(others, recorded)
+        self._wake(recorded)
+        return recorded
 
-        async def reject(success: Success, error: DataRejectedError) -> None:
-            settled.rejected[success.claim] = error
+    async def release(self, claims: Iterable[ClaimKey]) -> None:
+        """Gives back claims that their worker does not hold: ready again, uncharged."""
+        recorded = Recorded()
+        ended = time.time()  # an uncharged release keeps no times
+        rest = (Disposition.release, False, False, 0.0, None, ended, Outcome.released, None, None, None)
+        await self._record_others([(*claim, *rest) for claim in claims], recorded)
+        self._wake(recorded)
 
-        for some in _each_run_once(successes):
-            for row in await write_each(some, self._succeed, reject):
-                settled.written += row["written"]
-                settled.gated |= bool(row["gated"])
-        if settled.written + len(settled.rejected) < len(successes):
-            settled.fenced = await self._find_fenced(successes, settled)
-        self._database.wake(gates=settled.gated)
-        return settled
+    def _wake(self, recorded: Recorded) -> None:
+        self._database.wake(pools=recorded.ready_pools, gates=recorded.gated, schedules=recorded.held)
 
-    async def settle(self, reports: Sequence[Ended]) -> Settled:
-        """Records how other attempts ended, each fenced by its claim number; safe to repeat."""
-        settled = Settled()
+    async def update(self, notes: Sequence[Progress]) -> None:
+        """Writes starts, progress and checkpoints of runs that go on."""
 
-        async def reject(report: Ended, error: DataRejectedError) -> None:
-            settled.rejected[report.claim] = error
-
-        ordered = sorted(reports, key=_by_run)
-        rows = await write_each(ordered, self._settle, reject)
-        settled.written = len(rows)
-        settled.ready_pools = {row["pool"] for row in rows if row["fate"] == "ready"}
-        settled.held = any(row["fate"] == "hold" for row in rows)
-        settled.gated = any(row["gated"] for row in rows)
-        if settled.written + len(settled.rejected) < len(ordered):
-            written = {row["claim"] for row in rows}
-            settled.fenced = await self._find_fenced(ordered, settled) - written
-        self._database.wake(pools=settled.ready_pools, gates=settled.gated, schedules=settled.held)
-        return settled
-
-    async def note(self, notes: Sequence[Note]) -> None:
-        """Writes starts and progress, in the order in which reports are written: the two meet at the same runs."""
-
-        async def write(some: Sequence[Note]) -> list[Any]:
+        async def write(some: Sequence[Progress]) -> list[Any]:
+            rows = [
+                (
+                    it.claim.namespace,
+                    it.claim.run_id,
+                    it.claim.number,
+                    it.started,
+                    it.progress,
+                    it.message,
+                    it.checkpoint,
+                )
+                for it in some
+            ]
             return await self._database.fetch(
                 "update_progress",
-                **columns(
-                    map(msgspec.structs.astuple, some),
-                    "namespaces",
-                    "run_ids",
-                    "claims",
-                    "started",
-                    "progress",
-                    "notes",
-                    "checkpoints",
-                ),
+                **columns(rows, "namespaces", "run_ids", "claims", "started", "progress", "notes", "checkpoints"),
             )
 
-        async def reject(note: Note, error: DataRejectedError) -> None:
-            _log.warning("progress was refused", run_id=str(note.run_id), error=str(error))
+        async def reject(note: Progress, error: DataRejectedError) -> None:
+            _log.warning("progress was refused", run_id=str(note.claim.run_id), error=str(error))
 
         await write_each(sorted(notes, key=_by_run), write, reject)
 
-    async def _succeed(self, successes: Sequence[Success]) -> list[Any]:
-        namespaces, run_ids, claims, started, ended, results, blobs = zip(*successes, strict=True)
+    async def _record_successes(self, successes: Sequence[Report], recorded: Recorded) -> None:
+        async def reject(report: Report, error: DataRejectedError) -> None:
+            recorded.rejected[report.claim.number] = error
+
+        written = 0
+        for some in _each_run_once(successes):
+            for row in await write_each(some, self._write_successes, reject):
+                written += row["written"]
+                recorded.gated |= bool(row["gated"])
+        if written + len(recorded.rejected) < len(successes):
+            keys = [(it.claim.namespace, it.claim.run_id, it.claim.number) for it in successes]
+            recorded.fenced |= await self._find_fenced(keys, recorded)
+        recorded.written += written
+
+    async def _write_successes(self, successes: Sequence[Report]) -> list[Any]:
+        claims = [report.claim for report in successes]
+        run_ids = [claim.run_id for claim in claims]
         return await with_days(
             self._database,
             run_ids,
             lambda: self._database.fetch(
                 "report_success",
-                namespaces=list(set(namespaces)),
+                namespaces=list({claim.namespace for claim in claims}),
                 run_ids=run_ids,
-                claims=claims,
-                started=started,
-                ended=ended,
-                results=or_nothing(results),
-                result_blobs=or_nothing(blobs),
+                claims=[claim.number for claim in claims],
+                started=[it.ended if it.started is None else it.started for it in successes],
+                ended=[it.ended for it in successes],
+                results=or_nothing([it.result for it in successes]),
+                result_blobs=or_nothing([it.result_blob for it in successes]),
             ),
         )
 
-    async def _settle(self, reports: Sequence[Ended]) -> list[Any]:
-        verdicts = [report.verdict for report in reports]
+    async def _record_others(self, others: list[tuple[Any, ...]], recorded: Recorded) -> None:
+        """Each a row for report_other."""
+        rejected: dict[int, DataRejectedError] = {}
+
+        async def reject(row: tuple[Any, ...], error: DataRejectedError) -> None:
+            rejected[row[2]] = error
+
+        others.sort(key=lambda row: row[1])
+        rows = await write_each(others, self._write_others, reject)
+        recorded.written += len(rows)
+        recorded.rejected |= rejected
+        recorded.dispositions |= {row[2]: row[3] for row in others}
+        recorded.ready_pools |= {row["pool"] for row in rows if row["fate"] == "ready"}
+        recorded.held |= any(row["fate"] == "hold" for row in rows)
+        recorded.gated |= any(row["gated"] for row in rows)
+        if len(rows) + len(rejected) < len(others):
+            written = {row["claim"] for row in rows}
+            recorded.fenced |= await self._find_fenced([row[:3] for row in others], recorded) - written
+
+    async def _write_others(self, others: Sequence[tuple[Any, ...]]) -> list[Any]:
         return await with_days(
             self._database,
-            [report.run_id for report in reports],
+            [row[1] for row in others],
             lambda: self._database.fetch(
                 "report_other",
-                **_identity_columns(reports),
-                dispositions=[verdict.disposition for verdict in verdicts],
-                charged=[verdict.charged for verdict in verdicts],
-                losses=[verdict.loss for verdict in verdicts],
-                delays=[verdict.delay_seconds for verdict in verdicts],
-                started=[report.started for report in reports],
-                ended=[report.ended for report in reports],
-                outcomes=[report.outcome for report in reports],
-                errors=[report.error for report in reports],
-                tracebacks=[report.traceback for report in reports],
-                checkpoints=[report.checkpoint for report in reports],
+                **columns(
+                    others,
+                    "namespaces",
+                    "run_ids",
+                    "claims",
+                    "dispositions",
+                    "charged",
+                    "losses",
+                    "delays",
+                    "started",
+                    "ended",
+                    "outcomes",
+                    "errors",
+                    "tracebacks",
+                    "checkpoints",
+                ),
             ),
         )
 
-    async def _find_fenced(self, reports: Sequence[Success | Ended], settled: Settled) -> set[int]:
+    async def _find_fenced(self, keys: Sequence[tuple[Any, ...]], recorded: Recorded) -> set[int]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
-        missing = [report for report in reports if report.claim not in settled.rejected]
-        rows = await self._database.fetch("recorded_reports", **_identity_columns(missing))
-        recorded = {row["claim"] for row in rows}
-        return {report.claim for report in missing} - recorded
+        missing = [key for key in keys if key[2] not in recorded.rejected]
+        rows = await self._database.fetch("recorded_reports", **columns(missing, "namespaces", "run_ids", "claims"))
+        return {number for _, _, number in missing} - {row["claim"] for row in rows}
 
 
-def _identity_columns(reports: Sequence[Success | Ended]) -> dict[str, Any]:
-    rows = ((report.namespace, report.run_id, report.claim) for report in reports)
-    return columns(rows, "namespaces", "run_ids", "claims")
+def _judged(report: Report) -> tuple[Any, ...]:
+    """What report_other writes of it, in the order of _write_others."""
+    claim, verdict = report.claim, report.verdict()
+    return (
+        claim.namespace,
+        claim.run_id,
+        claim.number,
+        verdict.disposition,
+        verdict.charged,
+        verdict.loss,
+        verdict.delay_seconds,
+        report.started,
+        report.ended,
+        report.outcome,
+        report.error,
+        report.traceback,
+        report.checkpoint,
+    )
 
 
-def _each_run_once(successes: Sequence[Success]) -> Iterator[list[Success]]:
+def _each_run_once(successes: Sequence[Report]) -> Iterator[list[Report]]:
     """In the order of runs; a run that is there twice, under two claims, goes into another round."""
     while successes:
-        first = {success.run_id: success for success in successes}
+        first = {report.claim.run_id: report for report in successes}
         yield sorted(first.values(), key=_by_run)
         if len(first) == len(successes):
             return
-        successes = [success for success in successes if success is not first[success.run_id]]
+        successes = [report for report in successes if report is not first[report.claim.run_id]]
 
 
-def _by_run(report: Success | Ended | Note) -> UUID:
-    return report.run_id
+def _by_run(it: Report | Progress) -> UUID:
+    return it.claim.run_id
