@@ -90,7 +90,7 @@ class RunLog:
         self._partial[stream] = rest
 
     def close(self) -> None:
-        """The attempt has ended; what a function that was given up still writes is not kept."""
+        """The attempt has ended; what an abandoned function still writes is not kept."""
         with self._lock:
             if self._closed:
                 return
