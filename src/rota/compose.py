@@ -36,7 +36,7 @@ from rota.worker.health import HealthServer
 from rota.worker.runners.registry import Runners
 from rota.worker.worker import Worker
 
-SCHEDULER_CONNECTIONS = 4
+_SCHEDULER_CONNECTIONS = 4
 WORKER_CONNECTIONS = 6
 
 
@@ -157,7 +157,7 @@ async def check_server_role(database: Database) -> None:
 
 async def run_scheduler(settings: Settings) -> None:
     """Runs a scheduler until told to stop."""
-    async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
+    async with open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
         await check_server_role(database)
         await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 

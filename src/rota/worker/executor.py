@@ -273,7 +273,7 @@ class Executor:
     async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
         encoded = encode(value)
-        check_json(encoded)
+        _check_json(encoded)
         if self._mask.longest:
             encoded = self._mask.in_json(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:
@@ -313,7 +313,7 @@ class RemoteError(Exception):
         self.trace = trace
 
 
-def check_json(encoded: bytes) -> None:
+def _check_json(encoded: bytes) -> None:
     """Raises Final for what is no JSON: a task can return some that it wrote itself, and others read it as theirs."""
     try:
         encoded.decode()
