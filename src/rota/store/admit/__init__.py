@@ -337,7 +337,8 @@ async def _write(
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
-            done.workers |= await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
+            hit = await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
+            done.workers |= {worker_id for worker_id in hit.values() if worker_id}
             done.more = True
     await record_events(statements, done.events)
     done.more |= around.look_again(found.full)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -15,7 +14,7 @@ from rota.domain.run import LOOKAHEAD
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import until_settled
 from rota.store.schema.partitions import with_days
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
@@ -269,15 +268,20 @@ async def _take_over(
         for item, holder in replaced
         if holder.waits
     }
-    for _ in range(LOOKS):
-        if not waiting:
-            return
-        namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
-        await statements.fetch("replace_waiting", namespaces=namespaces, run_ids=ids, reasons=list(waiting.values()))
-        # One that moved at that moment is looked for again, until it was hit or does not wait any more.
-        rows = await statements.fetch("unique_holders", namespaces=namespaces, job_ids=ids)
-        waiting = {(row["namespace"], row["id"]): waiting[row["namespace"], row["id"]] for row in rows if row["waits"]}
-        await asyncio.sleep(LOOK_AGAIN_SECONDS if waiting else 0)
+
+    async def look() -> bool:
+        if waiting:
+            namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
+            await statements.fetch(
+                "replace_waiting", namespaces=namespaces, run_ids=ids, reasons=list(waiting.values())
+            )
+            # One that moved at that moment is looked for again, until it was hit or does not wait any more.
+            for row in await statements.fetch("unique_holders", namespaces=namespaces, job_ids=ids):
+                if not row["waits"]:
+                    del waiting[row["namespace"], row["id"]]
+        return not waiting
+
+    await until_settled(look)
 
 
 def _unique_columns(items: Sequence[Submission]) -> dict[str, Any]:
