@@ -27,7 +27,7 @@ class _Yes:
 
 def build_bare_app(token: str) -> Any:
     """The API with everything but its database."""
-    services = Backend(database=None, notifier=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
+    services = Backend(database=None, shards=64, payload_limit_bytes=64 * 1024, blobs=None)  # type: ignore[arg-type]
     services.gateway._committer = _Yes()  # type: ignore[assignment]  # noqa: SLF001 - nothing public leads there
     services.gateway.limits.number = 0  # nobody has limits
     return build_app(services, Authenticator(token), "bench")

@@ -56,11 +56,11 @@ async def measure_tenants(progress: Progress, *, requests: int) -> Tenants:
     """Each way in turn."""
     async with Lab() as lab:
         database = await Database.connect(lab.database_url("rota"), size=2)
-        buckets, book = _Counted(database), TenantLimits(LimitTable(database))
-        limiter = RateLimiter(book=book, buckets=buckets)
+        buckets, limits = _Counted(database), TenantLimits(LimitTable(database))
+        limiter = RateLimiter(limits=limits, buckets=buckets)
 
         async def limit(subject: str, rate: float) -> None:
-            await book.change(NAMESPACE, subject, {"requests_per_second": rate, "request_burst": int(10 * rate)})
+            await limits.change(NAMESPACE, subject, {"requests_per_second": rate, "request_burst": int(10 * rate)})
 
         async def measure(words: str) -> Path:
             progress.say(f"{requests:,} requests, {words}")

@@ -16,7 +16,6 @@ from rota.domain.run import Claim, Outcome, Report
 from rota.scheduler.scheduler import Scheduler
 from rota.service import ServiceGroup
 from rota.store.claim import Claims
-from rota.store.postgres.wakeups import Notifier
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
 from rota.worker.runners.examples import EXAMPLES
@@ -43,7 +42,6 @@ class Engine:
     def scheduler(self) -> Scheduler:
         return Scheduler(
             database=self.database,
-            notifier=Notifier(self.database),
             listen_url=self.url,
             lease_seconds=3.0,
             blobs=self.blobs,
@@ -57,9 +55,7 @@ class Engine:
 
     def broker(self, *, lease_seconds: float = 5.0, database: Any = None) -> PostgresBroker:
         database = database or self.database
-        return PostgresBroker(
-            database=database, notifier=Notifier(database), listen_url=self.url, lease_seconds=lease_seconds
-        )
+        return PostgresBroker(database=database, listen_url=self.url, lease_seconds=lease_seconds)
 
     def worker(
         self,

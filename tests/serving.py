@@ -11,7 +11,6 @@ from rota.api.app import build_app
 from rota.api.backend import Backend
 from rota.blobs import Blobs
 from rota.service import ServiceGroup
-from rota.store.postgres.wakeups import Notifier
 
 TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 
@@ -20,7 +19,7 @@ TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 async def serving(database, directory, verifier=None, **options):
     """The API in this process, on the real database: an httpx client that is authenticated."""
     defaults = {"payload_limit_bytes": 10 * 1024 * 1024, "blobs": Blobs.open(str(directory / "blobs"))}
-    services = Backend(database=database, notifier=Notifier(database), shards=64, **(defaults | options))
+    services = Backend(database=database, shards=64, **(defaults | options))
     await services.set_clock()
     app = build_app(services, Authenticator(TOKEN, credentials=services.credentials, verifier=verifier), "test")
     transport = httpx.ASGITransport(app)

@@ -78,7 +78,7 @@ class Saved:
     """Stands for the code: what is saved is seen by the next look."""
 
     def __init__(self):
-        self.places = [Path.cwd()]
+        self.directories = [Path.cwd()]
         self.included = ()
         self.latest = []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota.ops import code_watcher
-from rota.ops.code_watcher import Watcher, next_change, places_of
+from rota.ops.code_watcher import Watcher, code_directories, next_change
 
 
 def write(path, text="pass\n"):
@@ -94,7 +94,7 @@ class Scripted:
 
 async def gather(*looks):
     watcher = Scripted(*looks)
-    return [path.name for path in await next_change(watcher, look_seconds=0, quiet_seconds=0)], watcher
+    return [path.name for path in await next_change(watcher, poll_seconds=0, quiet_seconds=0)], watcher
 
 
 async def test_changes_are_gathered_until_a_look_finds_none():
@@ -104,7 +104,7 @@ async def test_changes_are_gathered_until_a_look_finds_none():
 
 
 async def test_files_that_change_without_end_do_not_keep_the_others_waiting(monkeypatch):
-    monkeypatch.setattr(code_watcher, "MOST_LOOKS", 3)
+    monkeypatch.setattr(code_watcher, "MOST_POLLS", 3)
     names, watcher = await gather(*[[f"{number}.py"] for number in range(5)])
     assert names == ["0.py", "1.py", "2.py"]
     assert len(watcher.looks) == 2
@@ -115,7 +115,7 @@ def test_a_module_in_the_current_directory_or_nowhere_means_the_current_director
     write(tmp_path / "my_package" / "__init__.py", "this is not Python")
     monkeypatch.chdir(tmp_path)
     for where in ("my_tasks:app", "my_package.deep.tasks:app", "not_there_yet:app"):
-        assert places_of(where) == [tmp_path]
+        assert code_directories(where) == [tmp_path]
 
 
 def test_code_elsewhere_is_watched_there_and_installed_code_is_not(tmp_path, monkeypatch):
@@ -124,6 +124,6 @@ def test_code_elsewhere_is_watched_there_and_installed_code_is_not(tmp_path, mon
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.syspath_prepend(tmp_path / "code")
-    assert places_of("my_tasks:app") == [tmp_path / "code"]
-    assert places_of("my_package.deep:app") == [tmp_path / "code" / "my_package"]
-    assert places_of("msgspec:app") == [tmp_path / "here"]
+    assert code_directories("my_tasks:app") == [tmp_path / "code"]
+    assert code_directories("my_package.deep:app") == [tmp_path / "code" / "my_package"]
+    assert code_directories("msgspec:app") == [tmp_path / "here"]

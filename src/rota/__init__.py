@@ -45,8 +45,8 @@ __all__ = [
     "__version__",
 ]
 
-# Where each name is. Loaded when somebody asks for it: a command needs no SDK, a worker no HTTP client.
-_PLACES = {
+# The module of each name, imported when the name is first used: a command needs no SDK, a worker no HTTP client.
+_EXPORTS = {
     "rota.client": ("AsyncClient", "Client"),
     "rota.contract.jobs": ("Breaker", "Misfire", "RateLimit", "Retry"),
     "rota.errors": ("BadInputError", "ConflictError", "DuplicateError", "KeyReusedError", "RotaError"),
@@ -59,14 +59,14 @@ _PLACES = {
     "rota.task.arguments": ("ArgumentsError",),
     "rota.task.context": ("Context", "Final", "Snooze"),
 }
-_HOMES = {name: place for place, names in _PLACES.items() for name in names}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         found = import_module("importlib.metadata").version("rota")
-    elif name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        found = getattr(import_module(_MODULES[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found

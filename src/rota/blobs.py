@@ -41,7 +41,7 @@ class BlobMissingError(BlobError):
 
 
 class Blobs:
-    """One place in object storage."""
+    """A directory or bucket in object storage."""
 
     def __init__(self, where: str, store: Any) -> None:
         self.where = _shown(where)
@@ -93,7 +93,7 @@ class Blobs:
         return await self._translated(f"could not read {key}", read())
 
     async def url(self, key: str, valid: timedelta) -> str | None:
-        """An address under which anybody can read the object for a while; None where storage has no such thing."""
+        """An address under which anyone can read the object for a while; None if the storage has no such thing."""
         if isinstance(self._store, LocalStore):
             return None
         _check_key(key)
@@ -121,7 +121,7 @@ class Blobs:
 
 
 def _check_key(key: str) -> None:
-    """Raises BlobError for a key that is no plain path below our place."""
+    """Raises BlobError for a key that is no plain path below our directory or prefix."""
     parts = key.split("/")
     if len(key.encode()) > _LONGEST_KEY_BYTES or not all(map(_PART.fullmatch, parts)) or {".", ".."} & set(parts):
         raise BlobError(f"{key[:100]!r} is not the key of an object")

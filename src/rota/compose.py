@@ -21,32 +21,19 @@ from rota.processes import run_until_stopped, start_anew
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
-from rota.sdk.task import AsyncTask
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.lease import count_shards
 from rota.store.postgres.address import check_files
 from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
-from rota.store.postgres.wakeups import Notifier
-from rota.store.report.task_transactions import TaskTransactions, check_psycopg
+from rota.store.report.task_transactions import TaskTransactions
 from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.worker.executor import tell_failure
 from rota.worker.health import HealthServer
-from rota.worker.runners import Runner
-from rota.worker.runners.examples import EXAMPLES
-from rota.worker.runners.function import FunctionRunner
-from rota.worker.runners.guarded_process import Subprocesses
-from rota.worker.runners.http import TASK as HTTP
-from rota.worker.runners.http import HttpRunner
-from rota.worker.runners.http_addresses import AddressGuard
-from rota.worker.runners.process import Isolated, ProcessRunner
-from rota.worker.runners.script import TASK as SCRIPT
-from rota.worker.runners.script import ScriptRunner
-from rota.worker.runners.shell import TASK as SHELL
-from rota.worker.runners.shell import ShellRunner
+from rota.worker.runners.registry import Runners
 from rota.worker.worker import Worker
 
 SCHEDULER_CONNECTIONS = 4
@@ -62,7 +49,7 @@ def database_url(settings: Settings) -> str:
 async def open_database(settings: Settings, *, size: int, name: str, check: bool = True) -> AsyncIterator[Database]:
     """A pool on the right server; raises SetupError with what to do when it can't be had."""
     try:
-        database = await Database.connect(database_url(settings), size=size, name=name)
+        database = await Database.connect(database_url(settings), size=size, name=name, notify=settings.notify)
     except DatabaseUnavailableError as error:
         if settings.database_url:
             raise SetupError(f"PostgreSQL at ROTA_DATABASE_URL does not answer: {error}") from error
@@ -95,7 +82,6 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
     """A scheduler on this database."""
     return Scheduler(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
@@ -103,50 +89,10 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
     )
 
 
-class Runners:
-    """Everything a worker can run, by task name."""
-
-    def __init__(self, settings: Settings, app: App | None, transactions: TaskTransactions | None = None) -> None:
-        tasks = app.tasks if app else {}
-        inside = {name: task.function for name, task in tasks.items() if task.isolation is None}
-        isolated = {name: Isolated(task.function, task.memory_bytes) for name, task in tasks.items() if task.isolation}
-        transactional = [name for name, task in tasks.items() if task.transactional]
-        for name in transactional:
-            if not isinstance(tasks[name], AsyncTask):
-                check_psycopg(name)
-        grace = settings.grace_seconds
-        self.subprocesses = Subprocesses()
-        self.examples = FunctionRunner(EXAMPLES, threads=1)
-        self.functions = FunctionRunner(
-            inside,
-            threads=settings.threads,
-            around=app.middleware if app else (),
-            transactional=transactional,
-            transactions=transactions,
-        )
-        self.processes = ProcessRunner(isolated, self.subprocesses, processes=settings.processes, grace_seconds=grace)
-        self.http = HttpRunner(AddressGuard(settings.http_allow))
-        self.by_task: dict[str, Runner] = {
-            **dict.fromkeys(self.examples.tasks, self.examples),
-            **dict.fromkeys(self.functions.tasks, self.functions),
-            **dict.fromkeys(self.processes.tasks, self.processes),
-            SCRIPT: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
-            HTTP: self.http,
-        }
-        if settings.allow_shell:
-            self.by_task[SHELL] = ShellRunner(self.subprocesses, grace_seconds=grace)
-
-    async def close(self) -> None:
-        """Ends what is kept open between runs."""
-        await self.processes.close()
-        await self.http.close()
-
-
 def worker_gateway(settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> LocalGateway:
     """How the tasks of a worker submit others; a worker whose tasks submit nothing polls nothing for it."""
     return LocalGateway(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
         blobs=Blobs.open(settings.blobs),
@@ -168,7 +114,6 @@ def build_worker(
     """A worker on this database that can run these."""
     broker = PostgresBroker(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         listen_url=listen_url(settings, database),
         lease_seconds=settings.worker_lease_seconds,
     )

@@ -54,11 +54,11 @@ class OverloadedError(RotaError):
 
 
 class TooMuchWaitingError(OverloadedError):
-    """As much waits as may, of this owner, in this pool or in this namespace."""
+    """The backlog limit of the owner, the pool or the namespace is reached."""
 
 
 class RateLimitedError(OverloadedError):
-    """More came than the limit of the key or the namespace lets through; `headers` say how the bucket stands."""
+    """The rate limit of the key or the namespace is exceeded; `headers` say what is left of it."""
 
     def __init__(self, message: str, *, retry_after_seconds: int, headers: Mapping[str, str]) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)

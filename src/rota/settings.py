@@ -78,7 +78,7 @@ _Rate = Annotated[float, _RATE]
 class Settings:
     """Everything configurable. `from_environment` is the only reader of os.environ.
 
-    What stands below a field is its meaning in docs/reference/settings.md, which is made from here.
+    The text below a field is its meaning in docs/reference/settings.md, which is made from here.
     """
 
     home: Path = field(default_factory=lambda: Path.home() / ".rota")
@@ -102,7 +102,7 @@ class Settings:
     namespace: str | None = None
     """the namespace that is meant. Default: the token's only one, or `default`"""
     notify: bool = True
-    """`off`: neither NOTIFY nor LISTEN, everybody polls"""
+    """`off`: neither NOTIFY nor LISTEN; all processes poll"""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`. Default: `info`; `warning` under `rota up` and `rota dev`"""
     log_json: bool = False
@@ -129,11 +129,11 @@ class Settings:
     drain_seconds: _Seconds = 30.0
     """how long a worker that was told to stop lets its runs go on"""
     grace_seconds: _Seconds = 10.0
-    """how long a run that was asked to stop may take before it is killed, or given up where it can't be"""
+    """how long a run that was asked to stop may take before it is killed, or abandoned if it can't be"""
     processes: _Count = field(default_factory=lambda: os.cpu_count() or 1)
     """how many functions with `isolation="process"` a worker runs at a time. Default: one per core"""
     allow_shell: bool = False
-    """`on`: this worker runs shell jobs. Whoever may submit jobs can then run anything on its host"""
+    """`on`: this worker runs shell jobs. Everyone with the right to submit jobs can then run anything on its host"""
     http_allow: tuple[str, ...] = ()
     """networks that HTTP jobs may call besides the public internet, such as `10.0.0.0/8,127.0.0.1`"""
     blobs_url: str | None = field(default=None, repr=False)
@@ -174,7 +174,7 @@ class Settings:
     16384. Beyond that the one that is idle for longest gives way"""
     trusted_proxies: tuple[str, ...] = ()
     """addresses or networks of proxies before the API, such as `10.0.0.5,10.1.0.0/16`: what their `X-Forwarded-For` and
-    `X-Forwarded-Proto` say about a client is believed, for the audit trail and for cookies; nobody else's is"""
+    `X-Forwarded-Proto` say about a client is believed, for the audit trail and for cookies; other clients' is not"""
     tls_certificate: Path | None = None
     """a file in PEM form; with `ROTA_TLS_KEY`, the API [speaks TLS](../how-to/serve-over-tls.md), 1.2 or newer, and the
     command line looks for it at `https://`"""
@@ -337,7 +337,7 @@ VARIABLES = {
 
 
 def parse(variable: str, text: str) -> Any:
-    """The value that the text of a variable stands for. Raises SetupError if it stands for none."""
+    """The value that a variable's text means. Raises SetupError if it means none."""
     annotation: Any = VARIABLES[variable].type
     if annotation in (str, str | None):
         return text

@@ -1,8 +1,7 @@
 """Structured logging: one line per event, readable on a terminal, JSON when asked for.
 
-What is logged holds text of strangers: names, errors, addresses. On a terminal it is escaped, so that nobody writes an
-event of their own, and the lines of a traceback are set in. Tracebacks never show variables: tokens and passwords are
-among them.
+Names, errors and addresses in it are untrusted text. On a terminal they are escaped, so that no text can look like an
+event, and the lines of a traceback are set in. Tracebacks never show variables, which can hold tokens and passwords.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
             *(_for_programs() if json else _for_people()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        # What stands before standard error to catch what runs print is not for us.
+        # Not through what replaces standard error to catch what runs print.
         logger_factory=lambda *_: structlog.PrintLogger(getattr(sys.stderr, "original", sys.stderr)),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(role=role)
-    # A database that is away is told by whoever needs it, in a line; the driver's tracebacks would bury that.
+    # The component that needs a database logs one line when it is away; the driver's tracebacks would bury that.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
 
 

@@ -73,7 +73,7 @@ from rota.store.admit import _number as lock_number
 from rota.store.declare import Reconciled, _Work
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
-from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER
+from rota.store.postgres.wakeups import GATE, READY, SCHEDULE, WORKER
 from rota.store.report import task_transactions
 from rota.store.schema import LOCK_KEY
 from rota.store.schema.migrate import migrations

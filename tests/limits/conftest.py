@@ -1,4 +1,4 @@
-"""API servers as far as limits go: each with a book and a limiter of its own, on one database."""
+"""API servers as far as limits go: each with limits and a limiter of its own, on one database."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Server:
 
     def __init__(self, database, **options):
         self.buckets = CountedBuckets(database)
-        self.book = TenantLimits(LimitTable(database))
-        self.limiter = RateLimiter(book=self.book, buckets=self.buckets, **options)
+        self.limits = TenantLimits(LimitTable(database))
+        self.limiter = RateLimiter(limits=self.limits, buckets=self.buckets, **options)
 
     async def take(self, amount=1, *, subject="alice", kind="requests"):
         return await self.limiter.take("default", subject, kind, amount)
 
     async def limit(self, subject="alice", **limits):
-        return await self.book.change("default", subject, limits)
+        return await self.limits.change("default", subject, limits)
 
 
 @pytest.fixture

@@ -209,8 +209,8 @@ async def test_two_who_change_at_once_both_get_their_way_and_every_change_is_rea
             put(elsewhere, mostFanOut=4),
         )
         for one in (api, elsewhere):
-            book = one.services.gateway.limits
-            await book.read()
-            whole = book.of("default", "")
+            limits = one.services.gateway.limits
+            await limits.read()
+            whole = limits.of("default", "")
             assert (whole.most_waiting, whole.largest_batch, whole.most_fan_out) == (10, 3, 4)
-            assert [book.of("default", f"s{number}").largest_batch for number in range(20)] == list(range(1, 21))
+            assert [limits.of("default", f"s{number}").largest_batch for number in range(20)] == list(range(1, 21))

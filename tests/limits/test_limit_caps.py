@@ -8,10 +8,11 @@ import fanning
 import pytest
 
 from rota.clock import DatabaseClock
-from rota.compose import Runners, worker_gateway
+from rota.compose import worker_gateway
 from rota.domain.limits import Limits
 from rota.service import ServiceGroup
 from rota.settings import Settings
+from rota.worker.runners.registry import Runners
 from support import eventually, job
 
 

@@ -71,11 +71,11 @@ class Simulation:
     def __init__(self, rate, servers):
         self.now = BEGIN
         self.asked = 0
-        book = TenantLimits(None, Limits(jobs_per_second=rate.per_second, job_burst=rate.burst))
-        book.number = 0
-        self.rate = book.rate("default", "a", "jobs")
+        limits = TenantLimits(None, Limits(jobs_per_second=rate.per_second, job_burst=rate.burst))
+        limits.number = 0
+        self.rate = limits.rate("default", "a", "jobs")
         self.bucket = Model(self.rate, self.now)
-        self.servers = [RateLimiter(book=book, buckets=self, monotonic=lambda: self.now) for _ in range(servers)]
+        self.servers = [RateLimiter(limits=limits, buckets=self, monotonic=lambda: self.now) for _ in range(servers)]
         self.granted = []
 
     async def take(self, *_key_and_rate, wanted, least):

@@ -141,7 +141,7 @@ async def test_looks_into_a_bucket_that_fills_fast_are_few_however_many_are_refu
 
 async def test_those_who_come_together_are_served_by_one_take(server):
     await server.limit(requests_per_second=SLOW, request_burst=1000)
-    await server.book.load()
+    await server.limits.load()
     assert await all_at_once(server, 500) == 500
     assert server.buckets.asked <= 2
 
@@ -171,12 +171,12 @@ async def test_tokens_of_a_server_that_dies_are_lost_and_no_more_than_a_portion(
 async def test_what_was_taken_and_not_used_for_a_while_is_lost_not_hoarded(make_server, clock):
     server = make_server(monotonic=clock)
     await server.limit(requests_per_second=SLOW, request_burst=10)
-    hand = server.limiter._hand(("default", "alice", "requests"), Rate(SLOW, 10))
+    held = server.limiter._held_of(("default", "alice", "requests"), Rate(SLOW, 10))
     await server.take()
-    hand.give_back(1)
+    held.give_back(1)
     await server.take()
     assert server.buckets.granted == 1
-    hand.give_back(1)
+    held.give_back(1)
     clock.now += KEEP_SECONDS
     await server.take()
     assert server.buckets.granted == 2
@@ -260,7 +260,7 @@ async def test_a_change_is_in_force_at_once_where_it_is_made_and_elsewhere_after
     assert await server.take() is UNLIMITED
     with pytest.raises(RateLimitedError):
         await other.take()
-    await other.book.read()
+    await other.limits.read()
     assert await other.take() is UNLIMITED
 
 
@@ -273,10 +273,10 @@ async def test_a_limit_that_is_raised_lets_those_through_who_were_refused(server
 
 async def test_a_limit_that_is_lowered_holds_for_what_is_in_hand(server):
     await server.limit(requests_per_second=1000, request_burst=1000)
-    hand = server.limiter._hand(("default", "alice", "requests"), Rate(1000, 1000))
+    held = server.limiter._held_of(("default", "alice", "requests"), Rate(1000, 1000))
     await server.take()
-    hand.give_back(1)
-    hand._count = 250
+    held.give_back(1)
+    held._count = 250
     await server.limit(requests_per_second=SLOW, request_burst=2)
     assert await all_at_once(server, 100) <= 4, "two in hand, and what the bucket has, which holds two"
 
@@ -293,7 +293,7 @@ async def test_a_limit_that_changes_while_a_take_is_under_way_is_the_new_one(mak
     await eventually(lambda: server.buckets.asked == 2)
     await server.limit(requests_per_second=1_000_000, request_burst=1_000_000)
     after = asyncio.create_task(server.take())
-    await eventually(lambda: server.limiter._hands["default", "alice", "requests"].rate.burst == 1_000_000)
+    await eventually(lambda: server.limiter._held["default", "alice", "requests"].rate.burst == 1_000_000)
     await transaction.commit()
     # The take was made under the old limit and got nothing; that says nothing about the new one.
     for taking in (before, after):
@@ -302,10 +302,10 @@ async def test_a_limit_that_changes_while_a_take_is_under_way_is_the_new_one(mak
 
 async def test_a_shortage_too_small_to_be_written_down_is_one(make_server, clock):
     server = make_server(monotonic=clock)
-    hand = server.limiter._hand(("default", "alice", "jobs"), Rate(1, 100))
-    hand._count, hand._good_until, hand._left, hand._asked_at = 97, clock.now + 1, math.nextafter(3, 0), clock.now
+    held = server.limiter._held_of(("default", "alice", "jobs"), Rate(1, 100))
+    held._count, held._good_until, held._left, held._asked_at = 97, clock.now + 1, math.nextafter(3, 0), clock.now
     with pytest.raises(RateLimitedError):
-        hand.check(100, clock.now)
+        held.check(100, clock.now)
 
 
 # What is told
@@ -361,7 +361,7 @@ async def test_buckets_that_nobody_uses_make_room(make_server, clock, monkeypatc
         await server.limit(f"subject-{number}", requests_per_second=SLOW, request_burst=1)
         await server.take(subject=f"subject-{number}")
         clock.now += KEEP_SECONDS
-    assert len(server.limiter._hands) <= 10
+    assert len(server.limiter._held) <= 10
     with pytest.raises(RateLimitedError):
         await server.take(subject="subject-0")
 

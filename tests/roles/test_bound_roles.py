@@ -18,7 +18,6 @@ from rota.domain.rights import Caller
 from rota.errors import DuplicateError, SetupError
 from rota.gateway.local import JobRequest, LocalGateway
 from rota.service import ServiceGroup
-from rota.store.postgres.wakeups import Notifier
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.role_rights import SUBMITTER, TABLES, WORKER
 from support import job
@@ -304,7 +303,6 @@ async def submit_as(pool, engine, asked):
     """What a task of a worker does that submits another."""
     gateway = LocalGateway(
         database=pool,
-        notifier=Notifier(pool),
         shards=64,
         payload_limit_bytes=1000,
         blobs=engine.blobs,

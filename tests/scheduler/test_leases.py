@@ -11,7 +11,6 @@ from rota.clock import DatabaseClock
 from rota.scheduler.lease_keeper import BeatObserver, LeaseKeeper
 from rota.scheduler.reaper import Reaper
 from rota.store.lease import Shards
-from rota.store.postgres.wakeups import Notifier
 from support import eventually
 
 LEASE = 3.0
@@ -114,7 +113,6 @@ async def test_after_an_outage_the_reaper_waits_a_whole_lease_before_it_reaps(en
     reaper = Reaper(
         workers=engine.lost_workers,
         reports=engine.reports,
-        notifier=Notifier(engine.database),
         clock=DatabaseClock(),
         monotonic=time,
     )

@@ -9,10 +9,11 @@ import secluded
 
 import rota
 from rota.clock import DatabaseClock
-from rota.compose import Runners, worker_gateway
+from rota.compose import worker_gateway
 from rota.gateway.thread import ThreadGateway
 from rota.service import ServiceGroup
 from rota.settings import Settings
+from rota.worker.runners.registry import Runners
 
 MESSAGE_BYTES = 16 * 1024 * 1024
 

@@ -10,12 +10,13 @@ import surrounded
 
 import rota
 from rota.clock import DatabaseClock
-from rota.compose import Runners, worker_gateway
+from rota.compose import worker_gateway
 from rota.errors import SetupError
 from rota.gateway.thread import ThreadGateway
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.worker.runners.function import FunctionRunner
+from rota.worker.runners.registry import Runners
 
 
 class Recorder(rota.Middleware):

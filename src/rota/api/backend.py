@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -31,8 +30,6 @@ from rota.store.change import Changes
 from rota.store.events import Events
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
-from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER
-from rota.store.postgres.wakeups import Notifier
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
 from rota.store.read.jobs import Jobs
@@ -48,7 +45,6 @@ class Backend:
         self,
         *,
         database: Database,
-        notifier: Notifier,
         shards: int,
         payload_limit_bytes: int,
         blobs: Blobs,
@@ -62,14 +58,13 @@ class Backend:
         self.clock = DatabaseClock()
         self.gateway = LocalGateway(
             database=database,
-            notifier=notifier,
             shards=shards,
             payload_limit_bytes=payload_limit_bytes,
             blobs=blobs,
             now=lambda: self.now,
             defaults=defaults,
         )
-        self.limiter = RateLimiter(book=self.gateway.limits, buckets=Buckets(database))
+        self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
@@ -85,32 +80,11 @@ class Backend:
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
-        self._notifier = notifier
 
     @property
     def now(self) -> datetime:
         """The database's time."""
         return self.clock.now_datetime()
-
-    def tell_workers(self, workers: set[UUID]) -> None:
-        """Hints to workers that they are asked something; what waits behind a run that is cancelled may go on."""
-        for worker_id in workers:
-            self._notifier.hint(WORKER, str(worker_id))
-        self._notifier.hint(GATE)
-
-    def tell_all_workers(self) -> None:
-        """Hints to every worker to look what it is asked."""
-        self._notifier.hint(WORKER)
-
-    def tell_pools(self, pools: set[str]) -> None:
-        """Hints that runs became ready, or came to their gates."""
-        for pool in pools:
-            self._notifier.hint(READY, pool)
-        self._notifier.hint(GATE)
-
-    def tell_schedulers(self) -> None:
-        """Hints that a schedule changed."""
-        self._notifier.hint(SCHEDULE)
 
     async def fetch_stored(self, key: str) -> tuple[Any, Any]:
         """A payload or result from object storage; or why it can't be had, in words."""

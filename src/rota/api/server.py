@@ -27,7 +27,6 @@ from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
-from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
 CONNECTIONS = 8
@@ -102,7 +101,6 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
     shards = await count_shards(database)
     backend = Backend(
         database=database,
-        notifier=Notifier(database, enabled=settings.notify),
         shards=shards,
         payload_limit_bytes=settings.payload_limit_bytes,
         defaults=default_limits(settings),

@@ -25,10 +25,10 @@ from rota.service import Service
 from rota.store.claim import Beat, Claims, PoolKey
 from rota.store.logs import Logs
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
-from rota.store.postgres.listener import GATE, READY, SCHEDULE, WORKER, Listener
+from rota.store.postgres.listener import Listener
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.postgres.wakeups import Notifier
-from rota.store.report import ClaimKey, Recorded, Reports
+from rota.store.postgres.wakeups import READY, WORKER
+from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
 
 # How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
@@ -50,7 +50,6 @@ class PostgresBroker:
         self,
         *,
         database: Database,
-        notifier: Notifier,
         listen_url: str | None,
         lease_seconds: float,
         lookahead: timedelta = LOOKAHEAD,
@@ -60,7 +59,6 @@ class PostgresBroker:
         self._claims = Claims(database)
         self._reports = Reports(database)
         self._logs = Logs(database)
-        self._notifier = notifier
         self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
         self._polled_at = -math.inf
         self._id = uuid4()
@@ -95,8 +93,6 @@ class PostgresBroker:
         several = len(profile.pools) > 1
         self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
         self._lanes = await self._claims.register(self._id, profile, timedelta(seconds=self.lease_seconds))
-        if profile.application:
-            self._notifier.hint(SCHEDULE)
         _, self._paused = await self._claims.signals(self._id)
         return self._id
 
@@ -138,7 +134,6 @@ class PostgresBroker:
     async def report(self, reports: Sequence[Report]) -> ReportReceipt:
         """Judges each report by the domain's rules and writes all of them in at most two statements."""
         recorded = await self._reports.record(reports)
-        self._wake(recorded)
         rejected = {claim: str(error) for claim, error in recorded.rejected.items()}
         for report in reports:
             number = report.claim.number
@@ -193,7 +188,7 @@ class PostgresBroker:
             self._heard(WORKER, "")
         strays = [row for row in claimed if row[2] not in held]
         if strays:
-            self._wake(await self._reports.release(strays))
+            await self._reports.release(strays)
             if self._shares:
                 self._shares.gave(claim for _, _, claim in strays)
             _log.info("gave back claims whose answer was lost", runs=len(strays))
@@ -217,14 +212,6 @@ class PostgresBroker:
     async def leave(self) -> None:
         """Marks the worker as stopped."""
         await self._claims.leave(self._id)
-
-    def _wake(self, recorded: Recorded) -> None:
-        for pool in recorded.ready_pools:
-            self._notifier.hint(READY, pool)
-        if recorded.held:
-            self._notifier.hint(SCHEDULE)
-        if recorded.gated:
-            self._notifier.hint(GATE)
 
     async def _claimed(self) -> list[ClaimKey]:
         """What is claimed in our name: from the beginning while there are doubts, for a while after a claim without an

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from rota.cli.terminal.output import (
+    CursorOption,
     JsonFlag,
     LimitOption,
     errors_in_words,
@@ -15,7 +16,7 @@ from rota.cli.terminal.output import (
     refuse_empty,
     say,
     server,
-    tell_next_page,
+    show_page,
 )
 from rota.cli.terminal.tables import Column, console, print_table, status, text, time
 from rota.cli.terminal.times import check_time, parse_interval
@@ -77,16 +78,13 @@ def create(
 @token.command("list")
 def list_(
     namespace: str | None = _NamespaceOption,
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """List keys, without their secrets."""
     with server(list_, namespace=namespace) as client:
         page = client.call("GET", "/v1/keys", query={"cursor": cursor, "limit": limit})
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("PREFIX", "prefix"),
             text("NAME", "name", least=10),
@@ -99,8 +97,7 @@ def list_(
             time("EXPIRES", "expiresTime", drop=1),
             time("LAST USED", "lastUsedTime", drop=5),
         )
-        print_table(page["items"], columns, none="No keys: make one with `rota token create`.")
-        tell_next_page(page)
+        show_page(page, columns, none="No keys: make one with `rota token create`.", as_json=as_json)
 
 
 @token.command()
@@ -169,7 +166,7 @@ def audit(
     start_time: str | None = typer.Option(None, "--start", help="At or after this time."),
     end_time: str | None = typer.Option(None, "--end", help="Before this time."),
     namespace: str | None = _NamespaceOption,
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -185,9 +182,6 @@ def audit(
             "limit": limit,
         }
         page = client.call("GET", "/v1/audit", query=query)
-        if as_json:
-            print_json(page)
-            return
         columns = (
             time("TIME", "time"),
             text("ACTOR", "actor", least=8),
@@ -197,8 +191,7 @@ def audit(
             text("FROM", "source", drop=1),
         )
         where = namespace or Settings.from_environment().namespace or "the token's namespace"
-        print_table(page["items"], columns, none=f"No entry matches in {where}.")
-        tell_next_page(page)
+        show_page(page, columns, none=f"No entry matches in {where}.", as_json=as_json)
 
 
 def _find_key(client: Client, given: str) -> str:

@@ -30,7 +30,7 @@ def bench(
     Submits jobs of the built-in task rota.echo to the pool 'default' and reads their records. They stay in the history.
     """
     with server() as client:
-        client.call("GET", "/v1/workers")  # whoever may not look gets told so before anything is submitted
+        client.call("GET", "/v1/workers")  # a key that may not read them fails before anything is submitted
         settings = Settings.from_environment()
         if not yes and sys.stdin.isatty():
             typer.confirm(

@@ -1,8 +1,8 @@
 """Files of jobs, one JSON object per line: read piece by piece, and made safe to send again.
 
 Every line gets an idempotency key, unless it has one: a hash of its number and its content. So the same file sent again
-makes nothing twice, and a line that was mended, or added at the end, is a new one. Lines are passed on as they were
-written: what a job may hold is for the server to judge.
+makes nothing twice, and a line that was corrected, or added at the end, is a new one. Lines are passed on as they were
+written: the server checks what is in them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BadLine(NamedTuple):
 
 
 class _Keyed(msgspec.Struct, rename="camel"):
-    """What is looked at of a line: an object it must be, and it may have a key of its own."""
+    """What is read of a line: it must be an object, and can have a key of its own."""
 
     idempotency_key: Any = UNSET
 
@@ -97,7 +97,7 @@ def with_key(line: JobLine, salt: str) -> JobLine | BadLine:
 
 
 def derive_key(line: JobLine, salt: str) -> str:
-    """Always the same for this content in this place."""
+    """A key that is always the same for this content on this line."""
     return "line-" + sha256(b"%s\0%d\0%s" % (salt.encode(), line.number, line.content)).hexdigest()[:_KEY_LENGTH]
 
 

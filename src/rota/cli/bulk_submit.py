@@ -104,7 +104,7 @@ class _LineSender:
         self.tally = _BulkCounts()
 
     def send(self, lines: Iterable[JobLine | BadLine | None]) -> None:
-        """Sends everything; raises when the server can't be had, or refuses whoever asks."""
+        """Sends everything; raises if no server can be reached, or if it refuses the token."""
         for batch, last in self._batches(lines):
             self._send_batch(batch)
             self._report()
@@ -160,7 +160,7 @@ class _LineSender:
         self._refused.append((number, reason, status))
 
     def _report(self) -> None:
-        """In the order of the lines, whoever refused them."""
+        """In the order of the lines, whether we or the server refused them."""
         for refusal in sorted(self._refused):
             self._refusals.add(*refusal)
         self._refused.clear()

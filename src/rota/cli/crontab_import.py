@@ -1,4 +1,4 @@
-"""Commands that take over schedules from elsewhere: import crontab."""
+"""The command `rota import crontab`: cron jobs from a crontab."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def crontab(
         jobs = _jobs(client, wanted, dry_run=dry_run)
         planned = plan(found.entries, wanted, jobs)
         gone = gone_from(planned, jobs)
-        fates = [one.fate for one in planned]
+        dispositions = [one.disposition for one in planned]
         if not dry_run:
             for one in planned:
                 carry_out(client, one)
             for job in gone if prune else ():
                 pause_gone(client, job)
-        words = fates if dry_run else [_DONE[fate] for fate in fates]
+        words = dispositions if dry_run else [_DONE[disposition] for disposition in dispositions]
         _show(planned, words, gone, as_json=as_json)
         _tell_gone(gone, prune=prune, dry_run=dry_run)
         _tell_workers(client, wanted, planned)
@@ -116,7 +116,7 @@ def _wanted(label: str, timezone: str | None, pool: str | None, tags: Sequence[s
 
 
 def _label(file: str) -> str:
-    """Whose crontab it is: that of another account or host must not be taken for a new state of it."""
+    """Names the crontab, so that one of another account or host is not taken for a new version of it."""
     host = socket.gethostname()
     label = f"{getpass.getuser()}@{host}" if file == _STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
     label = _UNFIT.sub("_", label)
@@ -138,7 +138,7 @@ def _read(file: str) -> str:
 
 
 def _tell(found: Crontab, wanted: Wanted, *, system: bool) -> None:
-    """What there is to say before anything is done."""
+    """Says what is to be known before anything is changed."""
     for remark in found.problems:
         say(f"line {remark.line}: {remark.words}", "red")
     for remark in found.remarks:
@@ -196,7 +196,7 @@ def _tell_gone(gone: Sequence[JobOut], *, prune: bool, dry_run: bool) -> None:
 
 
 def _tell_workers(client: Client, wanted: Wanted, planned: Sequence[PlannedEntry]) -> None:
-    """Jobs that nobody may run wait for ever: better said now."""
+    """Says if no worker runs shell commands: the jobs would wait for ever."""
     pool = wanted.pool or "default"
     try:
         fits = not planned or can_run(client, pool)

@@ -34,7 +34,7 @@ _SHOWN_LENGTH = 80
 _HASH_LENGTH = 8
 _ZONES = "zoneinfo/"
 _HASHED = re.compile(r"(^|[\s,])H($|[\s,/(])", re.IGNORECASE)
-_Fate = Literal["new", "changed", "unchanged"]
+_Disposition = Literal["new", "changed", "unchanged"]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class PlannedEntry:
     changes: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def fate(self) -> _Fate:
+    def disposition(self) -> _Disposition:
         """What becomes of it."""
         if self.job is None:
             return "new"
@@ -59,7 +59,7 @@ class PlannedEntry:
         return self.job is not None and GONE_TAG in self.job.tags
 
     def next_times(self, now: datetime, count: int) -> list[datetime]:
-        """When it fires; nobody knows before there is a job whose id decides."""
+        """When it fires next. Empty if the expression has an H and there is no job yet: its id decides."""
         expression = self.body["cronExpression"]
         if self.job is None and _HASHED.search(expression):
             return []
@@ -110,12 +110,12 @@ def gone_from(planned: Sequence[PlannedEntry], jobs: Mapping[str, JobOut]) -> li
 
 
 def carry_out(client: Client, one: PlannedEntry) -> None:
-    """Makes or changes the job; `job` is how it stands then."""
+    """Makes or changes the job, and reads it again."""
     if one.job is None:
         made = client.call("POST", "/v1/jobs", body=one.body)
         one.job = client.job(made["jobId"])
         return
-    # The tag that says why it is paused goes last: whoever dies in between leaves what the next import finds.
+    # The tag that says why it is paused goes last: if we are interrupted before, the next import finds it.
     if one.is_back:
         client.resume_job(one.job.job_id)
     if one.changes:

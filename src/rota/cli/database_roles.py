@@ -48,10 +48,10 @@ def database_roles(
             raise BadInputError("a role is of one kind; give each once")
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        names, places = _names(namespaces, "--namespaces"), _names(pools, "--pools")
+        names, pool_names = _names(namespaces, "--namespaces"), _names(pools, "--pools")
         wanted = [
             *((role, "server", None, None) for role in server),
-            *((role, "worker", names, places) for role in worker),
+            *((role, "worker", names, pool_names) for role in worker),
             *((role, "submitter", names, None) for role in submitter),
         ]
         settings = Settings.from_environment(home=home)

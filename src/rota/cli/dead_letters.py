@@ -10,6 +10,7 @@ import typer
 
 from rota.cli.terminal.output import (
     FAILED,
+    CursorOption,
     JsonFlag,
     LimitOption,
     check_id,
@@ -17,9 +18,9 @@ from rota.cli.terminal.output import (
     print_json,
     say,
     server,
-    tell_next_page,
+    show_page,
 )
-from rota.cli.terminal.tables import console, print_table, text, time
+from rota.cli.terminal.tables import console, text, time
 from rota.errors import BadInputError
 
 dead_letters = typer.Typer(
@@ -44,7 +45,7 @@ def list_dead_letters(
     job_id: str | None = typer.Option(None, "--job", help="Only of this job."),
     name: str | None = typer.Option(None, "--name", help="Only with this name."),
     error: str | None = typer.Option(None, "--error", help="Only those whose error contains this."),
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -56,9 +57,6 @@ def list_dead_letters(
         wanted = None if job_id is None else check_id(job_id, "job", "--job")
         query = {"task": task, "jobId": wanted, "name": name, "error": error, "cursor": cursor, "limit": limit}
         page = client.call("GET", "/v1/dead-letters", query=query)
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("RUN", "runId"),
             text("NAME", "name", least=9),
@@ -67,8 +65,7 @@ def list_dead_letters(
             time("BURIED", "buriedTime"),
             text("ERROR", "error", least=12),
         )
-        print_table(page["items"], columns, none="No dead letters.")
-        tell_next_page(page)
+        show_page(page, columns, none="No dead letters.", as_json=as_json)
 
 
 @dead_letters.command()
@@ -76,9 +73,6 @@ def groups(as_json: bool = JsonFlag) -> None:
     """Count dead letters by task and kind of error, most first."""
     with server() as client:
         answer = client.call("GET", "/v1/dead-letters/groups")
-        if as_json:
-            print_json(answer)
-            return
         columns = (
             text("COUNT", "count"),
             text("TASK", "task", least=9),
@@ -86,7 +80,7 @@ def groups(as_json: bool = JsonFlag) -> None:
             time("LAST", "lastTime", drop=1),
             text("ERROR", "error", least=12),
         )
-        print_table(answer["items"], columns, none="No dead letters.")
+        show_page(answer, columns, none="No dead letters.", as_json=as_json)
 
 
 @dead_letters.command()

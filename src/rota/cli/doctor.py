@@ -1,4 +1,4 @@
-"""The command that looks whether everything is as it should be: doctor."""
+"""The command `rota doctor`: checks of the installation, and what to do about each problem."""
 
 from __future__ import annotations
 

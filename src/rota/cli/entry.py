@@ -1,8 +1,8 @@
-"""Where `rota` begins: Ctrl-C while it is still loading ends it without a word, too."""
+"""The entry point `rota`: Ctrl-C ends it without a traceback even while it is still loading."""
 
 from __future__ import annotations
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
 
 
 def main() -> None:

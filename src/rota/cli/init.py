@@ -1,7 +1,7 @@
 """The command that makes a small project to start from: init.
 
-What it writes are files of this package, in project/; their names there are those they get, but for the one that would
-mean something to git where it lies.
+The files are those of this package in project/, under the same names, except for the one that would mean something to
+git there.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def init(
 
 
 def _contents() -> dict[str, str]:
-    place = files("rota.cli").joinpath("project")
-    return {_NAMES.get(name, name): place.joinpath(name).read_text(encoding="utf-8") for name in _TEMPLATES}
+    folder = files("rota.cli").joinpath("project")
+    return {_NAMES.get(name, name): folder.joinpath(name).read_text(encoding="utf-8") for name in _TEMPLATES}
 
 
 def _write(directory: Path, contents: dict[str, str], force: list[str]) -> None:
-    """All of it, or nothing: what is in the way is looked for first."""
+    """Writes all files, or none if one is there already."""
     there = [name for name in contents if (directory / name).exists() and name not in force]
     if there:
         over = " ".join(f"--force {name}" for name in there)

@@ -20,6 +20,7 @@ from rota.cli.terminal.completion import (
     complete_task,
 )
 from rota.cli.terminal.output import (
+    CursorOption,
     JsonFlag,
     LimitOption,
     check_id,
@@ -29,9 +30,9 @@ from rota.cli.terminal.output import (
     refuse_empty,
     say,
     server,
-    tell_next_page,
+    show_page,
 )
-from rota.cli.terminal.tables import Column, console, print_fields, print_table, status, text, time
+from rota.cli.terminal.tables import Column, console, print_fields, status, text, time
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
@@ -207,7 +208,7 @@ def jobs(
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
     start_time: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
     end_time: str | None = typer.Option(None, "--end", help="Planned before this time."),
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -228,9 +229,6 @@ def jobs(
             "limit": limit,
         }
         page = client.call("GET", "/v1/jobs", query=query)
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("JOB", "jobId"),
             text("NAME", "name", least=10),
@@ -239,8 +237,7 @@ def jobs(
             text("TASK", "task", drop=2),
             time("CREATED", "createdTime", drop=3),
         )
-        print_table(page["items"], columns, none="No jobs. Submit one: rota submit hello --task rota.echo")
-        tell_next_page(page)
+        show_page(page, columns, none="No jobs. Submit one: rota submit hello --task rota.echo", as_json=as_json)
 
 
 def job(

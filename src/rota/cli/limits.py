@@ -7,8 +7,16 @@ from typing import Any, cast
 
 import typer
 
-from rota.cli.terminal.output import JsonFlag, LimitOption, errors_in_words, print_json, server, tell_next_page
-from rota.cli.terminal.tables import Column, console, print_table, text
+from rota.cli.terminal.output import (
+    CursorOption,
+    JsonFlag,
+    LimitOption,
+    errors_in_words,
+    print_json,
+    server,
+    show_page,
+)
+from rota.cli.terminal.tables import Column, console, text
 from rota.client.bodies import LimitChanges
 from rota.errors import BadInputError
 
@@ -25,7 +33,7 @@ limits = typer.Typer(
 @limits.callback()
 def list_limits(
     context: typer.Context,
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -37,9 +45,6 @@ def list_limits(
         return
     with server(list_limits) as client:
         page = client.call("GET", "/v1/limits", query={"cursor": cursor, "limit": limit})
-        if as_json:
-            print_json(page)
-            return
         columns = (
             Column(heading="SUBJECT", show=lambda item: item["subject"] or _WHOLE, least=12),
             Column(heading="REQUESTS/S", show=lambda item: _rate(item, "requestsPerSecond", "requestBurst")),
@@ -49,8 +54,7 @@ def list_limits(
             text("BATCH", "largestBatch", drop=2),
             text("FAN-OUT", "mostFanOut", drop=1),
         )
-        print_table(page["items"], columns, none="Nobody has limits of their own.")
-        tell_next_page(page)
+        show_page(page, columns, none="Nobody has limits of their own.", as_json=as_json)
 
 
 @limits.command("set")

@@ -1,4 +1,4 @@
-"""The entry point: all commands in one place."""
+"""All commands, and the entry point `python -m rota.cli.main`."""
 
 from __future__ import annotations
 
@@ -79,18 +79,18 @@ def main() -> None:
     try:
         app(color=False if wants_no_colour() else None)
     finally:
-        _let_go()
+        _drop_unwritten()
 
 
-def _let_go() -> None:
-    """What is left to be said to a terminal that was closed, or a pipe that nobody reads, is nobody's exit code."""
+def _drop_unwritten() -> None:
+    """Drops output that can't be written to a closed terminal or pipe, so that it does not change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
 
 
 if __name__ == "__main__":

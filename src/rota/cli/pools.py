@@ -5,8 +5,16 @@ from __future__ import annotations
 import typer
 
 from rota.cli.terminal.completion import complete_pool
-from rota.cli.terminal.output import JsonFlag, LimitOption, print_json, say, server, tell_next_page
-from rota.cli.terminal.tables import Column, console, print_table, status, text, time
+from rota.cli.terminal.output import (
+    CursorOption,
+    JsonFlag,
+    LimitOption,
+    print_json,
+    say,
+    server,
+    show_page,
+)
+from rota.cli.terminal.tables import Column, console, status, text, time
 from rota.client import Client
 from rota.domain.text import nearest
 from rota.errors import BadInputError
@@ -16,9 +24,6 @@ def pools(as_json: bool = JsonFlag) -> None:
     """List pools: who serves them, and whether they are paused."""
     with server() as client:
         page = client.call("GET", "/v1/pools")
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("POOL", "pool", least=10),
             status(),
@@ -31,7 +36,7 @@ def pools(as_json: bool = JsonFlag) -> None:
             ),
             time("PAUSED", "pausedTime", drop=2),
         )
-        print_table(page["items"], columns, none="No pools: no worker is running.")
+        show_page(page, columns, none="No pools: no worker is running.", as_json=as_json)
 
 
 def pool(
@@ -68,21 +73,17 @@ def _warn_of_unserved(client: Client, name: str) -> None:
 
 
 def events(
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
     """List what happened to breakers, pools and schedules."""
     with server(events) as client:
         page = client.call("GET", "/v1/events", query={"cursor": cursor, "limit": limit})
-        if as_json:
-            print_json(page)
-            return
         columns = (
             time("TIME", "time"),
             text("EVENT", "event"),
             text("SUBJECT", "subject", least=10),
             text("DETAIL", "detail", least=10, drop=1),
         )
-        print_table(page["items"], columns, none="Nothing has happened to a breaker or a pool.")
-        tell_next_page(page)
+        show_page(page, columns, none="Nothing has happened to a breaker or a pool.", as_json=as_json)

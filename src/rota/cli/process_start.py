@@ -26,7 +26,7 @@ from rota.cli.entry import INTERRUPTED
 from rota.cli.terminal.tables import clean, console
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
-from rota.ops.code_watcher import Watcher, places_of
+from rota.ops.code_watcher import Watcher, code_directories
 from rota.ops.reloader import Reloader
 from rota.ops.supervisor import Supervisor, check_port
 from rota.sdk.app import App
@@ -70,7 +70,7 @@ def _reloader(settings: Settings, app: str, workers: int) -> Reloader:
         check_form(app)
     except SetupError as error:
         raise SetupError(f"rota dev {error}") from error
-    watcher = Watcher(places_of(app), skip=[settings.home])
+    watcher = Watcher(code_directories(app), skip=[settings.home])
     return Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
 
 

@@ -20,13 +20,14 @@ from rota.cli.terminal.completion import (
 from rota.cli.terminal.output import (
     FAILED,
     PATIENCE_SECONDS,
+    CursorOption,
     JsonFlag,
     LimitOption,
     check_id,
     print_json,
     say,
     server,
-    tell_next_page,
+    show_page,
 )
 from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
 from rota.cli.terminal.times import check_time, show_age, show_length, show_seconds, show_time
@@ -51,7 +52,7 @@ def runs(
     owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
     start_time: str | None = typer.Option(None, "--start", help="Planned at or after this time."),
     end_time: str | None = typer.Option(None, "--end", help="Planned before this time."),
-    cursor: str | None = typer.Option(None, "--cursor", help="nextCursor of the page before."),
+    cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -73,9 +74,6 @@ def runs(
             raise BadInputError("goes with no other filter", field="--job")
         path = f"/v1/jobs/{check_id(job_id, 'job', '--job')}/runs" if job_id else "/v1/runs"
         page = client.call("GET", path, query={**filters, "cursor": cursor, "limit": limit})
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("RUN", "runId"),
             text("NAME", "name", least=9),
@@ -83,11 +81,10 @@ def runs(
             text("ATTEMPT", "attempt", drop=1),
             time("PLANNED", "scheduledTime"),
             time("STARTED", "startTime", drop=3),
-            time("ENDED_STATUSES", "endTime", drop=2),
+            time("ENDED", "endTime", drop=2),
             Column(heading="TOOK", show=lambda item: show_length(item.get("startTime"), item.get("endTime"))),
         )
-        print_table(page["items"], columns, none="No runs. See `rota runs --help` for what is listed.")
-        tell_next_page(page)
+        show_page(page, columns, none="No runs. See `rota runs --help` for what is listed.", as_json=as_json)
 
 
 def run(
@@ -172,9 +169,6 @@ def workers(as_json: bool = JsonFlag) -> None:
     """List the workers of the fleet."""
     with server() as client:
         page = client.call("GET", "/v1/workers")
-        if as_json:
-            print_json(page)
-            return
         columns = (
             text("WORKER", "workerId"),
             text("HOST", "host", drop=1),
@@ -195,7 +189,7 @@ def workers(as_json: bool = JsonFlag) -> None:
                 brief=lambda item: show_age(item["lastBeat"]),
             ),
         )
-        print_table(page["items"], columns, none="No workers. Start one: rota worker")
+        show_page(page, columns, none="No workers. Start one: rota worker", as_json=as_json)
 
 
 def _wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
@@ -278,7 +272,7 @@ def _print_run(answer: dict[str, Any]) -> None:
             text("ATTEMPT", "attempt"),
             text("OUTCOME", "outcome"),
             time("STARTED", "startTime"),
-            time("ENDED_STATUSES", "endTime"),
+            time("ENDED", "endTime"),
             text("ERROR", "error", least=20),
         )
         console().print()

@@ -16,7 +16,7 @@ from rota.cli.terminal.times import check_time, parse_interval, show_local_time,
 from rota.domain.schedule import ClockChange, load_zone
 from rota.errors import BadInputError
 
-_LONGEST_ZONE = 21  # with it the heading is as wide as what stands below
+_LONGEST_ZONE = 21  # with it the heading is as wide as the times below it
 _MOST_FIELDS = 6
 _MINUTE = 60
 schedule = typer.Typer(

@@ -1,4 +1,4 @@
-"""The command `rota top`: what is going on, on one screen."""
+"""The command `rota top`: throughput, lag, pools, workers and running runs on one screen."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def top(
             if as_json:
                 _print_json(client, window_seconds, interval, once=once)
             elif once or not is_live():
-                for line in _draw(_look(client, window_seconds), terminal_width(), None):
+                for line in _draw(_poll(client, window_seconds), terminal_width(), None):
                     console().print(line, soft_wrap=True)
             else:
                 show_live(
-                    lambda width, height: _draw(_look(client, window_seconds), width, height),
+                    lambda width, height: _draw(_poll(client, window_seconds), width, height),
                     seconds=interval,
                     whole_screen=True,
                 )
@@ -67,7 +67,7 @@ def _print_json(client: Client, window: int, interval: float, *, once: bool) -> 
         clock.sleep(interval)
 
 
-def _look(client: Client, window: int) -> dict[str, Any]:
+def _poll(client: Client, window: int) -> dict[str, Any]:
     """Numbers, workers, and what runs."""
     found: dict[str, Any] = client.call("GET", "/v1/stats", query={"windowSeconds": window})
     found["url"] = client.url
@@ -180,9 +180,9 @@ def _chart(found: Mapping[str, Any], room: int) -> str:
     heights = [0] * bins
     for moment in history:
         age = end - datetime.fromisoformat(moment["time"]).timestamp()
-        place = bins - 1 - int(age / 600 * bins)
-        if 0 <= place < bins:
-            heights[place] += moment["started"]
+        index = bins - 1 - int(age / 600 * bins)
+        if 0 <= index < bins:
+            heights[index] += moment["started"]
     return _bars(heights)
 
 

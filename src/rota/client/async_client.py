@@ -86,7 +86,7 @@ from rota.contract.runs import (
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
-_LOOK_SECONDS = 20.0
+_WAIT_SECONDS = 20.0
 
 
 class AsyncClient(AsyncCalls):
@@ -200,8 +200,8 @@ class AsyncClient(AsyncCalls):
         """
         deadline, patience = Deadline(timeout), Patience()
         while True:
-            # A server that refused may have too many who wait: it is asked for a look first.
-            seconds = 0.0 if patience.lost else deadline.within(_LOOK_SECONDS)
+            # A server that refused may have too many who wait: the next request returns at once.
+            seconds = 0.0 if patience.lost else deadline.within(_WAIT_SECONDS)
             try:
                 run = await self.look(run_id, seconds)
             except (ServerUnreachableError, AnswerError) as error:
@@ -278,7 +278,7 @@ class AsyncClient(AsyncCalls):
     def dead_letters(
         self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
     ) -> AsyncIterator[DeadLetterOut]:
-        """Failed runs that wait for somebody to decide, latest first."""
+        """Failed runs that wait for a decision, latest first."""
         return self._items(DeadLetterList, "/v1/dead-letters", filters, page_size)
 
     async def dead_letter_groups(self) -> list[DeadLetterGroup]:
@@ -322,7 +322,7 @@ class AsyncClient(AsyncCalls):
         return (await self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
 
     async def shards(self) -> list[ShardOut]:
-        """Which scheduler looks after which shard."""
+        """Which scheduler owns which shard."""
         return (await self._ask(ShardList, "GET", "/v1/shards", repeatable=True)).items
 
     async def pools(self) -> list[PoolOut]:
@@ -357,8 +357,8 @@ class AsyncClient(AsyncCalls):
         expires_time: datetime | None = None,
         expires_seconds: float | None = None,
     ) -> KeyCreated:
-        """Makes a key of the namespace; its `key` is shown this once. Not repeated once it may have arrived: what is
-        lost on the way is a key that nobody has, to be revoked."""
+        """Makes a key of the namespace; its `key` is shown this once. Not repeated once it may have arrived: if the
+        answer is lost, the key is unknown, and should be revoked."""
         given = {
             "name": name,
             "role": role,

@@ -1,4 +1,4 @@
-"""Where the server is, and with which token it is asked."""
+"""The server's address, and the token and headers of requests to it."""
 
 from __future__ import annotations
 

@@ -15,13 +15,11 @@ from uuid import UUID
 
 from rota.access.limits.backlog import Backlog
 from rota.domain.ids import show_job
-from rota.domain.job import Recurring, Submission
+from rota.domain.job import Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
 from rota.service import Service
-from rota.store.postgres.listener import GATE, READY, SCHEDULE
-from rota.store.postgres.wakeups import Notifier
 from rota.store.submit import Duplicate, KnownKey, Submissions
 from rota.telemetry import get_logger
 
@@ -87,12 +85,9 @@ class _Writer(Service):
 class GroupCommitter:
     """Gathers submissions, which its writers commit in batches."""
 
-    def __init__(
-        self, *, submissions: Submissions, notifier: Notifier, now: Callable[[], datetime], backlog: Backlog
-    ) -> None:
+    def __init__(self, *, submissions: Submissions, now: Callable[[], datetime], backlog: Backlog) -> None:
         self._backlog = backlog
         self._submissions = submissions
-        self._notifier = notifier
         self._now = now
         # Submissions with keys may have to wait for another that holds one: those without must not wait for them.
         self._queues = (_WriteQueue(), _WriteQueue())
@@ -171,8 +166,7 @@ class GroupCommitter:
             queue.wake()
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Declined]:
-        done = await self._submissions.submit(items)
-        self._tell(items)
+        done = await self._submissions.submit(items, due_by=self._now() + LOOKAHEAD)
         declined: dict[UUID, Declined] = dict(done.rejected)
         for item_id, duplicate in done.duplicates.items():
             declined[item_id] = duplicate if duplicate.kept else DuplicateError(_refusal(duplicate))
@@ -183,20 +177,6 @@ class GroupCommitter:
             for item, pair in zip(repeated, pairs, strict=True):
                 declined[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
         return declined
-
-    def _tell(self, items: Sequence[Submission]) -> None:
-        soon = self._now() + LOOKAHEAD
-        pools: set[str] = set()
-        for item in items:
-            if isinstance(item, Recurring):
-                self._notifier.hint(SCHEDULE)
-            elif item.run_at is None or item.run_at <= soon:
-                if item.definition.policies is None:
-                    pools.add(item.definition.pool)
-                else:
-                    self._notifier.hint(GATE)
-        for pool in pools:
-            self._notifier.hint(READY, pool)
 
 
 def _refusal(duplicate: Duplicate) -> str:

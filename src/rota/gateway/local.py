@@ -33,8 +33,6 @@ from rota.service import Service
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
-from rota.store.postgres.listener import GATE, WORKER
-from rota.store.postgres.wakeups import Notifier
 from rota.store.read.runs import Runs
 from rota.store.submit import Duplicate, KnownKey, Submissions
 
@@ -65,7 +63,6 @@ class LocalGateway:
         self,
         *,
         database: Database,
-        notifier: Notifier,
         shards: int,
         payload_limit_bytes: int,
         blobs: Blobs,
@@ -77,15 +74,12 @@ class LocalGateway:
         self._submissions = Submissions(database)
         self._runs = Runs(database)
         self._cancellations = Cancellations(database)
-        self._notifier = notifier
         self._blobs = blobs
         self._now = now
         self.limits = TenantLimits(LimitTable(database), defaults or Limits())
         self.backlog = Backlog(BacklogCounts(database), self.limits, now=now, lazy=lazy)
         self.job_builder = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
-        self._committer = GroupCommitter(
-            submissions=self._submissions, notifier=notifier, now=now, backlog=self.backlog
-        )
+        self._committer = GroupCommitter(submissions=self._submissions, now=now, backlog=self.backlog)
 
     @property
     def services(self) -> list[Service]:
@@ -147,13 +141,10 @@ class LocalGateway:
             pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
 
     async def cancel(self, run_id: str, caller: Caller) -> None:
-        """Cancels a run of this caller; its worker is notified."""
+        """Cancels a run of this caller."""
         run = parse_run(run_id)
         await self._own(caller, run)
-        _, workers = await self._cancellations.cancel_run(caller.namespace, run)
-        for worker_id in workers:
-            self._notifier.hint(WORKER, str(worker_id))
-        self._notifier.hint(GATE)
+        await self._cancellations.cancel_run(caller.namespace, run)
 
     async def offload_payload(self, payload: str, job_id: UUID) -> str | None:
         """Puts a payload that is too large for the database into object storage; returns its key there."""

@@ -196,28 +196,28 @@ class _Batch:
     """Jobs on their way into a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        preparer = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        builder = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
-        self._places: list[int] = []
-        prepared: list[JobRow] = []
-        for place, job in enumerate(jobs):
+        self._positions: list[int] = []
+        rows: list[JobRow] = []
+        for position, job in enumerate(jobs):
             try:
-                item, answer = preparer.prepare(job, caller, now)
+                item, answer = builder.prepare(job, caller, now)
             except RotaError as error:
                 self._answers.append(error)
                 continue
             self._answers.append(answer)
-            self._places.append(place)
-            prepared.append(_prepared(item, job, answer, caller))
-        self.text = _ascii(msgspec.json.encode(prepared).decode()) if prepared else ""
+            self._positions.append(position)
+            rows.append(_row_of(item, job, answer, caller))
+        self.text = _ascii(msgspec.json.encode(rows).decode()) if rows else ""
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
         """What became of each, in order."""
-        for place, said in zip(self._places, msgspec.json.decode(text, type=list[WrittenJob]), strict=True):
-            answer = self._answers[place]
+        for position, said in zip(self._positions, msgspec.json.decode(text, type=list[WrittenJob]), strict=True):
+            answer = self._answers[position]
             assert isinstance(answer, Submitted)  # noqa: S101 - the others were not asked about
-            self._answers[place] = _answer(said, answer, self._jobs[place].on_duplicate)
+            self._answers[position] = _answer(said, answer, self._jobs[position].on_duplicate)
         return self._answers
 
 
@@ -226,7 +226,7 @@ def _ascii(text: str) -> str:
     return text if text.isascii() else json.dumps(json.loads(text))
 
 
-def _prepared(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> JobRow:
+def _row_of(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> JobRow:
     it = item.definition
     made = JobRow(
         namespace=item.namespace,

@@ -1,7 +1,7 @@
 """Benchmarks of a server that is already there, over its public API alone.
 
 Jobs run the built-in task `rota.echo` on whatever workers the server has. What is told comes from the records of the
-runs themselves (created, due, started, ended), so it does not depend on this machine's clock or on how often it looks.
+runs themselves (created, due, started, ended), so it does not depend on this machine's clock or on how often it asks.
 Everything submitted carries a tag of its own.
 """
 
@@ -139,7 +139,7 @@ class ServerBench:
             page = await self._page(connections, tag=tag, status=_UNFINISHED, limit=1)
             if not page.items:
                 return await self._all(connections, tag, count)
-            # A look costs the server something; it must not be what is measured.
+            # Each poll costs the server something, which must not be what is measured.
             await asyncio.sleep(max(0.2, 10 * (time.monotonic() - asked)))
         raise NotFinishedError(
             f"the server did not run everything within {self._patience:g} s; are there workers in the pool 'default'?"

@@ -1,7 +1,8 @@
-"""Watching code: which Python files below some directories have changed since the last look.
+"""Watches code: which Python files below some directories have changed since the last poll.
 
-By looking at times and sizes again and again: a few milliseconds for a thousand files, the same on every system and on
-every file system, and nothing to install.
+It compares times and sizes again and again: a few milliseconds for a thousand files, the same on every system and every
+file system. Notifications of the system (inotify, as by watchfiles) can't leave out directories: they would watch
+virtual environments and the embedded database as well.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Protocol
 
-LOOK_SECONDS = 0.5
-QUIET_SECONDS = 0.2
-# Looking takes at most a tenth of the time, however many files there are.
-LOOK_SHARE = 0.1
-# Whoever writes files without end does not keep us from going on.
-MOST_LOOKS = 25
+_POLL_SECONDS = 0.5
+_QUIET_SECONDS = 0.2
+# Polls take at most a tenth of the time, however many files there are.
+_POLL_SHARE = 0.1
+# Files that are written without end don't hold up the others.
+MOST_POLLS = 25
 # Workers don't run these; those that the application itself imports are watched all the same (`include`).
-FOR_TESTS = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
-SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
-VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+_FOR_TESTS = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
+_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
+_VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
-State = tuple[int, int]
+_State = tuple[int, int]
 
 
-class Watched(Protocol):
+class _Watched(Protocol):
     """What can be asked for changes."""
 
     def changed(self) -> list[Path]:
@@ -40,31 +41,31 @@ class Watched(Protocol):
 
 
 class Watcher:
-    """Knows the Python files below `places`, and those of `include`, as they were at the last look."""
+    """Knows the Python files below `directories`, and those of `include`, as they were at the last poll."""
 
-    def __init__(self, places: Sequence[Path], *, skip: Sequence[Path] = ()) -> None:
-        self.places = [place.resolve() for place in places]
+    def __init__(self, directories: Sequence[Path], *, skip: Sequence[Path] = ()) -> None:
+        self.directories = [directory.resolve() for directory in directories]
         self._skip = {str(path.resolve()) for path in skip}
         self._wanted: frozenset[str] = frozenset()
         self._included: frozenset[str] = frozenset()
-        self._seen = self._look()
+        self._seen = self._scan()
 
     def include(self, files: Iterable[str]) -> None:
-        """Watches these as well from the next look on, wherever they lie. May be called while another thread looks."""
+        """Watches these as well from the next poll on, wherever they are. Can be called while another thread polls."""
         self._wanted |= frozenset(files)
 
     def changed(self) -> list[Path]:
-        """The files that are new, changed or gone since the last look."""
+        """The files that are new, changed or gone since the last poll."""
         added = self._wanted - self._included
         self._included |= added
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._scan()
         known = (before.keys() | self._seen.keys()) - (added - before.keys())
         return sorted(Path(path) for path in known if before.get(path) != self._seen.get(path))
 
-    def _look(self) -> dict[str, State]:
+    def _scan(self) -> dict[str, _State]:
         found = {}
-        for place in self.places:
-            for entry in self._files_below(str(place)):
+        for directory in self.directories:
+            for entry in self._files_below(str(directory)):
                 if state := _state(entry):
                     found[entry.path] = state
         for file in self._included - found.keys():
@@ -72,55 +73,55 @@ class Watcher:
                 found[file] = state
         return found
 
-    def _files_below(self, place: str) -> Iterator[os.DirEntry[str]]:
-        directories = [place]
+    def _files_below(self, root: str) -> Iterator[os.DirEntry[str]]:
+        directories = [root]
         while directories:
             directory = directories.pop()
             entries = _entries(directory)
-            if directory != place and any(entry.name == VIRTUAL_ENVIRONMENT for entry in entries):
+            if directory != root and any(entry.name == _VIRTUAL_ENVIRONMENT for entry in entries):
                 continue
             for entry in entries:
                 if entry.name.endswith(".py"):
-                    if not FOR_TESTS.fullmatch(entry.name):
+                    if not _FOR_TESTS.fullmatch(entry.name):
                         yield entry
                 elif entry.is_dir(follow_symlinks=False) and not self._is_skipped(entry):
                     directories.append(entry.path)
 
     def _is_skipped(self, entry: os.DirEntry[str]) -> bool:
-        return entry.name.startswith(".") or entry.name in SKIPPED or entry.path in self._skip
+        return entry.name.startswith(".") or entry.name in _SKIPPED or entry.path in self._skip
 
 
 async def next_change(
-    watcher: Watched, *, look_seconds: float = LOOK_SECONDS, quiet_seconds: float = QUIET_SECONDS
+    watcher: _Watched, *, poll_seconds: float = _POLL_SECONDS, quiet_seconds: float = _QUIET_SECONDS
 ) -> list[Path]:
     """Waits for a change, and then for a moment of quiet: an editor writes several files, a checkout many."""
     changed: set[Path] = set()
-    looks, took = 0, 0.0
-    while looks < MOST_LOOKS:
-        await asyncio.sleep(max(quiet_seconds if changed else look_seconds, took / LOOK_SHARE))
+    polls, took = 0, 0.0
+    while polls < MOST_POLLS:
+        await asyncio.sleep(max(quiet_seconds if changed else poll_seconds, took / _POLL_SHARE))
         began = time.monotonic()
         latest = await asyncio.to_thread(watcher.changed)
         took = time.monotonic() - began
         if changed and not latest:
             break
         changed.update(latest)
-        looks += bool(changed)
+        polls += bool(changed)
     return sorted(changed)
 
 
-def places_of(where: str) -> list[Path]:
-    """Where the code of MODULE:APP lies: the current directory, or that of its module if it is elsewhere.
+def code_directories(where: str) -> list[Path]:
+    """Where the code of MODULE:APP is: the current directory, or that of its module if it is elsewhere.
 
-    Found without importing anything, since what is to be imported may be broken.
+    Found without importing anything, since the code may be broken.
     """
     here = Path.cwd()
     name = where.partition(":")[0].partition(".")[0]
     spec = PathFinder.find_spec(name, [str(here), *sys.path]) or importlib.util.find_spec(name)
-    found = [] if spec is None else [Path(place).resolve() for place in spec.submodule_search_locations or ()]
+    found = [] if spec is None else [Path(directory).resolve() for directory in spec.submodule_search_locations or ()]
     if not found and spec and spec.origin and spec.has_location:
         found = [Path(spec.origin).resolve().parent]
-    own = [place for place in found if not SKIPPED & set(place.parts)]
-    elsewhere = [place for place in own if not place.is_relative_to(here)]
+    own = [directory for directory in found if not _SKIPPED & set(directory.parts)]
+    elsewhere = [directory for directory in own if not directory.is_relative_to(here)]
     return elsewhere if own and own == elsewhere else [here, *elsewhere]
 
 
@@ -132,7 +133,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
         return []  # gone since it was found, or not ours to read
 
 
-def _state(file: os.DirEntry[str] | Path) -> State | None:
+def _state(file: os.DirEntry[str] | Path) -> _State | None:
     try:
         stat = file.stat()
     except OSError:

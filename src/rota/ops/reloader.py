@@ -4,7 +4,7 @@ First the code is imported in a process of its own. If that fails, the workers t
 and the next change is another chance. Else new workers are started, and the old ones are told to stop, as they are
 anywhere: they hand back what they have not started and finish what runs. So no run is lost or charged, and none waits
 for a long one to end. The code may change at any moment: the watcher takes note of the files before they are imported,
-so a change that comes after that is seen by the next look.
+so a change that comes after that is seen by the next poll.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Reloader(Service):
 
     def _words(self) -> str:
         if not self._changed:
-            return f"Watching {' and '.join(map(str, self._watcher.places))}: a change restarts {self._workers}."
+            return f"Watching {' and '.join(map(str, self._watcher.directories))}: a change restarts {self._workers}."
         verb = "Restarting" if self._loaded_once else "Starting"
         return f"Changed: {name_some(self._changed)}. {verb} {self._workers}."
 

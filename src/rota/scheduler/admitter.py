@@ -17,8 +17,6 @@ from rota.domain.gates import decide
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.admit import Gates
-from rota.store.postgres.listener import WORKER
-from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
 RUNS_PER_SHARD = 12
@@ -38,10 +36,9 @@ class Admitter(ShardService):
         *,
         gates: Gates,
         leases: LeaseKeeper,
-        notifier: Notifier,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(leases=leases, notifier=notifier)
+        super().__init__(leases=leases)
         self._gates = gates
         self._monotonic = monotonic
         self._round_at = -math.inf
@@ -73,9 +70,6 @@ class Admitter(ShardService):
                 return 0
         self._round_at = self._monotonic()
         done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
-        self.tell_pools(done.pools)
-        for worker_id in done.workers:
-            self._notifier.hint(WORKER, str(worker_id))
         for event in done.events:
             _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
         if done.more:

@@ -21,7 +21,6 @@ from rota.domain.schedule import fire_times
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.fire import Firing, PlannedRun, ScheduledJob, Schedules
-from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
@@ -41,10 +40,8 @@ class Firer(ShardService):
     interval_seconds = 0.5
     full_round = JOBS_PER_SHARD
 
-    def __init__(
-        self, *, schedules: Schedules, leases: LeaseKeeper, notifier: Notifier, on_fired: Callable[[], None]
-    ) -> None:
-        super().__init__(leases=leases, notifier=notifier)
+    def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, on_fired: Callable[[], None]) -> None:
+        super().__init__(leases=leases)
         self._schedules = schedules
         self._on_fired = on_fired
 

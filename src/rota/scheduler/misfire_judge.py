@@ -44,5 +44,5 @@ class MisfireJudge(ShardService):
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
             await self._promotions.skip(skips)
         if late := [(run.namespace, run.id) for run, reason in reasons if not reason]:
-            self.tell_promoted(await self._promotions.promote_runs(late))
+            await self._promotions.promote_runs(late)
         return len(missed)

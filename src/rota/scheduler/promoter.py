@@ -29,6 +29,4 @@ class Promoter(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        promoted = await self._promotions.promote(owned, RUNS_PER_SHARD)
-        self.tell_promoted(promoted)
-        return promoted.runs
+        return await self._promotions.promote(owned, RUNS_PER_SHARD)

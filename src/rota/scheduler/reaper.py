@@ -18,8 +18,6 @@ from uuid import UUID
 from rota.clock import DatabaseClock
 from rota.scheduler.lease_keeper import BeatObserver
 from rota.service import Service
-from rota.store.postgres.listener import GATE, READY, SCHEDULE
-from rota.store.postgres.wakeups import Notifier
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
 from rota.telemetry import get_logger
@@ -41,14 +39,12 @@ class Reaper(Service):
         *,
         workers: LostWorkers,
         reports: Reports,
-        notifier: Notifier,
         clock: DatabaseClock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._workers = workers
         self._reports = reports
-        self._notifier = notifier
         self._clock = clock
         self._observer = BeatObserver(monotonic)
 
@@ -59,12 +55,6 @@ class Reaper(Service):
         if not lost:
             return 0
         recorded = await self._reports.record(lost)
-        for pool in recorded.ready_pools:
-            self._notifier.hint(READY, pool)
-        if recorded.held:
-            self._notifier.hint(SCHEDULE)
-        if recorded.gated:
-            self._notifier.hint(GATE)
         for report in lost:
             if error := recorded.rejected.get(report.claim.number):
                 _log.error("a lost run could not be settled", run_id=str(report.claim.run_id), error=str(error))

@@ -31,6 +31,5 @@ class Recaller(ShardService):
         """Looks at every recalled run of our shards; returns how many."""
         recalled = await self._recalled.find(owned, RUNS_PER_SHARD)
         if recalled:
-            self.tell_pools(await self._recalled.decide([(run, judge_recalled(run)) for run in recalled]))
-            self.tell_gates()
+            await self._recalled.decide([(run, judge_recalled(run)) for run in recalled])
         return len(recalled)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.store.declare import DeclaredJobs, Reconciled
-from rota.store.postgres.listener import READY, SCHEDULE, WORKER
-from rota.store.postgres.wakeups import Notifier
 from rota.telemetry import get_logger
 
 _log = get_logger("reconciling")
@@ -17,10 +15,9 @@ class Reconciler(Service):
 
     interval_seconds = 2.0
 
-    def __init__(self, *, declaring: DeclaredJobs, notifier: Notifier) -> None:
+    def __init__(self, *, declaring: DeclaredJobs) -> None:
         super().__init__()
         self._declaring = declaring
-        self._notifier = notifier
 
     async def tick(self) -> int:
         """Returns how many applications have another version in force now."""
@@ -38,11 +35,6 @@ class Reconciler(Service):
                 changed=list(done.changed.values()),
                 paused=list(done.paused.values()),
             )
-            self._notifier.hint(SCHEDULE)
-            for worker_id in done.told.workers:
-                self._notifier.hint(WORKER, str(worker_id))
-            for pool in done.told.pools:
-                self._notifier.hint(READY, pool)
         return count
 
     async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:

@@ -28,8 +28,8 @@ from rota.store.fire import Schedules
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
-from rota.store.postgres.listener import GATE, SCHEDULE, Listener
-from rota.store.postgres.wakeups import Notifier
+from rota.store.postgres.listener import Listener
+from rota.store.postgres.wakeups import GATE, SCHEDULE
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -39,7 +39,6 @@ _APP_PATIENCE = timedelta(minutes=10)
 
 class _Shared(TypedDict):
     leases: LeaseKeeper
-    notifier: Notifier
 
 
 class Scheduler:
@@ -49,7 +48,6 @@ class Scheduler:
         self,
         *,
         database: Database,
-        notifier: Notifier,
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
@@ -62,7 +60,7 @@ class Scheduler:
             shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
         promotions = Promotions(database, self.id)
-        shared: _Shared = {"leases": self.leases, "notifier": notifier}
+        shared: _Shared = {"leases": self.leases}
         self.promoter = Promoter(promotions=promotions, **shared)
         self.firer = Firer(schedules=schedules, **shared, on_fired=self.promoter.wake)
         self.misfires = MisfireJudge(promotions=promotions, **shared)
@@ -71,9 +69,9 @@ class Scheduler:
         self.expirer = Expirer(promotions=promotions, **shared)
         self.sweeper = Sweeper(database=database, promotions=promotions, **shared)
         self.rezoner = Rezoner(schedules=schedules)
-        self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience), notifier=notifier)
+        self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience))
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, **shared) if blobs else None
-        self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), notifier=notifier, clock=clock)
+        self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), clock=clock)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
 
     @property

@@ -13,8 +13,7 @@ from weakref import WeakKeyDictionary
 
 from rota.errors import SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
-from rota.task.context import Context
-from rota.task.output import current
+from rota.task.context import current_context
 
 if TYPE_CHECKING:
     from rota.gateway.http import HttpGateway
@@ -72,13 +71,13 @@ class Gateways:
 
     def of_run_async(self) -> JobGateway | None:
         """The gateway of the run in which this is called."""
-        context = current.get()
-        return context.gateway if isinstance(context, Context) else None
+        context = current_context()
+        return context.gateway if context else None
 
     def of_run_sync(self) -> SyncJobGateway | None:
         """The same, for code that can't await."""
-        context = current.get()
-        return context.sync_gateway if isinstance(context, Context) else None
+        context = current_context()
+        return context.sync_gateway if context else None
 
     def _check_bar(self) -> None:
         if self.barred:

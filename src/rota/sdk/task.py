@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 from rota.sdk.sender import Sender
 from rota.sdk.sender_sync import SyncSender
 from rota.task.arguments import Arguments
-from rota.task.context import Context
-from rota.task.output import current
+from rota.task.context import Context, current_context
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -56,8 +55,7 @@ class Task(Sender[P, R]):
         name = self.parameters.context_name
         if name is None or name in keywords or any(isinstance(given, Context) for given in arguments):
             return self.function(*arguments, **keywords)
-        context = current.get()
-        mine = context if isinstance(context, Context) else Context.outside(self.name)
+        mine = current_context() or Context.outside(self.name)
         return self.function(**{**self.parameters.bind(arguments, keywords), name: mine})
 
     @property

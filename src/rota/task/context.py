@@ -20,6 +20,7 @@ from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
+from rota.task.output import current
 
 _MESSAGE_LIMIT = 500
 _CHECKPOINT_LIMIT_BYTES = 64 * 1024
@@ -351,3 +352,9 @@ class Context:
         """For the worker: the attempt has ended."""
         if self._writer is not None:
             self._writer.close()
+
+
+def current_context() -> Context | None:
+    """That of the run in which this is called; None outside of runs."""
+    context = current.get()
+    return context if isinstance(context, Context) else None

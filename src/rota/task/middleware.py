@@ -25,6 +25,10 @@ class Transactions(Protocol):
         """Committed when it is left, rolled back when something is raised. `plain`: for a function in a thread."""
         ...
 
+    def check_plain(self, task: str) -> None:
+        """Raises SetupError where a function in a thread can't have one."""
+        ...
+
 
 @asynccontextmanager
 async def surrounded(around: Sequence[Around], context: Context) -> AsyncIterator[None]:

@@ -62,19 +62,16 @@ class Engine:
         self._database = database
         self._database_url = database_url
         self._settings = settings
-        self._hints = RecordedWakeUps(database)
+        self._wake_ups = database.wake = RecordedWakeUps()
         self.gateway = LocalGateway(
             database=database,
-            notifier=self._hints,
             shards=shards,
             payload_limit_bytes=settings.payload_limit_bytes,
             blobs=self.blobs,
             now=clock.now_datetime,
             defaults=default_limits(settings),
         )
-        self._scheduler = Scheduler(
-            database=database, notifier=self._hints, listen_url=None, lease_seconds=LEASE_SECONDS
-        )
+        self._scheduler = Scheduler(database=database, listen_url=None, lease_seconds=LEASE_SECONDS)
         self._busy = asyncio.Lock()
 
     @classmethod
@@ -117,7 +114,7 @@ class Engine:
             app,
             database=self._database,
             database_url=self._database_url,
-            hints=self._hints,
+            wake_ups=self._wake_ups,
             clock=self.clock,
             blobs=self.blobs,
             settings=self._settings,
@@ -196,18 +193,18 @@ class Engine:
         for service in self._services:
             done += await service.catch_up()
         # Whatever is told from here on may come too late for this round.
-        self._hints.some.clear()
+        self._wake_ups.some.clear()
         for worker in self.workers:
             await worker.stop_cancelled()
-            places = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
-            if places:
-                await worker.serve(places)
+            pools = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
+            if pools:
+                await worker.serve(pools)
                 done += await worker.start_due()
         return done
 
     async def _until_something_happens(self) -> None:
         try:
-            await asyncio.wait_for(self._hints.some.wait(), self.patience_seconds)
+            await asyncio.wait_for(self._wake_ups.some.wait(), self.patience_seconds)
         except TimeoutError:
             tasks = ", ".join(sorted({task for worker in self.workers for task in worker.running}))
             raise StuckError(

@@ -11,8 +11,7 @@ from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import RotaError, SetupError
 from rota.gateway.protocol import JobGateway, RunSnapshot
 from rota.gateway.thread import ThreadGateway
-from rota.task.context import Context
-from rota.task.output import current
+from rota.task.context import current_context
 
 T = TypeVar("T")
 
@@ -91,8 +90,8 @@ class SyncKitGateway(ThreadGateway):
 
 def _of_run() -> JobGateway | None:
     """Inside a run, the gateway of its worker: what it submits belongs to its owner."""
-    context = current.get()
-    return context.gateway if isinstance(context, Context) else None
+    context = current_context()
+    return context.gateway if context else None
 
 
 def _hop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from rota.blobs import Blobs
 from rota.broker.postgres import PostgresBroker
 from rota.clock import DatabaseClock
-from rota.compose import Runners
 from rota.domain.fleet import WorkerProfile
 from rota.domain.run import Claim, Outcome, Report
 from rota.gateway.protocol import JobGateway
@@ -25,27 +25,28 @@ from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.claim import Claims
 from rota.store.postgres.database import Database
-from rota.store.postgres.wakeups import Notifier
+from rota.store.postgres.wakeups import WakeUps
 from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.executor import Attempt, Executor
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
+from rota.worker.runners.registry import Runners
 
 SLOTS = 100
 LEASE_SECONDS = 3600.0  # no reaper watches it
 _STOP_SECONDS = 1.0
 
 
-class RecordedWakeUps(Notifier):
-    """Remembers that there was one."""
+class RecordedWakeUps(WakeUps):
+    """Remembers that there was one; the engine then looks at everything."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database, enabled=False)
+    def __init__(self) -> None:
         self.some = asyncio.Event()
 
-    def hint(self, channel: str, payload: str = "") -> None:  # noqa: ARG002 - whatever it is about, everything is looked at
+    def __call__(self, **wanted: Any) -> None:
         """Something may be to be done."""
-        self.some.set()
+        if any(wanted.values()):
+            self.some.set()
 
 
 class AppWorker:
@@ -57,7 +58,7 @@ class AppWorker:
         *,
         database: Database,
         database_url: str,
-        hints: RecordedWakeUps,
+        wake_ups: RecordedWakeUps,
         clock: DatabaseClock,
         blobs: Blobs,
         settings: Settings,
@@ -65,13 +66,13 @@ class AppWorker:
     ) -> None:
         self.app = app
         self.reports: list[Report] = []  # of everything it ran
-        self._hints = hints
+        self._wake_ups = wake_ups
         self._stack = AsyncExitStack()
         self._transactions = TaskTransactions(database_url, size=settings.transactions)
         self._runners = Runners(settings, app, self._transactions)
         self._claims = Claims(database)
         self._broker = PostgresBroker(
-            database=database, notifier=hints, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
+            database=database, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
         )
         self._logs = LogWriter(self._broker)
         self._reporter = Reporter(self._broker, self._logs, self._answered)
@@ -117,11 +118,11 @@ class AppWorker:
         """Stops what still runs."""
         await self._stack.aclose()
 
-    async def serve(self, places: set[tuple[str, str]]) -> None:
-        """Serves these namespaces and pools, too."""
-        if places <= self._served:
+    async def serve(self, more: set[tuple[str, str]]) -> None:
+        """Serves these pools of namespaces, too."""
+        if more <= self._served:
             return
-        self._served |= places
+        self._served |= more
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
         application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
@@ -155,7 +156,7 @@ class AppWorker:
 
     def _answered(self, reports: list[Report]) -> None:
         self._under_way -= {report.claim.number for report in reports}
-        self._hints.some.set()
+        self._wake_ups.some.set()
 
     async def _stop(self) -> None:
         attempts = list(self._executor.running.values())

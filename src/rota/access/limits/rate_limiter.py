@@ -83,12 +83,12 @@ class RateLimiter:
     """Lets requests and jobs through, as fast as they may come."""
 
     def __init__(
-        self, *, book: TenantLimits, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
+        self, *, limits: TenantLimits, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._book = book
+        self._limits = limits
         self._store = buckets
         self._monotonic = monotonic
-        self._hands: dict[Key, _HeldTokens] = {}
+        self._held: dict[Key, _HeldTokens] = {}
 
     async def take(
         self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
@@ -97,52 +97,47 @@ class RateLimiter:
 
         Raises RateLimitedError when there are not enough now, TooLargeError when there never will be.
         """
-        book = self._book
-        if book.number is None:
-            await book.load()
-        own = book.rate(namespace, subject, kind) if subject else None
-        whole = book.rate(namespace, WHOLE, kind)
-        keyed = book.rate_of_key(namespace, key, kind) if key else None
+        limits = self._limits
+        if limits.number is None:
+            await limits.load()
+        own = limits.rate(namespace, subject, kind) if subject else None
+        whole = limits.rate(namespace, WHOLE, kind)
+        keyed = limits.rate_of_key(namespace, key, kind) if key else None
         if own is None and whole is None and keyed is None:
             return UNLIMITED
-        hands = []
-        if key and keyed is not None:
-            hands.append(self._hand((namespace, key, kind), keyed))
-        if own is not None:
-            hands.append(self._hand((namespace, subject, kind), own))
-        if whole is not None:
-            hands.append(self._hand((namespace, WHOLE, kind), whole))
-        return await self._take(hands, amount)
+        rates = ((key or "", keyed), (subject, own), (WHOLE, whole))
+        held = [self._held_of((namespace, name, kind), rate) for name, rate in rates if rate is not None]
+        return await self._take(held, amount)
 
-    async def _take(self, hands: list[_HeldTokens], amount: int) -> RateStatus:
+    async def _take(self, held: list[_HeldTokens], amount: int) -> RateStatus:
         now = self._monotonic()
-        for hand in hands:
-            hand.check(amount, now)
+        for one in held:
+            one.check(amount, now)
         served: list[_HeldTokens] = []
         try:
-            for hand in hands:
-                if not hand.serve(amount, now):
-                    await hand.fetch(amount)
-                served.append(hand)
+            for one in held:
+                if not one.serve(amount, now):
+                    await one.fetch(amount)
+                served.append(one)
         except BaseException:
-            for hand in served:
-                hand.give_back(amount)
+            for one in served:
+                one.give_back(amount)
             raise
-        return reduce(tighter, (hand.status(now) for hand in hands))
+        return reduce(tighter, (one.status(now) for one in held))
 
-    def _hand(self, key: Key, rate: Rate) -> _HeldTokens:
-        hand = self._hands.get(key)
-        if hand is None:
+    def _held_of(self, key: Key, rate: Rate) -> _HeldTokens:
+        one = self._held.get(key)
+        if one is None:
             self._make_room()
-            hand = self._hands[key] = _HeldTokens(key, rate, self._store, self._monotonic)
-        elif hand.rate != rate:
-            hand.change(rate)
-        return hand
+            one = self._held[key] = _HeldTokens(key, rate, self._store, self._monotonic)
+        elif one.rate != rate:
+            one.change(rate)
+        return one
 
     def _make_room(self) -> None:
-        if len(self._hands) >= MOST_BUCKETS:
+        if len(self._held) >= MOST_BUCKETS:
             now = self._monotonic()
-            self._hands = {key: hand for key, hand in self._hands.items() if not hand.is_idle(now)}
+            self._held = {key: one for key, one in self._held.items() if not one.is_idle(now)}
 
 
 class _HeldTokens:

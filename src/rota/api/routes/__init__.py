@@ -16,7 +16,6 @@ from rota.api.routes import (
     runs,
     schedules,
     sessions,
-    stats,
     submit,
 )
 
@@ -31,7 +30,6 @@ OPERATIONS: tuple[Operation, ...] = (
     *limits.OPERATIONS,
     *events.OPERATIONS,
     *fleet.OPERATIONS,
-    *stats.OPERATIONS,
     *api_keys.OPERATIONS,
     *sessions.OPERATIONS,
     *audit.OPERATIONS,

@@ -64,16 +64,11 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
 
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     """Runs dead letters again, with the same idempotency keys."""
-    pools: set[str] = set()
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
-        made = await services.redrives.rerun(call.caller.namespace, run_ids, "redrive", services.now)
-        pools.update(rerun.pool for rerun in made)
-        return len(made)
+        return len(await services.redrives.rerun(call.caller.namespace, run_ids, "redrive", services.now))
 
-    count = await _each_page(services, call, redrive_page)
-    services.tell_pools(pools)
-    return CountOut(count=count)
+    return CountOut(count=await _each_page(services, call, redrive_page))
 
 
 async def discard(services: Backend, call: ApiRequest) -> CountOut:

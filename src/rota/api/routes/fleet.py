@@ -1,13 +1,23 @@
-"""The fleet and the server itself: workers, shards, health."""
+"""The fleet and the server itself: workers, shards, health, and what is going on in numbers."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
 
 from rota.access.authorization import PUBLIC
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation
 from rota.api.representations import show_shard, show_worker
-from rota.contract.fleet import Health, ShardList, WorkerList
+from rota.contract.fleet import Health, ShardList, Stats, WorkerList
 from rota.domain.rights import EVERYWHERE, Right
+from rota.errors import BadInputError
+
+_WINDOW_SECONDS = 60
+_LEAST_SECONDS = 10
+_MOST_SECONDS = 600
+_Window = Annotated[int, msgspec.Meta(ge=_LEAST_SECONDS, le=_MOST_SECONDS)]
 
 
 async def list_workers(services: Backend, call: ApiRequest) -> WorkerList:
@@ -31,6 +41,20 @@ async def readyz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001
     """The database answers."""
     await services.set_clock()
     return Health(status="ready")
+
+
+async def stats(services: Backend, call: ApiRequest) -> Stats:
+    """Counts, rates and lags of the whole namespace: numbers of all, no one job."""
+    return await services.statistics.of(call.caller.namespace, _window(call))
+
+
+def _window(call: ApiRequest) -> int:
+    given = call.query.get("windowSeconds", str(_WINDOW_SECONDS))
+    try:
+        return msgspec.convert(given, _Window, strict=False)
+    except msgspec.ValidationError:
+        words = f"must be whole seconds, {_LEAST_SECONDS} to {_MOST_SECONDS}"
+        raise BadInputError(words, field="windowSeconds") from None
 
 
 OPERATIONS = (
@@ -59,5 +83,14 @@ OPERATIONS = (
         summary="Ready?",
         answer=Health,
         errors=(503,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/stats",
+        needs=Right.READ,
+        handler=stats,
+        summary="What waits, what runs, how fast and how late, in numbers",
+        query={"windowSeconds": "rates and lags over so many seconds, 10 to 600 (60)"},
+        answer=Stats,
     ),
 )

@@ -114,8 +114,7 @@ async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
             raise NotFoundError("there is no such job")
         if run["place"] == "finished" and run["status"] != "cancelled":
             raise ConflictError(f"the job has already ended: {run['status']}")
-    changed = await services.cancellations.cancel_job(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
-    services.tell_workers(changed.workers)
+    await services.cancellations.cancel_job(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
     return JobCancelled(job_id=show_job(job_id), status="cancelled")
 
 
@@ -124,8 +123,7 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     job_id = parse_job(call.path["jobId"])
     namespace, now = call.caller.namespace, services.now
     run_id = new_id(now.timestamp())
-    pool = await services.changes.run_now(namespace, job_id, run_id)
-    if pool is None:
+    if not await services.changes.run_now(namespace, job_id, run_id):
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id, services.now)
@@ -134,8 +132,7 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
         made = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
         if not made:
             raise ConflictError("the job moved while it was looked at; try again")
-        run_id, pool = made[0].run_id, made[0].pool
-    services.tell_pools({pool})
+        run_id = made[0]
     return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
 
 
@@ -147,8 +144,7 @@ async def pause_job(services: Backend, call: ApiRequest) -> Any:
     if job is None:
         await services.changes.pause_one_shot(namespace, job_id)
     elif job["state"] != "paused":
-        changed = await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
-        services.tell_workers(changed.workers)
+        await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="paused"))
     return await _show(services, namespace, job_id)
 
 
@@ -158,12 +154,9 @@ async def resume_job(services: Backend, call: ApiRequest) -> Any:
     namespace = call.caller.namespace
     job = await services.jobs.get(namespace, job_id)
     if job is None:
-        pool = await services.changes.resume_one_shot(namespace, job_id)
-        services.tell_pools({pool} if pool else set())
+        await services.changes.resume_one_shot(namespace, job_id)
     elif job["state"] != "scheduled":
-        changed = await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
-        services.tell_pools(changed.pools)
-        services.tell_schedulers()
+        await services.changes.change(namespace, job_id, lambda row: _as_it_is(row, state="scheduled"))
     return await _show(services, namespace, job_id)
 
 
@@ -214,10 +207,7 @@ async def _change_recurring(services: Backend, job: Any, patch: JobPatch, expect
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
-    changed = await services.changes.change(job["namespace"], job["id"], decide, expected)
-    services.tell_workers(changed.workers)
-    services.tell_pools(changed.pools)
-    services.tell_schedulers()
+    await services.changes.change(job["namespace"], job["id"], decide, expected)
 
 
 async def _change_one_shot(
@@ -235,14 +225,13 @@ async def _change_one_shot(
         definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
-            pool = await services.changes.change_one_shot(
+            await services.changes.change_one_shot(
                 call.caller.namespace, job_id, definition, run_at, payload_id, run["job_version"]
             )
         except VersionMismatchError:
             if expected is not None or not left:
                 raise
             continue  # another change came first and no version was named: ours goes on top of it
-        services.tell_pools({pool})
         return
 
 

@@ -21,7 +21,7 @@ from rota.contract.runs import LogLine, LogList, LogUrl
 from rota.domain.ids import FIRST_ID, floor_id, parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
-from rota.store.logs import Place
+from rota.store.logs import ChunkKey
 
 _CHUNKS_PER_READ = 2000
 _CHUNKS_PER_SEARCH = 500
@@ -57,23 +57,25 @@ async def search_logs(services: Backend, call: ApiRequest) -> LogList:
     limit = read_limit(call.query)
     start, end = read_moment(call.query, "startTime"), read_moment(call.query, "endTime")
     first = floor_id(start) if start else FIRST_ID
-    place: Place | None = _read_place(call.query.get("cursor"), floor_id(end or services.now + timedelta(days=1)))
+    position: ChunkKey | None = _read_position(
+        call.query.get("cursor"), floor_id(end or services.now + timedelta(days=1))
+    )
     found: list[LogLine] = []
     deadline = time.monotonic() + _SEARCH_SECONDS
-    while place is not None and len(found) < limit and time.monotonic() < deadline:
+    while position is not None and len(found) < limit and time.monotonic() < deadline:
         rows, reached = await services.logs.search(
-            call.caller.namespace, first, place, text, _CHUNKS_PER_SEARCH, call.only
+            call.caller.namespace, first, position, text, _CHUNKS_PER_SEARCH, call.only
         )
-        place = reached
+        position = reached
         for row in rows:
             found += [line for line in _lines(row) if text.lower() in line.text.lower()]
             if len(found) >= limit:
-                place = (row["run_id"], row["claim"], row["number"])
+                position = (row["run_id"], row["claim"], row["number"])
                 break
-    return LogList(items=found, next_cursor=f"{place[0].hex}.{place[1]}.{place[2]}" if place else None)
+    return LogList(items=found, next_cursor=f"{position[0].hex}.{position[1]}.{position[2]}" if position else None)
 
 
-def _read_place(cursor: str | None, before: UUID) -> Place:
+def _read_position(cursor: str | None, before: UUID) -> ChunkKey:
     """Where a search goes on: below this chunk, and never beyond the time that was asked for."""
     latest = (before, -1, -1)
     if cursor is None:

@@ -43,7 +43,6 @@ async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
 async def _set_paused(services: Backend, call: ApiRequest, *, paused: bool) -> PoolOut:
     namespace, pool = call.caller.namespace, _pool(call)
     await services.changes.pause_pool(namespace, pool, paused=paused)
-    services.tell_all_workers()
     return await _pool_of(services, namespace, pool)
 
 

@@ -91,9 +91,8 @@ def _read_wait(call: ApiRequest) -> float:
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Ends a run that waits; asks the worker of one that runs to stop it."""
     run_id = parse_run(call.path["runId"])
-    state, workers = await services.cancellations.cancel_run(call.caller.namespace, run_id)
-    services.tell_workers(workers)
-    status = "cancelled" if state == "cancelled" else "running"
+    ended = await services.cancellations.cancel_run(call.caller.namespace, run_id)
+    status = "cancelled" if ended else "running"
     return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
 
 
@@ -104,10 +103,9 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     while rows := await services.runs.find(call.caller.namespace, wanted, _PAGE):
         for row in rows:
             try:
-                _, workers = await services.cancellations.cancel_run(call.caller.namespace, row["id"])
+                await services.cancellations.cancel_run(call.caller.namespace, row["id"])
             except ConflictError:
                 continue  # it ended by itself meanwhile
-            services.tell_workers(workers)
             count += 1
         wanted = RunFilter(
             wanted.first, rows[-1]["id"], wanted.owner, wanted.statuses, wanted.name, wanted.tag, wanted.task
@@ -122,8 +120,7 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
     (made,) = await services.redrives.rerun(call.caller.namespace, [run_id], "retry", services.now)
-    services.tell_pools({made.pool})
-    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made.run_id), status="queued")
+    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made), status="queued")
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

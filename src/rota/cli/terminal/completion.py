@@ -1,10 +1,10 @@
 """Values for the shell's completion, asked of the server: names of tasks and pools, ids of jobs and runs.
 
-Somebody waits with a finger on the tab key: what does not come within a moment does not come, and nothing that goes
-wrong is told, since it would land in the middle of the line that is being written.
+The user waits at the tab key: the server has a moment to answer, and errors are not shown, since they would land in the
+middle of the line that is being written.
 
-What is completed lands in a command line, and others chose the names: only what no shell reads anything into is
-offered, and shown beside it.
+Completions become part of a command line, and other users chose the names: only words that have no meaning to a shell
+are offered and shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def complete_task(incomplete: str) -> list[_Choice]:
 
 
 def complete_pool(incomplete: str) -> list[_Choice]:
-    """Pools that workers serve or that somebody said something about."""
+    """Pools that workers serve or that have settings."""
     pools = [pool for pool in _items("/v1/pools") if pool["pool"].startswith(incomplete)]
     return [(pool["pool"], pool["status"]) for pool in pools if _is_plain(pool["pool"])]
 
@@ -62,12 +62,12 @@ def complete_job_name(incomplete: str) -> list[_Choice]:
 
 
 def complete_run_status(incomplete: str) -> list[_Choice]:
-    """What a run can be."""
+    """Statuses of runs."""
     return [(status, "") for status in get_args(RunStatusName) if status.startswith(incomplete)]
 
 
 def complete_job_status(incomplete: str) -> list[_Choice]:
-    """What a job can be: of a schedule its own, else its run's."""
+    """Statuses of jobs: of a schedule its own, else its run's."""
     return [(status, "") for status in get_args(JobStatusName) if status.startswith(incomplete)]
 
 

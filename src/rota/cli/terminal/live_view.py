@@ -1,4 +1,4 @@
-"""Views that are drawn again and again: on the terminal until q or Ctrl-C; a server that is away is waited for."""
+"""Views that are drawn again and again, until q or Ctrl-C. They wait for a server that is away."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class ViewEnded(Exception):  # noqa: N818 - not an error: there is nothing more 
 
 
 def is_live() -> bool:
-    """Whether somebody watches: standard output is a terminal that can be drawn on."""
+    """Whether standard output is a terminal that can be drawn on."""
     return console().is_terminal and not console().is_dumb_terminal
 
 
 def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen: bool) -> None:
-    """Draws (width, height) → lines every so many seconds, until somebody wants no more or `draw` says so.
+    """Draws (width, height) → lines every so many seconds, until a key ends it or `draw` raises ViewEnded.
 
-    A server that does not answer is told below the last picture. The last picture stays where the whole screen was not
-    taken.
+    If the server does not answer, a line below the last picture says so. The last picture stays unless it took the
+    whole screen.
     """
     screen = console()
     lines: Lines = []
@@ -62,8 +62,7 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
 
 
 def try_again(poll: Callable[[], Any], tell: Callable[[str], None]) -> Any:
-    """What `poll` returns once the server answers. It ends if no server comes back: without a terminal there is nobody
-    to press a key."""
+    """What `poll` returns once the server answers. Raises if none comes back: without a terminal, no key can end it."""
     told, patience = None, Patience(PATIENCE_SECONDS)
     while True:
         try:
@@ -77,7 +76,7 @@ def try_again(poll: Callable[[], Any], tell: Callable[[str], None]) -> Any:
 
 
 def _passing(error: ServerUnreachableError | AnswerError) -> str:
-    """What to tell of a trouble that may pass; others are raised."""
+    """What to say about an error that may pass; raises others."""
     if isinstance(error, AnswerError) and error.status not in NOT_NOW:
         raise error
     return f"No answer, trying again: {error}"

@@ -1,4 +1,4 @@
-"""How the command line speaks: JSON for programs, one clear line for errors, exit codes that mean something.
+"""Output and input of commands: JSON for programs, one line for errors, ids and JSON from options.
 
 Exit codes: 0 it worked; 2 what was given can't be accepted; 1 everything else that failed.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 from typer.models import ArgumentInfo, OptionInfo
 
-from rota.cli.terminal.tables import clean, console
+from rota.cli.terminal.tables import Column, clean, console, print_table
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of
@@ -46,6 +46,7 @@ _INDEX = re.compile(r"\[\d+\]$")
 _PHRASES = ((re.compile(r"^required, but missing \(or give payload\.script\)$"), "required, or give --script"),)
 
 JsonFlag = typer.Option(False, "--json", help="Print JSON for programs.")
+CursorOption = typer.Option(None, "--cursor", help="nextCursor of the page before.")
 LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many at most.")
 _ID = re.compile(r"(job|run)_[0-9a-f]{32}")
 _LIST = {"job": "rota jobs", "run": "rota runs"}
@@ -121,6 +122,15 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
+def show_page(page: Mapping[str, Any], columns: Sequence[Column], *, none: str, as_json: bool) -> None:
+    """A list as JSON or as a table, with how to go on where it was cut."""
+    if as_json:
+        print_json(page)
+    else:
+        print_table(page["items"], columns, none=none)
+        tell_next_page(page)
+
+
 def tell_next_page(page: Mapping[str, Any]) -> None:
     """Says how to go on where a list was cut."""
     if page.get("nextCursor"):
@@ -185,7 +195,7 @@ def read_object(content: str | None, field: str) -> dict[str, Any] | None:
 
 
 def refuse_empty(content: str | None, field: str) -> None:
-    """An empty value is not taken for none: in a script it is a variable that somebody forgot to set."""
+    """Refuses an empty value: in a script it is a variable that was not set."""
     if content is not None and not content.strip():
         raise BadInputError("must not be empty", field=field)
 

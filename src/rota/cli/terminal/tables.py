@@ -74,7 +74,7 @@ def status() -> Column:
 def console(*, stderr: bool = False) -> Console:
     """Made anew each time, so that it follows redirections.
 
-    Whoever sets NO_COLOR gets no escape sequence at all: the library would leave out colours, but send bold and dim.
+    With NO_COLOR there is no escape sequence at all: the library would leave out colours, but send bold and dim.
     """
     return Console(stderr=stderr, highlight=False, emoji=False, color_system=None if wants_no_colour() else "auto")
 

@@ -87,7 +87,7 @@ from rota.contract.runs import (
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
-_LOOK_SECONDS = 20.0
+_WAIT_SECONDS = 20.0
 
 
 class Client(Calls):
@@ -201,8 +201,8 @@ class Client(Calls):
         """
         deadline, patience = Deadline(timeout), Patience()
         while True:
-            # A server that refused may have too many who wait: it is asked for a look first.
-            seconds = 0.0 if patience.lost else deadline.within(_LOOK_SECONDS)
+            # A server that refused may have too many who wait: the next request returns at once.
+            seconds = 0.0 if patience.lost else deadline.within(_WAIT_SECONDS)
             try:
                 run = self.look(run_id, seconds)
             except (ServerUnreachableError, AnswerError) as error:
@@ -279,7 +279,7 @@ class Client(Calls):
     def dead_letters(
         self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[DeadLetterFilters]
     ) -> Iterator[DeadLetterOut]:
-        """Failed runs that wait for somebody to decide, latest first."""
+        """Failed runs that wait for a decision, latest first."""
         return self._items(DeadLetterList, "/v1/dead-letters", filters, page_size)
 
     def dead_letter_groups(self) -> list[DeadLetterGroup]:
@@ -323,7 +323,7 @@ class Client(Calls):
         return (self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
 
     def shards(self) -> list[ShardOut]:
-        """Which scheduler looks after which shard."""
+        """Which scheduler owns which shard."""
         return (self._ask(ShardList, "GET", "/v1/shards", repeatable=True)).items
 
     def pools(self) -> list[PoolOut]:
@@ -358,8 +358,8 @@ class Client(Calls):
         expires_time: datetime | None = None,
         expires_seconds: float | None = None,
     ) -> KeyCreated:
-        """Makes a key of the namespace; its `key` is shown this once. Not repeated once it may have arrived: what is
-        lost on the way is a key that nobody has, to be revoked."""
+        """Makes a key of the namespace; its `key` is shown this once. Not repeated once it may have arrived: if the
+        answer is lost, the key is unknown, and should be revoked."""
         given = {
             "name": name,
             "role": role,

@@ -40,7 +40,7 @@ def check_home(settings: Settings) -> Iterator[Finding]:
     """Whether Rota's directory can be used, and is ours alone."""
     home = settings.home
     if not home.exists():
-        parent = next(place for place in home.parents if place.exists())
+        parent = next(path for path in home.parents if path.exists())
         if not os.access(parent, os.W_OK | os.X_OK) or not parent.is_dir():
             yield problem("home", f"{home} can't be made: {parent} is not ours to write to", "set ROTA_HOME to another")
         else:
@@ -71,9 +71,9 @@ def check_disk(
     settings: Settings, *, little: int = _LITTLE_BYTES, too_little: int = _TOO_LITTLE_BYTES
 ) -> Iterator[Finding]:
     """Room where the home is, and with it the embedded database."""
-    place = next(place for place in (settings.home, *settings.home.parents) if place.exists())
-    usage = shutil.disk_usage(place)
-    words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {place}"
+    path = next(path for path in (settings.home, *settings.home.parents) if path.exists())
+    usage = shutil.disk_usage(path)
+    words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {path}"
     fix = "make room, or set ROTA_HOME to a directory on another disk"
     if usage.free < too_little:
         yield problem("disk", f"{words}: too little to go on", fix)
@@ -128,8 +128,8 @@ def check_zones(now: datetime | None = None) -> Iterator[Finding]:
         )
 
 
-def _owner(place: Path) -> str:
-    number = place.stat().st_uid
+def _owner(path: Path) -> str:
+    number = path.stat().st_uid
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

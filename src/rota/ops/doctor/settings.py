@@ -12,7 +12,7 @@ from rota.settings import SECRET_PREFIX, VARIABLES, Settings
 
 _CHECK = "settings"
 PREFIX = "ROTA_"
-# Known to others than the settings: what runs and tests are given.
+# Not settings: what runs and tests are given.
 _OTHERS = frozenset({"ROTA_SUPERVISED", "ROTA_TEST_DATABASE_URL", "ROTA_TEST_POSTGRES"})
 _TOGETHER = frozenset({"ROTA_TLS_CERTIFICATE", "ROTA_TLS_KEY"})
 
@@ -20,7 +20,7 @@ _TOGETHER = frozenset({"ROTA_TLS_CERTIFICATE", "ROTA_TLS_KEY"})
 def read_settings(environment: MutableMapping[str, str]) -> tuple[Settings, list[Finding]]:
     """The settings as far as they can be used, and what is wrong with the rest.
 
-    What can't be used is taken out of the environment: whatever reads it after us is not to stumble over it again.
+    Variables that can't be used are removed from the environment, so that later readers don't fail on them again.
     """
     given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
     findings = list(_unknown(given))
@@ -54,7 +54,7 @@ def _unknown(given: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each alone: what is wrong with one must not hide what is wrong with another."""
+    """Each variable is tried alone, so that one error does not hide another."""
     for name in sorted((given.keys() & VARIABLES) - _TOGETHER):
         try:
             Settings.from_environment({name: given[name]})
@@ -63,7 +63,7 @@ def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _contradictions(settings: Settings, given: Mapping[str, str]) -> Iterator[Finding]:
-    """What can each be meant, but not together."""
+    """Settings that contradict each other."""
     if settings.server_url and "ROTA_PORT" in given and urlsplit(settings.server_url).port != settings.port:
         yield warning(
             _CHECK, "ROTA_URL and ROTA_PORT name different ports; commands follow ROTA_URL", "unset one of them"

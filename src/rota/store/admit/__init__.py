@@ -100,10 +100,12 @@ class Gates:
                 raise
 
         try:
-            return await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
+            done = await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
         except BaseException:
             self._taken.forget()
             raise
+        self._database.wake(pools=done.pools, workers=done.workers)
+        return done
 
     async def next_due_in(self, owned: Mapping[int, int]) -> float | None:
         """In how many seconds there is something to do (0: now); None: nothing is known. Costs one statement."""

@@ -20,17 +20,16 @@ class Cancellations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def cancel_run(self, namespace: str, run_id: UUID) -> tuple[str, set[UUID]]:
-        """Ends a run that is not claimed, or marks one that is.
+    async def cancel_run(self, namespace: str, run_id: UUID) -> bool:
+        """Ends a run that is not claimed, or marks one that is and asks its worker to stop it.
 
-        Returns 'cancelled' or 'requested', and the workers to tell; raises ConflictError when it is finished already.
+        Returns whether it has ended; raises ConflictError when it had before.
         """
 
-        async def cancel_one(statements: Statements) -> tuple[str, set[UUID]]:
+        async def cancel_one(statements: Statements) -> set[UUID]:
             hit = await cancel_runs(statements, namespace, [run_id], "cancelled on request")
             if run_id in hit:
-                workers = {worker_id for worker_id in hit.values() if worker_id}
-                return ("requested" if workers else "cancelled"), workers
+                return {worker_id for worker_id in hit.values() if worker_id}
             row = await find_run(statements, namespace, run_id)
             if row is None:
                 raise NotFoundError("there is no such run")
@@ -38,9 +37,11 @@ class Cancellations:
                 raise ConflictError(f"the run has already ended: {row['status']}")
             raise ConflictError("the run kept moving while it was being cancelled; try again")
 
-        return await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
+        workers = await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
+        self._database.wake(workers=workers, gates=True)
+        return not workers
 
-    async def cancel_job(self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange]) -> Changed:
+    async def cancel_job(self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange]) -> None:
         """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
 
         async def cancel_all(statements: Statements) -> Changed:
@@ -54,7 +55,8 @@ class Cancellations:
         open_runs = [
             row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
         ]
-        return await with_days(self._database, open_runs, lambda: self._database.transact(cancel_all))
+        changed = await with_days(self._database, open_runs, lambda: self._database.transact(cancel_all))
+        self._database.wake(workers=changed.workers, gates=True)
 
 
 async def cancel_runs(

@@ -58,7 +58,7 @@ class Changes:
         job_id: UUID,
         decide: Callable[[Any], JobChange],
         expected_version: int | None = None,
-    ) -> Changed:
+    ) -> None:
         """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
 
         async def change_job(statements: Statements) -> Changed:
@@ -69,7 +69,8 @@ class Changes:
                 raise VersionMismatchError(f"the job's version is {row['version']}, not {expected_version}")
             return await apply_change(statements, row, decide(row))
 
-        return await self._database.transact(change_job)
+        changed = await self._database.transact(change_job)
+        self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
 
     async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
         """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
@@ -79,12 +80,10 @@ class Changes:
 
         await self._while_unclaimed(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
 
-    async def resume_one_shot(self, namespace: str, job_id: UUID) -> str | None:
-        """Lets a held one-shot go; returns its pool, or None when it was not held."""
-        pool: str | None = await self._database.fetch_value(
-            "resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD
-        )
-        return pool
+    async def resume_one_shot(self, namespace: str, job_id: UUID) -> None:
+        """Lets a held one-shot go."""
+        rows = await self._database.fetch("resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD)
+        self._database.wake(pools=[row["pool"] for row in rows], gates=True)
 
     async def change_one_shot(
         self,
@@ -94,9 +93,8 @@ class Changes:
         run_at: datetime | None,
         payload_id: UUID | None,
         version: int,
-    ) -> str:
-        """Changes a one-shot that no worker has claimed and whose version is still this; returns its pool."""
-        pool: list[str] = []
+    ) -> None:
+        """Changes a one-shot that no worker has claimed and whose version is still this."""
 
         async def replace() -> bool:
             rows = await self._database.fetch(
@@ -108,22 +106,21 @@ class Changes:
                 run_at=run_at,
                 lookahead=LOOKAHEAD,
             )
-            pool.extend(row["pool"] for row in rows)
+            self._database.wake(pools=[row["pool"] for row in rows], gates=True)
             return bool(rows)
 
         await self._while_unclaimed(namespace, job_id, replace, version=version)
-        return pool[0]
 
-    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
-        """A run of a recurring job besides its schedule; returns its pool, or None: no such job, or it is cancelled."""
-        pool: str | None = await self._database.fetch_value(
-            "run_now", namespace=namespace, job_id=job_id, run_id=run_id
-        )
-        return pool
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> bool:
+        """Runs a recurring job now, besides its schedule; False: there is no such job, or it is cancelled."""
+        rows = await self._database.fetch("run_now", namespace=namespace, job_id=job_id, run_id=run_id)
+        self._database.wake(pools=[row["pool"] for row in rows], gates=True)
+        return bool(rows)
 
-    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> bool:
-        """Nothing more is claimed from a paused pool; returns whether that changed anything."""
-        return bool(await self._database.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused))
+    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> None:
+        """Nothing more is claimed from a paused pool."""
+        await self._database.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused)
+        self._database.wake(every_worker=True)
 
     async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> None:
         """How many runs may wait in it; None: any number."""

@@ -50,8 +50,8 @@ class RecalledRuns:
             for row in rows
         ]
 
-    async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> set[str]:
-        """Carries out decisions whose job did not change meanwhile; returns the pools that have new work."""
+    async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> None:
+        """Carries out decisions whose job did not change meanwhile."""
 
         async def write(some: Sequence[tuple[RecalledRun, str]]) -> list[Any]:
             return await with_days(
@@ -71,4 +71,4 @@ class RecalledRuns:
             _log.error("a recalled run could not be readmitted", run_id=str(decision[0].id), error=str(error))
 
         rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
-        return {row["pool"] for row in rows if row["fate"] == "go"}
+        self._database.wake(pools={row["pool"] for row in rows if row["fate"] == "go"}, gates=True)

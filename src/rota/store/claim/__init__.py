@@ -107,6 +107,7 @@ class Claims:
         )
         for row in rows:
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
+        self._database.wake(schedules=app is not None)
         return lanes
 
     async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:

@@ -33,7 +33,7 @@ GONE = "paused: no worker declares it any more (it was last declared by version 
 
 
 class Reconciled(msgspec.Struct):
-    """What became of an application's schedules, and who has to be told."""
+    """What became of an application's schedules, and whom to wake."""
 
     app: str
     version: str | None
@@ -73,7 +73,10 @@ class DeclaredJobs:
             )
             return done
 
-        return await self._database.transact(reconcile_app)
+        done = await self._database.transact(reconcile_app)
+        if done:
+            self._database.wake(workers=done.told.workers, pools=done.told.pools, schedules=True)
+        return done
 
 
 class _Work:

@@ -17,7 +17,7 @@ _log = get_logger("logs")
 
 
 # A chunk by its key, as searches walk them: (run id, claim, number).
-Place = tuple[UUID, int, int]
+ChunkKey = tuple[UUID, int, int]
 
 
 class KeptLog(NamedTuple):
@@ -112,8 +112,8 @@ class Logs:
         )
 
     async def search(
-        self, namespace: str, first: UUID, place: Place, text: str, chunks: int, owner: str | None
-    ) -> tuple[list[Any], Place | None]:
+        self, namespace: str, first: UUID, place: ChunkKey, text: str, chunks: int, owner: str | None
+    ) -> tuple[list[Any], ChunkKey | None]:
         """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
         run_id, claim, number = place
         rows = await self._database.fetch(

@@ -24,6 +24,7 @@ import asyncpg
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
 from rota.store.postgres.address import check_files, explain
 from rota.store.postgres.statements import Statement, load, load_all
+from rota.store.postgres.wakeups import WakeUps
 from rota.telemetry import get_logger
 
 PLANNER = {
@@ -102,13 +103,17 @@ class Statements:
 class Database:
     """A pool of connections to one PostgreSQL database."""
 
-    def __init__(self, pool: Any, *, pooled: bool) -> None:
+    def __init__(self, pool: Any, *, pooled: bool, notify: bool) -> None:
         self._pool = pool
         self.pooled = pooled
+        self.wake = WakeUps(self._notify, enabled=notify)
 
     @classmethod
-    async def connect(cls, url: str, *, size: int = 4, name: str = "rota") -> Database:
-        """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError."""
+    async def connect(cls, url: str, *, size: int = 4, name: str = "rota", notify: bool = True) -> Database:
+        """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError.
+
+        `notify`: whether wake-ups are sent.
+        """
         load_all()
         pooled = await _check_server(url)
         options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
@@ -125,7 +130,7 @@ class Database:
                 reset=_leave_as_it_is,
                 **options,
             )
-        return cls(pool, pooled=pooled)
+        return cls(pool, pooled=pooled, notify=notify)
 
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
@@ -185,7 +190,7 @@ class Database:
 
         return await _persist(body.__name__, once)
 
-    async def notify(self, channel: str, payloads: Sequence[str]) -> None:
+    async def _notify(self, channel: str, payloads: Sequence[str]) -> None:
         """Sends notifications in a transaction of their own, so that no write waits for the notify lock."""
         with _translated("notify"):
             async with self._connection() as connection:

@@ -1,6 +1,6 @@
 """LISTEN on one dedicated connection. Notifications are wake-ups: everything also works, a little later, without.
 
-The listener keeps trying to have its connection; `on_hint` is called for every notification and once after each
+The listener keeps trying to have its connection; `on_wake_up` is called for every notification and once after each
 reconnect, since some may have been missed meanwhile. Behind a pooler in transaction mode LISTEN can't be had, so
 there is no listener then (unless a direct URL is given for it) and all processes poll a little faster.
 """
@@ -19,10 +19,6 @@ from rota.store.postgres.address import advice, explain
 from rota.store.postgres.database import CONNECT_SECONDS
 from rota.telemetry import get_logger
 
-READY = "rota_ready"  # payload: the pool in which runs became ready
-WORKER = "rota_worker"  # payload: the id of the worker that is asked something
-GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
-SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
 _CHECK_SECONDS = 10.0
 _log = get_logger("listener")
 
@@ -33,11 +29,11 @@ class Listener(Service):
     interval_seconds = 0.5
     jitter = 0
 
-    def __init__(self, url: str, channels: Sequence[str], on_hint: Callable[[str, str], None]) -> None:
+    def __init__(self, url: str, channels: Sequence[str], on_wake_up: Callable[[str, str], None]) -> None:
         super().__init__()
         self._url = url
         self._channels = channels
-        self._on_hint = on_hint
+        self._on_wake_up = on_wake_up
         self.connected = False
 
     async def tick(self) -> int:
@@ -61,7 +57,7 @@ class Listener(Service):
                 await connection.add_listener(channel, self._heard)
             self.connected = True
             for channel in self._channels:
-                self._on_hint(channel, "")
+                self._on_wake_up(channel, "")
             while not closed.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_CHECK_SECONDS):
@@ -73,4 +69,4 @@ class Listener(Service):
                 connection.terminate()
 
     def _heard(self, _connection: Any, _pid: int, channel: str, payload: object) -> None:
-        self._on_hint(channel, str(payload))
+        self._on_wake_up(channel, str(payload))

@@ -23,14 +23,6 @@ from rota.telemetry import get_logger
 _log = get_logger("schedules")
 
 
-class Promoted(msgspec.Struct, frozen=True):
-    """How many runs were promoted, to which pools, and whether some came to their gates."""
-
-    runs: int
-    pools: set[str]
-    gated: bool
-
-
 class MissedRun(msgspec.Struct, frozen=True):
     """A schedule's run that nobody promoted in time."""
 
@@ -50,8 +42,8 @@ class Promotions:
         self._scheduler_id = scheduler_id
         self._promoted = ScanPositions()
 
-    async def promote(self, owned: Mapping[int, int], limit: int) -> Promoted:
-        """Moves due runs to live, or to their gates. One that is refused is buried alone."""
+    async def promote(self, owned: Mapping[int, int], limit: int) -> int:
+        """Moves due runs to live, or to their gates; returns how many. One that is refused is buried alone."""
         wanted: dict[str, Any] = {
             "scheduler_id": self._scheduler_id,
             "shards": list(owned),
@@ -68,11 +60,11 @@ class Promotions:
         except DataRejectedError:
             due = await self._database.fetch("due_runs", **wanted, begin_at=look.begin_at)
             rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
-        return _promoted(rows)
+        return self._wake(rows)
 
-    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> Promoted:
-        """Moves these runs to live, or to their gates, late as they are."""
-        return _promoted(await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury))
+    async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> int:
+        """Moves these runs to live, or to their gates, late as they are; returns how many."""
+        return self._wake(await write_each(sorted(runs, key=lambda run: run[1]), self._promote_runs, self._bury))
 
     async def missed_runs(self, owned: Mapping[int, int], limit: int) -> list[MissedRun]:
         """Runs of schedules that are too late to be promoted without a thought."""
@@ -126,6 +118,10 @@ class Promotions:
         swept: int = await self._database.fetch_value("sweep", limit=limit)
         return swept
 
+    def _wake(self, rows: Sequence[Any]) -> int:
+        self._database.wake(pools={row["pool"] for row in rows}, gates=any(row["gated"] for row in rows))
+        return sum(row["runs"] for row in rows)
+
     async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
         return await self._database.fetch("promote_runs", **columns(runs, "namespaces", "run_ids"))
 
@@ -142,7 +138,3 @@ class Promotions:
             )
         except DataRejectedError as again:
             _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
-
-
-def _promoted(rows: Sequence[Any]) -> Promoted:
-    return Promoted(sum(row["runs"] for row in rows), {row["pool"] for row in rows}, any(row["gated"] for row in rows))

@@ -28,27 +28,21 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Rerun(msgspec.Struct, frozen=True):
-    """A run that was made of an earlier one."""
-
-    run_id: UUID
-    pool: str
-
-
 class Redrives:
     """Reads, redrives and discards dead letters, and runs others again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> list[Rerun]:
-        """New runs of these ('manual', 'retry' or 'redrive')."""
+    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> list[UUID]:
+        """New runs of these ('manual', 'retry' or 'redrive'), by their ids."""
         moment = now.timestamp()
         ordered = sorted(set(run_ids))
         rows = await self._database.fetch(
             "rerun", namespace=namespace, run_ids=ordered, new_ids=[new_id(moment) for _ in ordered], cause=cause
         )
-        return [Rerun(row["id"], row["pool"]) for row in rows]
+        self._database.wake(pools={row["pool"] for row in rows}, gates=True)
+        return [row["id"] for row in rows]
 
     async def dead_letters(self, namespace: str, wanted: DeadLetterFilter, limit: int) -> list[Any]:
         """Dead letters that match, latest first."""

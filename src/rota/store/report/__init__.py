@@ -50,15 +50,19 @@ class Reports:
             await self._record_successes(successes, recorded)
         if others := [_judged(report) for report in reports if report.outcome is not SUCCESS]:
             await self._record_others(others, recorded)
+        self._wake(recorded)
         return recorded
 
-    async def release(self, claims: Iterable[ClaimKey]) -> Recorded:
+    async def release(self, claims: Iterable[ClaimKey]) -> None:
         """Gives back claims that their worker does not hold: ready again, uncharged."""
         recorded = Recorded()
         ended = time.time()  # an uncharged release keeps no times
         rest = (Disposition.release, False, False, 0.0, None, ended, Outcome.released, None, None, None)
         await self._record_others([(*claim, *rest) for claim in claims], recorded)
-        return recorded
+        self._wake(recorded)
+
+    def _wake(self, recorded: Recorded) -> None:
+        self._database.wake(pools=recorded.ready_pools, gates=recorded.gated, schedules=recorded.held)
 
     async def update(self, notes: Sequence[Progress]) -> None:
         """Writes starts, progress and checkpoints of runs that go on."""

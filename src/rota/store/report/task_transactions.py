@@ -53,6 +53,16 @@ class TaskTransactions:
         self._pool: Any = None
         self._opening = asyncio.Lock()
 
+    def check_plain(self, task: str) -> None:
+        """Raises SetupError when the task needs psycopg and it is not there."""
+        try:
+            import psycopg  # noqa: F401, PLC0415 - only for functions that are transactional and not async
+        except ImportError as error:
+            raise SetupError(
+                f"The task {task!r} is transactional and not async: its connection is psycopg's, which is not "
+                "installed (pip install 'psycopg[binary]'). Or make it an async function."
+            ) from error
+
     @asynccontextmanager
     async def begin(self, claim: Claim, *, plain: bool) -> AsyncIterator[Any]:
         """An asyncpg connection in a transaction; `plain`: a psycopg one, for a function in a thread."""
@@ -180,14 +190,3 @@ def _open_plain(url: str) -> Any:
     from rota.store.report.task_connection import TaskConnection  # noqa: PLC0415 - psycopg need not be there for all else
 
     return TaskConnection.open_for_rota(url, NAME, int(CONNECT_SECONDS))
-
-
-def check_psycopg(task: str) -> None:
-    """Raises SetupError where a task needs psycopg and it is not there."""
-    try:
-        import psycopg  # noqa: F401, PLC0415 - only for functions that are transactional and not async
-    except ImportError as error:
-        raise SetupError(
-            f"The task {task!r} is transactional and not async: its connection is psycopg's, which is not installed "
-            "(pip install 'psycopg[binary]'). Or make it an async function."
-        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -52,8 +53,8 @@ class Submissions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def submit(self, items: Sequence[Submission]) -> SubmitResult:
-        """Commits what can be; keys must be distinct within the batch."""
+    async def submit(self, items: Sequence[Submission], *, due_by: datetime) -> SubmitResult:
+        """Commits what can be; keys must be distinct within the batch. Workers are woken for what is due by then."""
         fates = SubmitResult()
 
         async def reject(item: Submission, error: DataRejectedError) -> None:
@@ -67,7 +68,16 @@ class Submissions:
         recurring = [item for item in ordered if isinstance(item, Recurring)]
         fates.repeated.update(await write_each(one_shots, self._writer(self._submit_runs, len(one_shots)), reject))
         fates.repeated.update(await write_each(recurring, self._writer(self._submit_jobs, len(recurring)), reject))
+        self._wake(items, due_by)
         return fates
+
+    def _wake(self, items: Sequence[Submission], due_by: datetime) -> None:
+        due = [item for item in items if isinstance(item, OneShot) and (item.run_at is None or item.run_at <= due_by)]
+        self._database.wake(
+            pools={item.definition.pool for item in due if item.definition.policies is None},
+            gates=any(item.definition.policies is not None for item in due),
+            schedules=any(isinstance(item, Recurring) for item in items),
+        )
 
     def _writer(
         self, submit: Callable[[Statements | Database, Sequence[Any]], Awaitable[list[UUID]]], whole: int

@@ -44,6 +44,9 @@ class FunctionRunner:
         self._transactions = transactions
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
         self._calls = {name: TaskFunction(function) for name, function in functions.items()}
+        for name in transactional:
+            if transactions and not self._calls[name].is_async:
+                transactions.check_plain(name)
         # Calls that have not returned: a process that must leave can't wait for them.
         self.stuck: set[Future[Any]] = set()
 

@@ -24,7 +24,6 @@ from rota.errors import BadInputError
 from rota.task.context import Context, Final, PlainError
 from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 
-TASK = "http"
 BODY_LIMIT_BYTES = 48 * 1024  # so that the result, encoded, is small enough for the run's row
 HEADER_LIMIT_BYTES = 8 * 1024
 LONGEST_SECONDS = 3600.0

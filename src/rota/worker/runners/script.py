@@ -17,7 +17,6 @@ from rota.worker.runners.guarded_process import Subprocesses
 
 # Larger ones are on standard input only: the system limits what an environment may hold.
 LARGEST_VARIABLE_BYTES = 100_000
-TASK = "script"
 
 
 class ScriptRunner(CommandRunner):

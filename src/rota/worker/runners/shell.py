@@ -13,7 +13,6 @@ from rota.errors import BadInputError
 from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError, CommandRunner
 
-TASK = "shell"
 NAME_LENGTH = 60
 
 

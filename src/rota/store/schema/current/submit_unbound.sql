@@ -6,7 +6,8 @@
 --   status                        it went in
 --   duplicate, status, recurring  the job that has its unique key
 --   repeated, same                the first answer to its idempotency key, and whether the request is the same
--- Keys are locked in one order, unique ones first, so that two transactions don't lock each other out.
+-- Jobs are written in the order of their unique keys, then of their idempotency keys; of each job the idempotency key
+-- is locked first. (store/submit locks unique keys first.)
 -- Plans are pinned here because the session belongs to the caller. Wake-ups are sent when the caller commits.
 CREATE FUNCTION rota.submit_unbound(jobs text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER

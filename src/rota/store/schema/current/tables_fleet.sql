@@ -28,7 +28,7 @@ CREATE TABLE rota.schedulers (
 -- Which scheduler owns which shard.
 CREATE TABLE rota.shard_leases (
     shard smallint PRIMARY KEY,
-    owner uuid,                         -- a scheduler; null: nobody yet
+    owner uuid,                         -- a scheduler; null: none yet
     epoch bigint NOT NULL DEFAULT 0     -- the fencing token: grows with every change of owner
 );
 INSERT INTO rota.shard_leases (shard)

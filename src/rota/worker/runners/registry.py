@@ -1,0 +1,80 @@
+"""Which runner runs which task of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from rota.domain.job import HTTP_TASK, SCRIPT_TASK, SHELL_TASK
+from rota.settings import Settings
+from rota.task.middleware import Around, Transactions
+from rota.worker.runners import Runner
+from rota.worker.runners.examples import EXAMPLES
+from rota.worker.runners.function import FunctionRunner
+from rota.worker.runners.guarded_process import Subprocesses
+from rota.worker.runners.http import HttpRunner
+from rota.worker.runners.http_addresses import AddressGuard
+from rota.worker.runners.process import Isolated, ProcessRunner
+from rota.worker.runners.script import ScriptRunner
+from rota.worker.runners.shell import ShellRunner
+
+
+class DeclaredTask(Protocol):
+    """What a worker knows of a task of an application."""
+
+    function: Callable[..., Any]
+    memory_bytes: int
+    transactional: bool
+
+    @property
+    def isolation(self) -> str | None:
+        """Whether it runs in a process of its own."""
+        ...
+
+
+class DeclaredApp(Protocol):
+    """What a worker knows of an application."""
+
+    @property
+    def tasks(self) -> Mapping[str, DeclaredTask]:
+        """Its tasks by name."""
+        ...
+
+    @property
+    def middleware(self) -> Sequence[Around]:
+        """What it puts around each run."""
+        ...
+
+
+class Runners:
+    """Everything a worker can run, by task name."""
+
+    def __init__(self, settings: Settings, app: DeclaredApp | None, transactions: Transactions | None = None) -> None:
+        tasks = app.tasks if app else {}
+        grace = settings.grace_seconds
+        self.subprocesses = Subprocesses()
+        self.examples = FunctionRunner(EXAMPLES, threads=1)
+        self.functions = FunctionRunner(
+            {name: task.function for name, task in tasks.items() if task.isolation is None},
+            threads=settings.threads,
+            around=app.middleware if app else (),
+            transactional=[name for name, task in tasks.items() if task.transactional],
+            transactions=transactions,
+        )
+        isolated = {name: Isolated(task.function, task.memory_bytes) for name, task in tasks.items() if task.isolation}
+        self.processes = ProcessRunner(isolated, self.subprocesses, processes=settings.processes, grace_seconds=grace)
+        self.http = HttpRunner(AddressGuard(settings.http_allow))
+        self.by_task: dict[str, Runner] = {
+            **dict.fromkeys(self.examples.tasks, self.examples),
+            **dict.fromkeys(self.functions.tasks, self.functions),
+            **dict.fromkeys(self.processes.tasks, self.processes),
+            SCRIPT_TASK: ScriptRunner(settings.scripts, self.subprocesses, grace_seconds=grace),
+            HTTP_TASK: self.http,
+        }
+        if settings.allow_shell:
+            self.by_task[SHELL_TASK] = ShellRunner(self.subprocesses, grace_seconds=grace)
+
+    async def close(self) -> None:
+        """Ends what is kept open between runs."""
+        await self.processes.close()
+        await self.http.close()
