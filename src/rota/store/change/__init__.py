@@ -156,7 +156,7 @@ class Changes:
 async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
     """The job's row, ours until the transaction ends, and the time at which it became ours."""
     row = await statements.fetch_row("lock_job", namespace=namespace, job_id=job_id)
-    # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
+    # A statement of its own: after a wait for the lock, the time at which the wait began would be too early.
     return None if row is None else {**row, "database_time": await statements.time()}
 
 

@@ -11,8 +11,8 @@ import msgspec
 from rota.store.postgres.database import Database, Statements
 
 
-class Lease(msgspec.Struct, frozen=True):
-    """A shard's row: its owner (None: nobody) and epoch."""
+class ShardLease(msgspec.Struct, frozen=True):
+    """A shard's row: its owner (None: it has none) and epoch."""
 
     shard: int
     owner: UUID | None
@@ -22,7 +22,7 @@ class Lease(msgspec.Struct, frozen=True):
 class Leases(msgspec.Struct):
     """All leases, and how often each scheduler has beaten, in one snapshot."""
 
-    leases: list[Lease]
+    leases: list[ShardLease]
     beats: dict[UUID, int]
 
 
@@ -40,16 +40,16 @@ class Shards:
         return moment
 
     async def read(self) -> Leases:
-        """Everybody's leases and beats."""
+        """All leases and beats."""
         found = Leases([], {})
         for row in await self._database.fetch("read_leases"):
             if row["shard"] is not None:
-                found.leases.append(Lease(row["shard"], row["owner"], row["epoch"]))
+                found.leases.append(ShardLease(row["shard"], row["owner"], row["epoch"]))
             elif row["owner"] is not None:
                 found.beats[row["owner"]] = row["beat"]
         return found
 
-    async def take(self, scheduler_id: UUID, leases: Iterable[Lease]) -> dict[int, int]:
+    async def take(self, scheduler_id: UUID, leases: Iterable[ShardLease]) -> dict[int, int]:
         """Takes these shards if their epochs still stand; returns what was got, shard by new epoch."""
         wanted = list(leases)
         rows = await self._database.fetch(

@@ -24,7 +24,7 @@ _log = get_logger("schedules")
 
 
 class MissedRun(msgspec.Struct, frozen=True):
-    """A schedule's run that nobody promoted in time."""
+    """A schedule's run that was not promoted in time."""
 
     namespace: str
     id: UUID

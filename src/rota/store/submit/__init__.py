@@ -19,7 +19,7 @@ from rota.store.postgres.settling import until_settled
 from rota.store.schema.partitions import with_days
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
-LONGEST_WAIT, SHORT_WAIT = "2s", "100ms"
+LONGEST_WAIT, _SHORT_WAIT = "2s", "100ms"
 
 
 class KnownKey(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Submissions:
                 return await submit(self._database, items)
 
             async def submit_keyed(statements: Statements) -> list[UUID]:
-                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else _SHORT_WAIT)
                 return await submit(statements, items)
 
             return await self._database.transact(submit_keyed)
@@ -106,7 +106,7 @@ class Submissions:
             found.clear()
             await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT)
             holders = await _holders(statements, items)
-            # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
+            # The same request, sent at the same time, has been written by now: we waited for its unique key.
             repeated = await _repeated(statements, items)
             first = [item for item in items if item.id not in repeated]
             found.update({item.id: holder for item in first if (holder := _duplicate_of(item, holders))})
@@ -268,7 +268,7 @@ def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) 
 async def _take_over(
     statements: Statements, items: Sequence[Submission], holders: Mapping[tuple[str, str], _Holder]
 ) -> None:
-    """Gives these items the keys; whoever had one and still waits is cancelled."""
+    """Gives these items the keys; a job that had one and still waits is cancelled."""
     if not items:
         return
     await statements.fetch("reassign_unique_keys", **_unique_columns(items))
