@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 import rota.store
+from rota.domain.job import Timetable
+from rota.store.lease import leased
 from rota.store.postgres.statements import Statement, load, load_all
 
 SOURCES = sorted(Path(rota.__path__[0]).rglob("*.py"))
@@ -33,8 +36,12 @@ def given(call):
         match keyword:
             case ast.keyword(arg=str(name)):
                 names.append(name)
-            case ast.keyword(value=ast.Call(func=ast.Name(id="columns"), args=[_, *literals])):
-                names += [literal.value for literal in literals]
+            case ast.keyword(value=ast.Call(func=ast.Name(id="columns"), args=[_, ast.Constant(value=str(text))])):
+                names += text.split()
+            case ast.keyword(value=ast.Call(func=ast.Name(id="leased"))):
+                names += leased(uuid4(), {})
+            case ast.keyword(value=ast.Call(func=ast.Attribute(attr="asdict"), args=[ast.Name(id="timetable")])):
+                names += Timetable.__struct_fields__
             case _:
                 unseen = True
     return {*names} - {"timeout"}, unseen

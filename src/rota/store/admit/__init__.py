@@ -42,6 +42,7 @@ from rota.domain.gates import (
 from rota.domain.policies import Policies, decode_policies
 from rota.store.cancel import cancel_runs
 from rota.store.events import Event, record_events
+from rota.store.lease import leased
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
@@ -119,9 +120,7 @@ class Gates:
         departures = await self._departures(statements)
         new = await statements.fetch(
             "new_candidates",
-            scheduler_id=self._scheduler_id,
-            shards=list(owned),
-            epochs=list(owned.values()),
+            **leased(self._scheduler_id, owned),
             limit=limit,
         )
         many = len(new) > NEW_PER_ROUND
@@ -213,7 +212,7 @@ def _number(gate: Gate) -> int:
 
 
 def _gate_columns(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces", "kinds", "keys")
+    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces kinds keys")
 
 
 async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[_RunKey], datetime]:
@@ -305,11 +304,11 @@ async def read_orders(statements: Statements | Database, gates: Iterable[Gate]) 
 
 async def read_overlaps(statements: Statements | Database, jobs: Iterable[tuple[str, UUID]]) -> list[Any]:
     """The runs of these jobs, each with its namespace, that have not ended."""
-    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces", "job_ids"))
+    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces job_ids"))
 
 
 def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces", "keys")
+    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces keys")
 
 
 async def _write(
@@ -329,12 +328,12 @@ async def _write(
     done.admitted = len(goes)
     done.more = done.more or bool(deferred) or len(goes) >= MOST_AT_A_GATE
     if goes:
-        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces", "run_ids"))
+        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces run_ids"))
         done.pools = {row["pool"] for row in rows}
     if waits:
-        await statements.fetch("hold_at_gates", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
+        await statements.fetch("hold_at_gates", **columns(waits, "namespaces run_ids gates gate_keys"))
     if skips:
-        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces", "run_ids", "reasons"))
+        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces run_ids reasons"))
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
@@ -361,20 +360,7 @@ async def _write_gates(statements: Statements, states: GateStates) -> None:
         rows.sort(key=lambda row: row[:3])
         await statements.fetch(
             "write_gates",
-            **columns(
-                rows,
-                "namespaces",
-                "kinds",
-                "keys",
-                "tokens",
-                "counted_at",
-                "states",
-                "failures",
-                "probes",
-                "until",
-                "wakes_at",
-                "full_at",
-            ),
+            **columns(rows, "namespaces kinds keys tokens counted_at states failures probes until wakes_at full_at"),
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -67,6 +68,11 @@ class Shards:
     async def leave(self, scheduler_id: UUID) -> None:
         """Lets go of everything and takes the scheduler's row away."""
         await self._database.fetch("leave_scheduler", scheduler_id=scheduler_id)
+
+
+def leased(scheduler_id: UUID, owned: Mapping[int, int]) -> dict[str, Any]:
+    """Shards with the epochs they were leased at, as a scheduler's statements take them."""
+    return {"scheduler_id": scheduler_id, "shards": list(owned), "epochs": list(owned.values())}
 
 
 async def count_shards(statements: Statements | Database) -> int:

@@ -134,7 +134,7 @@ class Submissions:
     async def _submit_runs(self, statements: Statements | Database, items: Sequence[OneShot]) -> list[UUID]:
         shapes: dict[tuple[Any, ...], int] = {}
         numbers = [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items]
-        alike = columns(shapes, "namespaces", "owners", "tasks", "pools", "priorities", "tags", "options", "policies")
+        alike = columns(shapes, "namespaces owners tasks pools priorities tags options policies")
         alike["policies"] = or_nothing(alike["policies"])
         rows = await statements.fetch(
             "submit_runs",
@@ -200,13 +200,13 @@ def _keys(items: Sequence[Submission]) -> dict[str, Any]:
         for position, item in enumerate(items, 1)
         if item.key
     ]
-    return columns(keyed, "key_positions", "keys", "request_hashes", "answers")
+    return columns(keyed, "key_positions keys request_hashes answers")
 
 
 def _blobs(items: Sequence[Submission]) -> dict[str, Any]:
     """The positions of items whose payload is in object storage, with its keys there."""
     kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
-    return columns(kept, "blob_positions", "blobs")
+    return columns(kept, "blob_positions blobs")
 
 
 class _Holder(msgspec.Struct, frozen=True):
@@ -296,7 +296,7 @@ async def _take_over(
 
 def _unique_columns(items: Sequence[Submission]) -> dict[str, Any]:
     rows = ((item.namespace, _unique(item).key, item.id, _unique(item).seconds) for item in items)
-    return columns(rows, "namespaces", "keys", "job_ids", "seconds")
+    return columns(rows, "namespaces keys job_ids seconds")
 
 
 def _each_key_once(items: Sequence[Submission]) -> Iterator[list[Submission]]:
