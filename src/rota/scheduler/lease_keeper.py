@@ -4,9 +4,9 @@ Authority. A shard belongs to the scheduler named in its lease row; the row's ep
 is the fencing token: every statement of a scheduler names the epochs it believes in, and shards whose epoch has moved
 on are passed over by the database itself.
 
-Liveness. Each scheduler beats a counter in one row. Nobody compares wall clocks: an observer takes over a shard when it
-has seen the same beat number for a whole lease on its own monotonic clock. An observer that was itself paused, or cut
-off from the database, starts its observation anew: during its absence it saw nothing.
+Liveness. Each scheduler beats a counter in one row. Wall clocks are not compared: an observer takes over a shard when
+it has seen the same beat number for a whole lease on its own monotonic clock. An observer that was itself paused, or
+cut off from the database, starts its observation anew: during its absence it saw nothing.
 
 Pauses. A scheduler that has not beaten for most of a lease owns nothing in its own eyes, so a process that wakes up
 from a pause does not act before it has looked. Should it act all the same, in a statement already on its way, the epoch
