@@ -58,7 +58,7 @@ class Claimer(Service):
             claims = await self._broker.claim(room)
             self._unanswered = False
             if self._lease.worker_id != worker_id:
-                return 0  # the worker was given up meanwhile: others have them
+                return 0  # the worker was declared lost meanwhile: others have them
             self._slots.take(claims)
         if len(claims) >= room:
             self.wake()

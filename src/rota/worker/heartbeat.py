@@ -4,8 +4,8 @@ Cut off. A worker that can't beat for CUT_OFF of its lease stops everything it r
 left when the lease ends and they start elsewhere; what can't be stopped by then (a function in a thread) takes the
 process down with it. When the beat works again, it says what it stopped; nothing of that is charged.
 
-Given up. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped, its
-late reports are counted as fenced, and the worker joins again under a new id.
+Declared lost. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped,
+its late reports are counted as fenced, and the worker joins again under a new id.
 
 In doubt. When the broker's records may be older than what we know, because a database was restored or another took
 over, what we hold is compared with them at once. What they do not know is stopped: others have it, or will.
@@ -85,7 +85,7 @@ class Heartbeat(Service):
         )
         if moment is None:
             _log.warning(
-                "given up by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
+                "declared lost by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
             )
             lease.worker_id = None
             self._slots.stop_all()

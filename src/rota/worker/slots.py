@@ -34,7 +34,7 @@ class Lease:
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
         self.seconds = seconds
-        self.worker_id: UUID | None = None  # None: not joined, or given up by the scheduler
+        self.worker_id: UUID | None = None  # None: not joined, or declared lost
         self.beaten_at: float | None = None
         self.cut_off = False
         self._monotonic = monotonic
