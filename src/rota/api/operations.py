@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -97,16 +97,17 @@ class ApiRequest:
 Handler = Callable[[Any, ApiRequest], Awaitable[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False)
 class Operation:
-    """One line of the API's contract."""
+    """One line of the API's contract, written as a decorator above its handler."""
 
     method: str
     path: str
     needs: Needs
-    handler: Handler
     summary: str
+    _: KW_ONLY
     answer: type
+    handler: Handler = field(init=False)
     media_type: str = "application/json"
     status: int = 200
     body: type | None = None
@@ -115,6 +116,11 @@ class Operation:
     body_limit: int = _BODY_LIMIT_BYTES
     others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
     errors: tuple[int, ...] = ()
+
+    def __call__(self, handler: Handler) -> Operation:
+        """Sets the handler."""
+        self.handler = handler
+        return self
 
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""

@@ -19,6 +19,16 @@ from rota.store.access.api_keys import NewKey, grants_of
 _RESERVED_OWNER = "admin"
 
 
+@Operation(
+    "POST",
+    "/v1/keys",
+    Right.ADMINISTER,
+    "Make a key; its secret is shown this once",
+    body=KeyIn,
+    answer=KeyCreated,
+    status=201,
+    errors=(413,),
+)
 async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
     """A new key for the namespace; its secret is in the answer, and nowhere else."""
     wanted: KeyIn = decode(call.body, KeyIn)
@@ -59,6 +69,9 @@ async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
     )
 
 
+@Operation(
+    "GET", "/v1/keys", Right.ADMINISTER, "List keys, without their secrets", answer=KeyList, query=PAGE_PARAMETERS
+)
 async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
     """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
     limit = read_limit(call.query)
@@ -69,6 +82,14 @@ async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
     return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
 
 
+@Operation(
+    "DELETE",
+    "/v1/keys/{keyId}",
+    Right.ADMINISTER,
+    "Revoke a key: once this is answered, no server takes it any more",
+    answer=KeyOut,
+    errors=(404,),
+)
 async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
     """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
     namespaces = [call.caller.namespace]
@@ -141,34 +162,4 @@ def _show(row: Any) -> KeyOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/keys",
-        needs=Right.ADMINISTER,
-        handler=create_key,
-        summary="Make a key; its secret is shown this once",
-        body=KeyIn,
-        answer=KeyCreated,
-        status=201,
-        errors=(413,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/keys",
-        needs=Right.ADMINISTER,
-        handler=list_keys,
-        summary="List keys, without their secrets",
-        answer=KeyList,
-        query=PAGE_PARAMETERS,
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/keys/{keyId}",
-        needs=Right.ADMINISTER,
-        handler=revoke_key,
-        summary="Revoke a key: once this is answered, no server takes it any more",
-        answer=KeyOut,
-        errors=(404,),
-    ),
-)
+OPERATIONS = (create_key, list_keys, revoke_key)

@@ -15,6 +15,21 @@ from rota.domain.rights import Right
 from rota.store.access.audit_trail import AuditFilter
 
 
+@Operation(
+    "GET",
+    "/v1/audit",
+    Right.ADMINISTER,
+    "Who did what, when, from where, to which object",
+    answer=AuditList,
+    query={
+        "actor": "only of this actor",
+        "action": "only this action: the operation's id in /openapi.json, such as cancel_job",
+        "object": "only about this object: the id or name in the path",
+        "startTime": "at or after this time (RFC 3339)",
+        "endTime": "before this time (RFC 3339)",
+        **PAGE_PARAMETERS,
+    },
+)
 async def list_audit(services: Backend, call: ApiRequest) -> AuditList:
     """Who did what, latest first."""
     query, limit = call.query, read_limit(call.query)
@@ -47,21 +62,4 @@ def _show(row: Any) -> AuditOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/audit",
-        needs=Right.ADMINISTER,
-        handler=list_audit,
-        summary="Who did what, when, from where, to which object",
-        answer=AuditList,
-        query={
-            "actor": "only of this actor",
-            "action": "only this action: the operation's id in /openapi.json, such as cancel_job",
-            "object": "only about this object: the id or name in the path",
-            "startTime": "at or after this time (RFC 3339)",
-            "endTime": "before this time (RFC 3339)",
-            **PAGE_PARAMETERS,
-        },
-    ),
-)
+OPERATIONS = (list_audit,)

@@ -26,6 +26,20 @@ from rota.store.redrive import DeadLetterFilter
 _PAGE = 500
 
 
+@Operation(
+    "GET",
+    "/v1/dead-letters",
+    Right.READ,
+    "List dead letters",
+    answer=DeadLetterList,
+    query={
+        "task": "only of this task",
+        "jobId": "only of this job",
+        "name": "only with this name",
+        "error": "only those whose error contains this",
+        **PAGE_PARAMETERS,
+    },
+)
 async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
     """Failed runs that wait for a decision, latest first."""
     query, limit = call.query, read_limit(call.query)
@@ -44,6 +58,13 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
     )
 
 
+@Operation(
+    "GET",
+    "/v1/dead-letters/groups",
+    Right.READ,
+    "Count dead letters by task and kind of error",
+    answer=DeadLetterGroups,
+)
 async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterGroups:
     """What most of them have in common."""
     rows = await services.redrives.dead_letter_groups(call.caller.namespace, call.only)
@@ -62,6 +83,15 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
     )
 
 
+@Operation(
+    "POST",
+    "/v1/dead-letters/redrive",
+    Right.CHANGE,
+    "Run dead letters again",
+    body=DeadLetterSelection,
+    answer=CountOut,
+    errors=(413,),
+)
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     """Runs dead letters again, with the same idempotency keys."""
 
@@ -71,6 +101,15 @@ async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     return CountOut(count=await _each_page(services, call, redrive_page))
 
 
+@Operation(
+    "POST",
+    "/v1/dead-letters/discard",
+    Right.CHANGE,
+    "Forget dead letters",
+    body=DeadLetterSelection,
+    answer=CountOut,
+    errors=(413,),
+)
 async def discard(services: Backend, call: ApiRequest) -> CountOut:
     """Forgets dead letters; the failed runs stay in history."""
 
@@ -110,48 +149,4 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
     return count
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/dead-letters",
-        needs=Right.READ,
-        handler=list_dead_letters,
-        summary="List dead letters",
-        answer=DeadLetterList,
-        query={
-            "task": "only of this task",
-            "jobId": "only of this job",
-            "name": "only with this name",
-            "error": "only those whose error contains this",
-            **PAGE_PARAMETERS,
-        },
-    ),
-    Operation(
-        method="GET",
-        path="/v1/dead-letters/groups",
-        needs=Right.READ,
-        handler=group_dead_letters,
-        summary="Count dead letters by task and kind of error",
-        answer=DeadLetterGroups,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/dead-letters/redrive",
-        needs=Right.CHANGE,
-        handler=redrive,
-        summary="Run dead letters again",
-        body=DeadLetterSelection,
-        answer=CountOut,
-        errors=(413,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/dead-letters/discard",
-        needs=Right.CHANGE,
-        handler=discard,
-        summary="Forget dead letters",
-        body=DeadLetterSelection,
-        answer=CountOut,
-        errors=(413,),
-    ),
-)
+OPERATIONS = (list_dead_letters, group_dead_letters, redrive, discard)

@@ -18,6 +18,18 @@ _LATEST = (1 << 63) - 1
 _PAGE = 500
 
 
+@Operation(
+    "GET",
+    "/v1/events",
+    Right.READ,
+    "What happened to breakers, pools and schedules in code; or as it comes (server-sent events)",
+    answer=EventList,
+    query={
+        "follow": "true: stream events as they come, in the order of their numbers, without an end",
+        **PAGE_PARAMETERS,
+    },
+    headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
+)
 async def list_events(services: Backend, call: ApiRequest) -> Any:
     """What happened to breakers, pools and declared schedules: latest first, or followed in order."""
     if read_switch(call, "follow"):
@@ -80,18 +92,4 @@ def _read_cursor(call: ApiRequest) -> int:
     return int(text)
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/events",
-        needs=Right.READ,
-        handler=list_events,
-        summary="What happened to breakers, pools and schedules in code; or as it comes (server-sent events)",
-        answer=EventList,
-        query={
-            "follow": "true: stream events as they come, in the order of their numbers, without an end",
-            **PAGE_PARAMETERS,
-        },
-        headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
-    ),
-)
+OPERATIONS = (list_events,)

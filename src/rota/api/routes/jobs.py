@@ -42,6 +42,7 @@ _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 _encoder = msgspec.json.Encoder()
 
 
+@Operation("GET", "/v1/jobs", Right.READ, "List jobs", answer=JobList, query={**FILTER_PARAMETERS, **PAGE_PARAMETERS})
 async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """Recurring jobs and one-shots together, latest first."""
     limit, now = read_limit(call.query), services.now
@@ -56,12 +57,16 @@ async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
 
 
+@Operation("GET", "/v1/jobs/{jobId}", Right.READ, "Read a job", answer=JobOut, errors=(404,))
 async def get_job(services: Backend, call: ApiRequest) -> Any:
     """A job's definition with its next fire times."""
     job_id = parse_job(call.path["jobId"])
     return await _show(services, call.caller.namespace, job_id)
 
 
+@Operation(
+    "GET", "/v1/jobs/{jobId}/status", Right.READ, "The status of a job's latest run", answer=JobStatusOut, errors=(404,)
+)
 async def get_status(services: Backend, call: ApiRequest) -> JobStatusOut:
     """A job's latest run in short."""
     job_id = parse_job(call.path["jobId"])
@@ -74,6 +79,9 @@ async def get_status(services: Backend, call: ApiRequest) -> JobStatusOut:
     return show_status(job_id, run, job["state"] if job else None)
 
 
+@Operation(
+    "GET", "/v1/jobs/{jobId}/runs", Right.READ, "A job's runs", answer=RunList, query=PAGE_PARAMETERS, errors=(404,)
+)
 async def list_runs_of_job(services: Backend, call: ApiRequest) -> RunList:
     """A job's runs, latest first."""
     job_id = parse_job(call.path["jobId"])
@@ -87,6 +95,17 @@ async def list_runs_of_job(services: Backend, call: ApiRequest) -> RunList:
     )
 
 
+@Operation(
+    "PUT",
+    "/v1/jobs/{jobId}",
+    Right.CHANGE,
+    "Change a job",
+    body=JobPatch,
+    answer=JobOut,
+    body_limit=JOB_LIMIT_BYTES,
+    headers={"If-Match": "the version that must still be the job's"},
+    errors=(404, 409, 412, 413),
+)
 async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Changes fields; binds every run that has not been started."""
     job_id = parse_job(call.path["jobId"])
@@ -104,6 +123,14 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     return _tagged(after)
 
 
+@Operation(
+    "DELETE",
+    "/v1/jobs/{jobId}",
+    Right.CHANGE,
+    "Cancel a job with everything of it that waits or runs",
+    answer=JobCancelled,
+    errors=(404, 409),
+)
 async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     """Cancels a job with everything of it that waits or runs."""
     job_id = parse_job(call.path["jobId"])
@@ -118,6 +145,15 @@ async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     return JobCancelled(job_id=show_job(job_id), status="cancelled")
 
 
+@Operation(
+    "POST",
+    "/v1/jobs/{jobId}/run",
+    Right.CHANGE,
+    "Run a job now, besides its schedule",
+    answer=RunStarted,
+    status=202,
+    errors=(404, 409),
+)
 async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     """Runs a job now, besides its schedule."""
     job_id = parse_job(call.path["jobId"])
@@ -136,6 +172,7 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
 
 
+@Operation("POST", "/v1/jobs/{jobId}/pause", Right.CHANGE, "Pause a job", answer=JobOut, errors=(404, 409))
 async def pause_job(services: Backend, call: ApiRequest) -> Any:
     """Holds a job: a schedule makes no more runs, what waits is held."""
     job_id = parse_job(call.path["jobId"])
@@ -148,6 +185,7 @@ async def pause_job(services: Backend, call: ApiRequest) -> Any:
     return await _show(services, namespace, job_id)
 
 
+@Operation("POST", "/v1/jobs/{jobId}/resume", Right.CHANGE, "Resume a job", answer=JobOut, errors=(404, 409))
 async def resume_job(services: Backend, call: ApiRequest) -> Any:
     """Lets a held job go on; what was due meanwhile by its schedule is not made up for."""
     job_id = parse_job(call.path["jobId"])
@@ -268,94 +306,4 @@ def _read_if_match(call: ApiRequest) -> int | None:
     return int(match[1])
 
 
-_JOB_LIST = {**FILTER_PARAMETERS, **PAGE_PARAMETERS}
-_IF_MATCH = {"If-Match": "the version that must still be the job's"}
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/jobs",
-        needs=Right.READ,
-        handler=list_jobs,
-        summary="List jobs",
-        answer=JobList,
-        query=_JOB_LIST,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{jobId}",
-        needs=Right.READ,
-        handler=get_job,
-        summary="Read a job",
-        answer=JobOut,
-        errors=(404,),
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/jobs/{jobId}",
-        needs=Right.CHANGE,
-        handler=change_job,
-        summary="Change a job",
-        body=JobPatch,
-        answer=JobOut,
-        body_limit=JOB_LIMIT_BYTES,
-        headers=_IF_MATCH,
-        errors=(404, 409, 412, 413),
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/jobs/{jobId}",
-        needs=Right.CHANGE,
-        handler=cancel_job,
-        summary="Cancel a job with everything of it that waits or runs",
-        answer=JobCancelled,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{jobId}/status",
-        needs=Right.READ,
-        handler=get_status,
-        summary="The status of a job's latest run",
-        answer=JobStatusOut,
-        errors=(404,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{jobId}/runs",
-        needs=Right.READ,
-        handler=list_runs_of_job,
-        summary="A job's runs",
-        answer=RunList,
-        query=PAGE_PARAMETERS,
-        errors=(404,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{jobId}/run",
-        needs=Right.CHANGE,
-        handler=run_job,
-        summary="Run a job now, besides its schedule",
-        answer=RunStarted,
-        status=202,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{jobId}/pause",
-        needs=Right.CHANGE,
-        handler=pause_job,
-        summary="Pause a job",
-        answer=JobOut,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{jobId}/resume",
-        needs=Right.CHANGE,
-        handler=resume_job,
-        summary="Resume a job",
-        answer=JobOut,
-        errors=(404, 409),
-    ),
-)
+OPERATIONS = (list_jobs, get_job, change_job, cancel_job, get_status, list_runs_of_job, run_job, pause_job, resume_job)

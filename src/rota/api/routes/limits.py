@@ -19,6 +19,14 @@ _FIELDS = Limits.__struct_fields__
 _CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
 
 
+@Operation(
+    "GET",
+    "/v1/limits",
+    Right.OPERATE,
+    "Limits of the namespace and of those in it",
+    answer=LimitsList,
+    query=PAGE_PARAMETERS,
+)
 async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
     """The limits that were set, with what is left of them."""
     limit = read_limit(call.query)
@@ -29,6 +37,9 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
 
 
+@Operation(
+    "PUT", "/v1/limits", Right.ADMINISTER, "Change limits of the namespace as a whole", body=LimitsIn, answer=LimitsOut
+)
 async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     """Limits of the namespace as a whole: a tenant does not lift their own."""
     if not call.access.identity.rules_everywhere:
@@ -36,6 +47,14 @@ async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     return await _change(services, call, WHOLE)
 
 
+@Operation(
+    "PUT",
+    "/v1/limits/{subject}",
+    Right.ADMINISTER,
+    "Change limits of a key or an owner",
+    body=LimitsIn,
+    answer=LimitsOut,
+)
 async def change_limits_of(services: Backend, call: ApiRequest) -> LimitsOut:
     """Limits of a key or an owner in the namespace."""
     try:
@@ -89,32 +108,4 @@ def _read_cursor(call: ApiRequest) -> str | None:
     return text.removeprefix(_CURSOR)
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/limits",
-        needs=Right.OPERATE,
-        handler=list_limits,
-        summary="Limits of the namespace and of those in it",
-        query=PAGE_PARAMETERS,
-        answer=LimitsList,
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/limits",
-        needs=Right.ADMINISTER,
-        handler=change_limits,
-        summary="Change limits of the namespace as a whole",
-        body=LimitsIn,
-        answer=LimitsOut,
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/limits/{subject}",
-        needs=Right.ADMINISTER,
-        handler=change_limits_of,
-        summary="Change limits of a key or an owner",
-        body=LimitsIn,
-        answer=LimitsOut,
-    ),
-)
+OPERATIONS = (list_limits, change_limits, change_limits_of)

@@ -29,8 +29,22 @@ _SEARCH_SECONDS = 2.0
 _LONGEST_SEARCH = 200
 _URL_VALID = timedelta(minutes=15)
 _PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
+_LOG_PARAMETERS = {
+    "follow": "true: stream lines as they come (server-sent events) until the run has ended",
+    "url": "true: where the log can be read in object storage for a while, where there is such an address",
+}
 
 
+@Operation(
+    "GET",
+    "/v1/runs/{runId}/logs",
+    Right.READ,
+    "What a run wrote: a line each, with time and stream",
+    answer=str,
+    media_type="text/plain",
+    query=_LOG_PARAMETERS,
+    errors=(404,),
+)
 async def get_logs_of_run(services: Backend, call: ApiRequest) -> Response:
     """What a run wrote, all its attempts in order."""
     run_id = parse_run(call.path["runId"])
@@ -38,6 +52,16 @@ async def get_logs_of_run(services: Backend, call: ApiRequest) -> Response:
     return await _answer(services, call, run_id)
 
 
+@Operation(
+    "GET",
+    "/v1/jobs/{jobId}/logs",
+    Right.READ,
+    "What the latest run of a job wrote",
+    answer=str,
+    media_type="text/plain",
+    query=_LOG_PARAMETERS,
+    errors=(404, 409),
+)
 async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
     """What the latest run of a job wrote."""
     job_id = parse_job(call.path["jobId"])
@@ -49,6 +73,19 @@ async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
     return await _answer(services, call, run["id"])
 
 
+@Operation(
+    "GET",
+    "/v1/logs",
+    Right.READ,
+    "Search the logs of recent runs for a text",
+    answer=LogList,
+    query={
+        "search": "the text, in any case",
+        "startTime": "of runs planned at or after this time (RFC 3339)",
+        "endTime": "of runs planned before this time (RFC 3339)",
+        **PAGE_PARAMETERS,
+    },
+)
 async def search_logs(services: Backend, call: ApiRequest) -> LogList:
     """Lines of recent runs that contain a text, whatever its case; latest runs first."""
     text = call.query.get("search", "")
@@ -159,45 +196,4 @@ def _lines(row: Any) -> list[LogLine]:
     return lines
 
 
-_LOG_PARAMETERS = {
-    "follow": "true: stream lines as they come (server-sent events) until the run has ended",
-    "url": "true: where the log can be read in object storage for a while, where there is such an address",
-}
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/runs/{runId}/logs",
-        needs=Right.READ,
-        handler=get_logs_of_run,
-        summary="What a run wrote: a line each, with time and stream",
-        answer=str,
-        media_type="text/plain",
-        query=_LOG_PARAMETERS,
-        errors=(404,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{jobId}/logs",
-        needs=Right.READ,
-        handler=get_logs_of_job,
-        summary="What the latest run of a job wrote",
-        answer=str,
-        media_type="text/plain",
-        query=_LOG_PARAMETERS,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/logs",
-        needs=Right.READ,
-        handler=search_logs,
-        summary="Search the logs of recent runs for a text",
-        answer=LogList,
-        query={
-            "search": "the text, in any case",
-            "startTime": "of runs planned at or after this time (RFC 3339)",
-            "endTime": "of runs planned before this time (RFC 3339)",
-            **PAGE_PARAMETERS,
-        },
-    ),
-)
+OPERATIONS = (get_logs_of_run, get_logs_of_job, search_logs)

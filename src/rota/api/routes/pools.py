@@ -13,11 +13,13 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, NotFoundError
 
 
+@Operation("GET", "/v1/pools", Right.READ, "The pools", answer=PoolList)
 async def list_pools(services: Backend, call: ApiRequest) -> PoolList:
     """The pools of the namespace."""
     return PoolList(items=await _pools(services, call.caller.namespace))
 
 
+@Operation("PUT", "/v1/pools/{pool}", Right.OPERATE, "Limit how much may wait in a pool", body=PoolIn, answer=PoolOut)
 async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Says how much may wait in a pool."""
     namespace, pool = call.caller.namespace, _pool(call)
@@ -30,11 +32,15 @@ async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     return after
 
 
+@Operation(
+    "POST", "/v1/pools/{pool}/pause", Right.OPERATE, "Pause a pool: nothing more is started from it", answer=PoolOut
+)
 async def pause_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Nothing more is started from a paused pool; what runs goes on."""
     return await _set_paused(services, call, paused=True)
 
 
+@Operation("POST", "/v1/pools/{pool}/resume", Right.OPERATE, "Resume a paused pool", answer=PoolOut)
 async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Lets a paused pool go on."""
     return await _set_paused(services, call, paused=False)
@@ -75,33 +81,4 @@ def _pool(call: ApiRequest) -> str:
         raise BadInputError("is not the name of a pool", field="pool") from None
 
 
-OPERATIONS = (
-    Operation(
-        method="GET", path="/v1/pools", needs=Right.READ, handler=list_pools, summary="The pools", answer=PoolList
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/pools/{pool}",
-        needs=Right.OPERATE,
-        handler=change_pool,
-        summary="Limit how much may wait in a pool",
-        body=PoolIn,
-        answer=PoolOut,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool}/pause",
-        needs=Right.OPERATE,
-        handler=pause_pool,
-        summary="Pause a pool: nothing more is started from it",
-        answer=PoolOut,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool}/resume",
-        needs=Right.OPERATE,
-        handler=resume_pool,
-        summary="Resume a paused pool",
-        answer=PoolOut,
-    ),
-)
+OPERATIONS = (list_pools, change_pool, pause_pool, resume_pool)

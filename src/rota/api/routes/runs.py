@@ -34,6 +34,14 @@ LONGEST_WAIT_SECONDS = 60
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 
 
+@Operation(
+    "GET",
+    "/v1/runs",
+    Right.READ,
+    "List runs: the last 24 hours up to now, unless a time or status is given",
+    answer=RunList,
+    query={**FILTER_PARAMETERS, **PAGE_PARAMETERS},
+)
 async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     """Runs, latest planned first."""
     limit = read_limit(call.query)
@@ -45,6 +53,15 @@ async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     )
 
 
+@Operation(
+    "GET",
+    "/v1/runs/{runId}",
+    Right.READ,
+    "Read a run; with waitSeconds, answered once it has ended or the time is over",
+    answer=RunOut,
+    query={"waitSeconds": f"wait so long for its end, 0 to {LONGEST_WAIT_SECONDS} (0 if not given)"},
+    errors=(404,),
+)
 async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     """A run with its attempts, and why it is not running if it waits."""
     run_id = parse_run(call.path["runId"])
@@ -88,6 +105,9 @@ def _read_wait(call: ApiRequest) -> float:
     return float(text)
 
 
+@Operation(
+    "POST", "/v1/runs/{runId}/cancel", Right.CHANGE, "Cancel a run", answer=RunCancelled, status=202, errors=(404, 409)
+)
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Ends a run that waits; asks the worker of one that runs to stop it."""
     run_id = parse_run(call.path["runId"])
@@ -96,6 +116,16 @@ async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     return RunCancelled(run_id=show_run(run_id), status=status, cancel_requested=True)
 
 
+@Operation(
+    "POST",
+    "/v1/runs/cancel",
+    Right.CHANGE,
+    "Cancel every run that matches and has not ended",
+    body=RunSelection,
+    answer=CountOut,
+    status=202,
+    errors=(413,),
+)
 async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     """Cancels every run that matches and has not ended."""
     wanted = _selection(decode(call.body, RunSelection), services.now, call.only)
@@ -113,6 +143,15 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
     return CountOut(count=count)
 
 
+@Operation(
+    "POST",
+    "/v1/runs/{runId}/retry",
+    Right.CHANGE,
+    "Run again what has ended",
+    answer=RunStarted,
+    status=202,
+    errors=(404, 409),
+)
 async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     """A new run of one that has ended, with the same idempotency key."""
     run_id = parse_run(call.path["runId"])
@@ -149,55 +188,4 @@ def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilt
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/runs",
-        needs=Right.READ,
-        handler=list_runs,
-        summary="List runs: the last 24 hours up to now, unless a time or status is given",
-        answer=RunList,
-        query={**FILTER_PARAMETERS, **PAGE_PARAMETERS},
-    ),
-    Operation(
-        method="POST",
-        path="/v1/runs/cancel",
-        needs=Right.CHANGE,
-        handler=cancel_runs,
-        summary="Cancel every run that matches and has not ended",
-        body=RunSelection,
-        answer=CountOut,
-        status=202,
-        errors=(413,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/runs/{runId}",
-        needs=Right.READ,
-        handler=get_run,
-        summary="Read a run; with waitSeconds, answered once it has ended or the time is over",
-        answer=RunOut,
-        query={"waitSeconds": f"wait so long for its end, 0 to {LONGEST_WAIT_SECONDS} (0 if not given)"},
-        errors=(404,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/runs/{runId}/cancel",
-        needs=Right.CHANGE,
-        handler=cancel_run,
-        summary="Cancel a run",
-        answer=RunCancelled,
-        status=202,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/runs/{runId}/retry",
-        needs=Right.CHANGE,
-        handler=retry_run,
-        summary="Run again what has ended",
-        answer=RunStarted,
-        status=202,
-        errors=(404, 409),
-    ),
-)
+OPERATIONS = (list_runs, cancel_runs, get_run, cancel_run, retry_run)

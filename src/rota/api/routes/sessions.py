@@ -27,6 +27,16 @@ from rota.store.access.api_keys import NewKey
 _LASTS = timedelta(hours=12)
 
 
+@Operation(
+    "POST",
+    "/v1/session",
+    PUBLIC,
+    "Sign in: a cookie for a token",
+    body=SessionIn,
+    answer=SessionOut,
+    status=201,
+    errors=(401, 403, 413, 429, 503),
+)
 async def sign_in(services: Backend, call: ApiRequest) -> Response:
     """Makes a session of a token; the cookie is in the answer."""
     credentials_of(call.request).check_same_site()
@@ -61,11 +71,13 @@ async def sign_in(services: Backend, call: ApiRequest) -> Response:
     return response
 
 
+@Operation("GET", "/v1/session", ANYONE, "Who is asking, and what they may do", answer=SessionOut)
 async def who_am_i(services: Backend, call: ApiRequest) -> SessionOut:  # noqa: ARG001 - the shape of a handler
     """Who is asking, what they may do, and the token that must go with changes."""
     return _show(call.access.identity, call.access.session)
 
 
+@Operation("DELETE", "/v1/session", ANYONE, "Sign out", answer=SignedOut)
 async def sign_out(services: Backend, call: ApiRequest) -> Response:
     """Ends the session."""
     if call.access.session is not None:
@@ -78,11 +90,13 @@ async def sign_out(services: Backend, call: ApiRequest) -> Response:
     return response
 
 
+@Operation("GET", "/sign-in", PUBLIC, "The page to sign in with", answer=str, media_type="text/html")
 async def sign_in_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
     """A page with one field."""
     return page_response("sign_in.html")
 
 
+@Operation("GET", "/", PUBLIC, "A page that says what this is", answer=str, media_type="text/html")
 async def front_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
     """What the server's address shows in a browser: what this is, and where to go."""
     return page_response("front.html")
@@ -113,50 +127,4 @@ def _show(identity: Identity, session: str | None) -> SessionOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/session",
-        needs=PUBLIC,
-        handler=sign_in,
-        summary="Sign in: a cookie for a token",
-        body=SessionIn,
-        answer=SessionOut,
-        status=201,
-        errors=(401, 403, 413, 429, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/session",
-        needs=ANYONE,
-        handler=who_am_i,
-        summary="Who is asking, and what they may do",
-        answer=SessionOut,
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/session",
-        needs=ANYONE,
-        handler=sign_out,
-        summary="Sign out",
-        answer=SignedOut,
-    ),
-    Operation(
-        method="GET",
-        path="/",
-        needs=PUBLIC,
-        handler=front_page,
-        summary="A page that says what this is",
-        answer=str,
-        media_type="text/html",
-    ),
-    Operation(
-        method="GET",
-        path="/sign-in",
-        needs=PUBLIC,
-        handler=sign_in_page,
-        summary="The page to sign in with",
-        answer=str,
-        media_type="text/html",
-    ),
-)
+OPERATIONS = (sign_in, who_am_i, sign_out, front_page, sign_in_page)

@@ -31,6 +31,19 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around i
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
+@Operation(
+    "POST",
+    "/v1/jobs",
+    Right.SUBMIT,
+    "Submit a job",
+    body=JobIn,
+    answer=Submitted,
+    status=201,
+    others={200: "Another job has the same uniqueKey and is kept"},
+    body_limit=JOB_LIMIT_BYTES,
+    headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
+    errors=(409, 413, 422, 429),
+)
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """One job. With an Idempotency-Key, a repeat gets the first answer."""
     wanted: JobIn = decode(call.body, JobIn)
@@ -49,6 +62,16 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
     return json_response(answer, 200 if answer.duplicate else 201, {"Location": f"/v1/jobs/{answer.job_id}"})
 
 
+@Operation(
+    "POST",
+    "/v1/jobs/batch",
+    Right.SUBMIT,
+    "Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
+    body=list[BatchJobIn],
+    answer=BatchOut,
+    body_limit=_BATCH_LIMIT_BYTES,
+    errors=(413, 429),
+)
 async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
     """Up to 10,000 jobs, each with its own result, in order."""
     batch = _read_batch(call)
@@ -137,30 +160,4 @@ def _read_key(text: str | None, field: str) -> str | None:
         raise BadInputError("must have 1 to 255 printable characters", field=field) from None
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/jobs",
-        needs=Right.SUBMIT,
-        handler=submit,
-        summary="Submit a job",
-        body=JobIn,
-        answer=Submitted,
-        status=201,
-        others={200: "Another job has the same uniqueKey and is kept"},
-        body_limit=JOB_LIMIT_BYTES,
-        headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
-        errors=(409, 413, 422, 429),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/batch",
-        needs=Right.SUBMIT,
-        handler=submit_batch,
-        summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
-        body=list[BatchJobIn],
-        answer=BatchOut,
-        body_limit=_BATCH_LIMIT_BYTES,
-        errors=(413, 429),
-    ),
-)
+OPERATIONS = (submit, submit_batch)
