@@ -19,8 +19,6 @@ from rota.store.access.audit_trail import AuditFilter
     "GET",
     "/v1/audit",
     Right.ADMINISTER,
-    "Who did what, when, from where, to which object",
-    answer=AuditList,
     query={
         "actor": "only of this actor",
         "action": "only this action: the operation's id in /openapi.json, such as cancel_job",
@@ -31,7 +29,7 @@ from rota.store.access.audit_trail import AuditFilter
     },
 )
 async def list_audit(services: Backend, call: ApiRequest) -> AuditList:
-    """Who did what, latest first."""
+    """List who did what, when, from where and to which object, latest first."""
     query, limit = call.query, read_limit(call.query)
     start, end = read_moment(query, "startTime"), read_moment(query, "endTime")
     before = read_cursor(query)
@@ -42,7 +40,7 @@ async def list_audit(services: Backend, call: ApiRequest) -> AuditList:
         action=read_text(query, "action"),
         object=read_text(query, "object"),
     )
-    rows = await services.auditor.trail.find(call.caller.namespace, wanted, limit)
+    rows = await services.auditor.trail.find(call.namespace, wanted, limit)
     return AuditList(items=[_show(row) for row in rows], next_cursor=next_cursor([row["id"] for row in rows], limit))
 
 

@@ -30,8 +30,6 @@ _PAGE = 500
     "GET",
     "/v1/dead-letters",
     Right.READ,
-    "List dead letters",
-    answer=DeadLetterList,
     query={
         "task": "only of this task",
         "jobId": "only of this job",
@@ -41,7 +39,7 @@ _PAGE = 500
     },
 )
 async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
-    """Failed runs that wait for a decision, latest first."""
+    """List dead letters, latest first."""
     query, limit = call.query, read_limit(call.query)
     wanted = DeadLetterFilter(
         before=read_cursor(query),
@@ -51,23 +49,17 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
         owner=call.only,
         error=read_text(query, "error"),
     )
-    rows = await services.redrives.dead_letters(call.caller.namespace, wanted, limit)
+    rows = await services.redrives.dead_letters(call.namespace, wanted, limit)
     return DeadLetterList(
         items=[show_dead_letter(row) for row in rows],
         next_cursor=next_cursor([row["run_id"] for row in rows], limit),
     )
 
 
-@Operation(
-    "GET",
-    "/v1/dead-letters/groups",
-    Right.READ,
-    "Count dead letters by task and kind of error",
-    answer=DeadLetterGroups,
-)
+@Operation("GET", "/v1/dead-letters/groups", Right.READ)
 async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterGroups:
-    """What most of them have in common."""
-    rows = await services.redrives.dead_letter_groups(call.caller.namespace, call.only)
+    """Count dead letters by task and kind of error."""
+    rows = await services.redrives.dead_letter_groups(call.namespace, call.only)
     return DeadLetterGroups(
         items=[
             DeadLetterGroup(
@@ -83,38 +75,22 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
     )
 
 
-@Operation(
-    "POST",
-    "/v1/dead-letters/redrive",
-    Right.CHANGE,
-    "Run dead letters again",
-    body=DeadLetterSelection,
-    answer=CountOut,
-    errors=(413,),
-)
+@Operation("POST", "/v1/dead-letters/redrive", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
-    """Runs dead letters again, with the same idempotency keys."""
+    """Run dead letters again, with the same idempotency keys."""
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
-        return len(await services.redrives.rerun(call.caller.namespace, run_ids, "redrive", services.now))
+        return len(await services.redrives.rerun(call.namespace, run_ids, "redrive", services.now))
 
     return CountOut(count=await _each_page(services, call, redrive_page))
 
 
-@Operation(
-    "POST",
-    "/v1/dead-letters/discard",
-    Right.CHANGE,
-    "Forget dead letters",
-    body=DeadLetterSelection,
-    answer=CountOut,
-    errors=(413,),
-)
+@Operation("POST", "/v1/dead-letters/discard", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def discard(services: Backend, call: ApiRequest) -> CountOut:
-    """Forgets dead letters; the failed runs stay in history."""
+    """Discard dead letters; the failed runs stay in history."""
 
     async def discard_page(run_ids: Sequence[UUID]) -> int:
-        return await services.redrives.discard(call.caller.namespace, run_ids)
+        return await services.redrives.discard(call.namespace, run_ids)
 
     return CountOut(count=await _each_page(services, call, discard_page))
 
@@ -128,7 +104,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
             raise BadInputError("give runIds or a filter, not both", field="runIds")
         run_ids = [parse_run(text) for text in chosen.run_ids]
         if call.only is not None:
-            run_ids = await services.runs.owned(call.caller.namespace, run_ids, call.only)
+            run_ids = await services.runs.owned(call.namespace, run_ids, call.only)
         return await act(run_ids)
     if not filtered and not chosen.all:
         raise BadInputError("give runIds, a filter (task, jobId, name, error), or all: true")
@@ -141,7 +117,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
     )
     count = 0
     while room := _PAGE if chosen.most is None else min(_PAGE, chosen.most - count):
-        rows = await services.redrives.dead_letters(call.caller.namespace, wanted, room)
+        rows = await services.redrives.dead_letters(call.namespace, wanted, room)
         if not rows:
             break
         count += await act([row["run_id"] for row in rows])
