@@ -29,7 +29,7 @@ from uuid import UUID
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
-from rota.store.lease import Lease, Leases, Shards
+from rota.store.lease import Leases, ShardLease, Shards
 from rota.telemetry import get_logger
 
 _TICKS_PER_LEASE = 6
@@ -142,7 +142,7 @@ class LeaseKeeper(Service):
         _log.info("took shards", count=len(taken), from_lost=sorted(lost))
         return len(taken)
 
-    def _is_free(self, lease: Lease, beats: Mapping[UUID, int], alive: set[UUID]) -> bool:
+    def _is_free(self, lease: ShardLease, beats: Mapping[UUID, int], alive: set[UUID]) -> bool:
         if lease.owner is None:
             return True
         return lease.owner not in beats or lease.owner not in alive
