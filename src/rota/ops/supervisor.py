@@ -215,7 +215,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Runs until told to stop; raises SetupError when it can't start."""
-        with hold_home(self._settings):
+        with _hold_home(self._settings):
             check_port(self._settings)
             self._settings.scripts.mkdir(parents=True, exist_ok=True)
             try:
@@ -300,7 +300,7 @@ class Supervisor:
 
 
 @contextmanager
-def hold_home(settings: Settings) -> Iterator[None]:
+def _hold_home(settings: Settings) -> Iterator[None]:
     """Makes us the only supervisor of this home."""
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ LONGEST_GAP_SECONDS = 60.0
 _SETTLED_AGE = timedelta(seconds=LONGEST_GAP_SECONDS)
 
 
-class Gap(NamedTuple):
+class _Gap(NamedTuple):
     """Numbers missing below one that was seen: since when, and which transactions may still bring them."""
 
     since: float
@@ -69,7 +69,7 @@ class EventFollowers(Followers[EventFollower]):
         self._events = events
         self._settled = 0
         self._begun = False
-        self._gaps: dict[int, Gap] = {}
+        self._gaps: dict[int, _Gap] = {}
 
     @asynccontextmanager
     async def follow(self, namespace: str, only: str | None = None, holder: str = "") -> AsyncIterator[EventFollower]:
@@ -123,7 +123,7 @@ class EventFollowers(Followers[EventFollower]):
         rows: list[Any] = []
         for row in page.rows:
             if row["id"] > before + 1:
-                gap = self._gaps.setdefault(row["id"], Gap(now, page.next))
+                gap = self._gaps.setdefault(row["id"], _Gap(now, page.next))
                 is_settled = is_settled and gap.is_over(now, page.oldest)
             if is_settled:
                 rows.append(row)
