@@ -7,8 +7,9 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 import urllib.request
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import asyncpg
@@ -47,6 +48,7 @@ QUICK = {
 }
 ROOM_BYTES = 4 * 1024**3
 OWN = pytest.StashKey[Path]()
+KEPT_SECONDS = 24 * 3600.0
 _numbers = itertools.count(1)
 
 # How long one example takes says more about what else the machine does than about the code.
@@ -70,6 +72,10 @@ def pytest_configure(config):
     another account: the databases of a session would be cut off from their files by the next one that starts.
     """
     if config.option.basetemp is None and not hasattr(config, "workerinput"):
+        for old in Path(tempfile.gettempdir()).glob("rota-tests-*"):
+            with suppress(FileNotFoundError):  # another session tidies up as well
+                if time.time() - old.stat().st_mtime > KEPT_SECONDS:
+                    shutil.rmtree(old, ignore_errors=True)
         parent = Path(tempfile.mkdtemp(prefix="rota-tests-"))
         config.option.basetemp = str(parent / "pytest")
         config.stash[OWN] = parent

@@ -36,7 +36,7 @@ from rota.worker.health import HealthServer
 from rota.worker.runners.registry import Runners
 from rota.worker.worker import Worker
 
-SCHEDULER_CONNECTIONS = 4
+_SCHEDULER_CONNECTIONS = 4
 WORKER_CONNECTIONS = 6
 
 
@@ -134,7 +134,7 @@ def build_worker(
         drain_seconds=settings.drain_seconds,
         grace_seconds=settings.grace_seconds,
         log_limit_bytes=settings.log_limit_bytes,
-        most_given_up=max(1, settings.threads // 2),
+        most_abandoned=max(1, settings.threads // 2),
         blobs=Blobs.open(settings.blobs),
         secrets=settings.secrets,
         hidden=settings.hidden,
@@ -157,7 +157,7 @@ async def check_server_role(database: Database) -> None:
 
 async def run_scheduler(settings: Settings) -> None:
     """Runs a scheduler until told to stop."""
-    async with open_database(settings, size=SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
+    async with open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
         await check_server_role(database)
         await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 
@@ -186,6 +186,6 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         told_to_stop = await run_until_stopped(worker.run(), on_stop=worker.drain)
     if worker.restart_wanted and not told_to_stop:
         start_anew()
-    if runners.functions.stuck or worker.has_strays:
+    if runners.functions.stuck or worker.has_abandoned_runs:
         # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
         os._exit(0)

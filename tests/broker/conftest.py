@@ -81,7 +81,7 @@ class Records:
     async def reap(self, worker_id):
         """The worker's lease ended: its runs go to others."""
         beat = await self._sql.fetchval("SELECT beat FROM rota.workers WHERE id = $1", worker_id)
-        assert await self._engine.workers.give_up(worker_id, beat, "worker lost")
+        assert await self._engine.lost_workers.give_up(worker_id, beat, "worker lost")
         await (await self._engine.leading()).reaper.tick()
 
     async def promote(self):

@@ -123,7 +123,7 @@ async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(echo):
         data = await reader.read(65536)
         while piece := await reader.read(1_500_000):
             data += piece
-            await asyncio.sleep(answer_seconds / 75)
+            await asyncio.sleep(answer_seconds / 25)
         writer.close()
         (answer,) = read_answers(data)
         assert len(answer.body) == 30_000_000

@@ -60,6 +60,7 @@ async def test_there_are_only_so_many_threads(server):
         line.close()
 
 
+@pytest.mark.parametrize("seconds", [1.0])
 def test_a_request_that_dribbles_in_is_cut(server):
     with socket.create_connection(("127.0.0.1", server.port)) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\n")

@@ -255,7 +255,7 @@ async def test_a_task_that_is_given_up_lets_go_of_its_locks_so_that_its_retry_su
         if context.attempt == 1:
             context.connection.execute("SELECT pg_sleep(60)")
 
-    async with serving(add, grace_seconds=0.2, most_given_up=3):
+    async with serving(add, grace_seconds=0.2, most_abandoned=3):
         run = await ended(timeoutSeconds=1, maxRetries=1, retry=AT_ONCE)
     assert (run["status"], run["attempt"]) == ("success", 2)
     assert await sql.fetchval("SELECT cents FROM accounts") == 1

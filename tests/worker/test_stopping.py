@@ -79,13 +79,13 @@ async def test_a_function_in_a_thread_is_asked_then_given_up_and_its_record_says
     async with engine.running(worker):
         run = await engine.until(run_id, "failed")
         assert "can't be killed, and may still be running" in run["error"]
-        assert worker.has_strays
+        assert worker.has_abandoned_runs
         assert worker.health().status == "ailing"
         # It is told with the next beat, and listed.
         listed = await eventually(lambda: _ailing(engine))
         assert "did not stop" in listed["detail"]
         free.set()
-        await eventually(lambda: not worker.has_strays)
+        await eventually(lambda: not worker.has_abandoned_runs)
 
 
 async def _ailing(engine):
@@ -97,7 +97,7 @@ async def test_a_worker_with_too_many_that_do_not_stop_restarts(engine):
     free = threading.Event()
     for _ in range(2):
         await engine.submit(task="deaf", timeoutSeconds=0.2, maxRetries=0)
-    worker = engine.worker({"deaf": lambda: free.wait(30)}, grace_seconds=0.2, most_given_up=2)
+    worker = engine.worker({"deaf": lambda: free.wait(30)}, grace_seconds=0.2, most_abandoned=2)
     await in_time(worker.run())
     assert worker.restart_wanted
     free.set()
@@ -116,7 +116,7 @@ async def test_a_function_waits_for_its_thread_before_its_time_counts(engine):
     async with engine.running(worker):
         await eventually(lambda: len(holding) == 4)
         runs = [await engine.submit(task="short", timeoutSeconds=1, maxRetries=0) for _ in range(4)]
-        await eventually(lambda: len(worker._running) == 8)
+        await eventually(lambda: len(worker.slots.running) == 8)
         await asyncio.sleep(1.5)
         free.set()
         for run_id in runs:

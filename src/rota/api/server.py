@@ -139,7 +139,7 @@ def http_config(
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[str] = (),
 ) -> uvicorn.Config:
-    """How we serve. What `proxies` say about address and scheme of their clients is believed, and nobody else."""
+    """How we serve. Only what `proxies` say about address and scheme of their clients is believed."""
     config = uvicorn.Config(
         app,
         host=host,

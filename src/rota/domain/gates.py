@@ -4,7 +4,7 @@ A run passes all of its gates at one moment or none of them; else it waits at th
 and takes nothing from the others meanwhile. In the order in which they are asked:
 
 - overlap   an earlier time of its schedule has not ended: the new one is skipped, waits (one may), or replaces it.
-- order     first in line by (nominal time, id) among those that are due, and nobody else has the key.
+- order     first in line by (nominal time, id) among those that are due, and no other run has the key.
 - limit     fewer than `most` runs with the key are live.
 - rate      a token is left; it is taken only by a run that passes.
 - breaker   too many attempts failed in a row: nothing starts until the cool-down is over; then one run, the probe, goes
@@ -29,7 +29,7 @@ GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
 # How an attempt ended that says something about what it works with.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
-# A probe that nobody claims for this long (read_gates.sql knows it, too) is not waited for any more.
+# A probe that no worker claims for this long (read_gates.sql knows it, too) is not waited for any more.
 PROBE_SECONDS = 10.0
 # How many runs at a gate are looked at in one round.
 MOST_AT_A_GATE = 20
@@ -130,7 +130,7 @@ class CircuitBreaker(msgspec.Struct):
             self.wakes_at = self.until
             return False
         if self.state == "half-open" and self.probing:
-            # The probe's end is told; should nobody claim it, another may try.
+            # The probe's end is told; should no worker claim it, another may try.
             self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
             return False
         self.state, self.probe, self.probing = "half-open", candidate.id, True
@@ -243,15 +243,15 @@ def gates_by_kind(
     return by_kind
 
 
-def hear(departures: Iterable[Departure], around: GateStates) -> list[tuple[Departure, str, str]]:
+def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Departure, str, str]]:
     """Lets breakers hear how attempts ended, in their order; what opened or closed one, the event's kind and detail."""
     heard = []
     for departure in departures:
         key = departure.policies.breaker
         if key is None:
             continue
-        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
-        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
+        breaker = states.breakers[Gate(departure.namespace, "breaker", key)]
+        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, states.now)
         if change == "opened":
             detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
             heard.append((departure, "breaker.opened", detail))
@@ -260,26 +260,26 @@ def hear(departures: Iterable[Departure], around: GateStates) -> list[tuple[Depa
     return heard
 
 
-def decide(candidate: Candidate, around: GateStates) -> GateDecision:
+def decide(candidate: Candidate, states: GateStates) -> GateDecision:
     """What becomes of a candidate."""
     gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
     for gate in gates:
         if gate.kind == "overlap":
-            verdict = _overlap(candidate, gate, around)
+            verdict = _overlap(candidate, gate, states)
             if verdict.fate != "go":
                 return verdict
-        elif not _PASSES[gate.kind](candidate, gate, around):
+        elif not _PASSES[gate.kind](candidate, gate, states):
             return GateDecision("wait", gate)
     for gate in gates:
-        _take(candidate, gate, around)
+        _take(candidate, gate, states)
     return _GO
 
 
-def _overlap(candidate: Candidate, gate: Gate, around: GateStates) -> GateDecision:
+def _overlap(candidate: Candidate, gate: Gate, states: GateStates) -> GateDecision:
     if not candidate.starts_a_time:
         return _GO
     mine = (candidate.nominal_at, candidate.id)
-    others = [run for run in around.open_runs[gate] if run.id != candidate.id]
+    others = [run for run in states.open_runs[gate] if run.id != candidate.id]
     # One that was started stands in the way whatever its time (jitter may have turned them round).
     earlier = [run for run in others if run.gate is None or (run.nominal_at, run.id) < mine]
     if not earlier:
@@ -291,47 +291,47 @@ def _overlap(candidate: Candidate, gate: Gate, around: GateStates) -> GateDecisi
         waiting = [run for run in earlier if run.gate == "overlap"]
         if waiting:
             return GateDecision("skip", reason=f"overlap: {show_run(waiting[0].id)} of the job was waiting already")
-    around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
+    states.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
     replaced = candidate.policies.overlap == "replace"
     return GateDecision("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
 
 
-def _is_first(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
-    line = around.lines[gate]
+def _is_first(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    line = states.lines[gate]
     return line.head == candidate.id and line.holder is None
 
 
-def _has_room(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
-    return around.used[gate] < candidate.policies.most
+def _has_room(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    return states.used[gate] < candidate.policies.most
 
 
-def _has_token(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
-    bucket = around.buckets[gate]
-    bucket.refill(candidate.policies, around.now)
+def _has_token(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    bucket = states.buckets[gate]
+    bucket.refill(candidate.policies, states.now)
     if bucket.tokens >= 1.0 - _ALMOST:
         return True
-    # With different rates on one key the first token that is enough for somebody counts.
-    wakes_at = bucket.next_token(candidate.policies, around.now)
+    # With different rates on one key the first token that is enough for some run counts.
+    wakes_at = bucket.next_token(candidate.policies, states.now)
     bucket.wakes_at = wakes_at if bucket.wakes_at is None else min(bucket.wakes_at, wakes_at)
     return False
 
 
-def _is_let_through(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
-    return around.breakers[gate].lets_through(candidate, around.now)
+def _is_let_through(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    return states.breakers[gate].lets_through(candidate, states.now)
 
 
 _PASSES = {"order": _is_first, "limit": _has_room, "rate": _has_token, "breaker": _is_let_through}
 
 
-def _take(candidate: Candidate, gate: Gate, around: GateStates) -> None:
+def _take(candidate: Candidate, gate: Gate, states: GateStates) -> None:
     if gate.kind == "order":
-        around.lines[gate].holder = candidate.id
+        states.lines[gate].holder = candidate.id
     elif gate.kind == "limit":
-        around.used[gate] += 1
+        states.used[gate] += 1
     elif gate.kind == "rate":
-        bucket = around.buckets[gate]
+        bucket = states.buckets[gate]
         bucket.tokens -= 1.0
         missing = candidate.policies.burst - bucket.tokens
-        bucket.full_at = around.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
+        bucket.full_at = states.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
     elif gate.kind == "overlap":
-        around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))
+        states.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))

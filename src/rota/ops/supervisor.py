@@ -212,7 +212,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Runs until stopped; raises SetupError if it can't start."""
-        with hold_home(self._settings):
+        with _hold_home(self._settings):
             check_port(self._settings)
             self._settings.scripts.mkdir(parents=True, exist_ok=True)
             try:
@@ -297,7 +297,7 @@ class Supervisor:
 
 
 @contextmanager
-def hold_home(settings: Settings) -> Iterator[None]:
+def _hold_home(settings: Settings) -> Iterator[None]:
     """Locks the home for this supervisor."""
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)

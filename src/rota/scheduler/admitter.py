@@ -1,8 +1,8 @@
 """Admission: runs with policies wait at gates, and go on when all of theirs let them through.
 
 Plain runs never come here, and workers know nothing of it: a run is claimed only after it was admitted. The rules are
-in domain/gates.py; the transaction, and why nobody is forgotten and no limit is passed with any number of
-schedulers, is in store/admit. A round looks at three things: runs that came to their gates and nobody has looked at,
+in domain/gates.py; the transaction, and why no run is forgotten and no limit is passed with any number of
+schedulers, is in store/admit. A round looks at three things: runs that came to their gates and were not looked at yet,
 notes of runs that left their place, and gates whose moment has come. It is woken by a hint, and by its own clock when
 the next run is due.
 """
@@ -13,23 +13,21 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
-from rota.domain.gates import decide
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.admit import Gates
 from rota.telemetry import get_logger
 
-RUNS_PER_SHARD = 12
-LOOK_SECONDS = 0.5
+_RUNS_PER_SHARD = 12
 # What comes late, from behind where we are in the departures, is found by a round that is made in any case.
-ROUND_SECONDS = 2.0
+_ROUND_SECONDS = 2.0
 _log = get_logger("admission")
 
 
 class Admitter(ShardService):
     """Lets runs through their gates."""
 
-    interval_seconds = LOOK_SECONDS
+    interval_seconds = 0.5
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class Admitter(ShardService):
         return max(0.0, min(self.interval_seconds, self._next_due))
 
     def wake(self) -> None:
-        """Somebody left, or came: the next round is made without a look."""
+        """A run left, or came: the next round is made without a look."""
         self._hinted = True
         super().wake()
 
@@ -66,10 +64,10 @@ class Admitter(ShardService):
         if not hinted:
             due = await self._gates.next_due_in(owned)
             self._next_due = math.inf if due is None else due
-            if self._next_due > 0 and self._monotonic() < self._round_at + ROUND_SECONDS:
+            if self._next_due > 0 and self._monotonic() < self._round_at + _ROUND_SECONDS:
                 return 0
         self._round_at = self._monotonic()
-        done = await self._gates.admit(owned, RUNS_PER_SHARD, decide)
+        done = await self._gates.admit(owned, _RUNS_PER_SHARD)
         for event in done.events:
             _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
         if done.more:

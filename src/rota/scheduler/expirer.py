@@ -11,14 +11,14 @@ from typing import Any
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import Promotions
 
-RUNS_PER_SHARD = 200
+_RUNS_PER_SHARD = 200
 
 
 class Expirer(ShardService):
     """Skips runs whose time to be started is over."""
 
     interval_seconds = 1.0
-    full_round = RUNS_PER_SHARD
+    full_round = _RUNS_PER_SHARD
 
     def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
         super().__init__(**shared)
@@ -26,4 +26,4 @@ class Expirer(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs were skipped."""
-        return await self._promotions.expire(owned, RUNS_PER_SHARD)
+        return await self._promotions.expire(owned, _RUNS_PER_SHARD)

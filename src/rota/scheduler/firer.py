@@ -24,13 +24,13 @@ from rota.store.fire import Firing, PlannedRun, ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
-# REFILL of it is left, so that a frequent schedule is fired in handfuls.
+# _REFILL of it is left, so that a frequent schedule is fired in handfuls.
 HORIZON = timedelta(seconds=10)
-REFILL = timedelta(seconds=6)
+_REFILL = timedelta(seconds=6)
 MOST_RECORDED = 100
-JOBS_PER_SHARD = 100
-MOST_PER_JOB = 1000
-PLANS_PER_STEP = 20
+_JOBS_PER_SHARD = 100
+_MOST_PER_JOB = 1000
+_PLANS_PER_STEP = 20
 _log = get_logger("firing")
 
 
@@ -38,7 +38,7 @@ class Firer(ShardService):
     """Makes the runs of schedules whose time comes near."""
 
     interval_seconds = 0.5
-    full_round = JOBS_PER_SHARD
+    full_round = _JOBS_PER_SHARD
 
     def __init__(self, *, schedules: Schedules, leases: LeaseKeeper, on_fired: Callable[[], None]) -> None:
         super().__init__(leases=leases)
@@ -47,10 +47,10 @@ class Firer(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Fires what is inside the horizon; returns how many jobs were looked at."""
-        due = await self._schedules.due_jobs(owned, REFILL, JOBS_PER_SHARD)
+        due = await self._schedules.due_jobs(owned, _REFILL, _JOBS_PER_SHARD)
         firings = []
         for number, job in enumerate(due):
-            if number % PLANS_PER_STEP == 0:
+            if number % _PLANS_PER_STEP == 0:
                 await asyncio.sleep(0)  # others on this event loop have leases to keep
             if firing := _plan(job):
                 firings.append(firing)
@@ -80,7 +80,7 @@ def plan_firing(job: ScheduledJob) -> Firing:
         reasons = judge_missed(missed, job.id, job.timetable, now)
         runs = _recorded([_planned(job, moment, why) for moment, why in zip(missed, reasons, strict=True)])
         mark = missed[-1]
-    runs += [_planned(job, moment) for moment in fire_times(schedule, mark, now + HORIZON, MOST_PER_JOB)]
+    runs += [_planned(job, moment) for moment in fire_times(schedule, mark, now + HORIZON, _MOST_PER_JOB)]
     mark = max(mark, *(run.nominal_at for run in runs)) if runs else mark
     return Firing(job, runs, mark, schedule.next_after(mark))
 

@@ -4,9 +4,9 @@ Authority. A shard belongs to the scheduler named in its lease row; the row's ep
 is the fencing token: every statement of a scheduler names the epochs it believes in, and shards whose epoch has moved
 on are passed over by the database itself.
 
-Liveness. Each scheduler beats a counter in one row. Nobody compares wall clocks: an observer takes over a shard when it
-has seen the same beat number for a whole lease on its own monotonic clock. An observer that was itself paused, or cut
-off from the database, starts its observation anew: during its absence it saw nothing.
+Liveness. Each scheduler beats a counter in one row. Wall clocks are not compared: an observer takes over a shard when
+it has seen the same beat number for a whole lease on its own monotonic clock. An observer that was itself paused, or
+cut off from the database, starts its observation anew: during its absence it saw nothing.
 
 Pauses. A scheduler that has not beaten for most of a lease owns nothing in its own eyes, so a process that wakes up
 from a pause does not act before it has looked. Should it act all the same, in a statement already on its way, the epoch
@@ -29,7 +29,7 @@ from uuid import UUID
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
-from rota.store.lease import Lease, Leases, Shards
+from rota.store.lease import Leases, ShardLease, Shards
 from rota.telemetry import get_logger
 
 _TICKS_PER_LEASE = 6
@@ -142,7 +142,7 @@ class LeaseKeeper(Service):
         _log.info("took shards", count=len(taken), from_lost=sorted(lost))
         return len(taken)
 
-    def _is_free(self, lease: Lease, beats: Mapping[UUID, int], alive: set[UUID]) -> bool:
+    def _is_free(self, lease: ShardLease, beats: Mapping[UUID, int], alive: set[UUID]) -> bool:
         if lease.owner is None:
             return True
         return lease.owner not in beats or lease.owner not in alive

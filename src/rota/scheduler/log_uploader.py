@@ -1,11 +1,11 @@
 """Keeping logs: what runs wrote goes from the database to object storage, and from there it can be read for good.
 
-A log is fresh in the database for RECENT_DAYS: there it is followed and searched. Once its attempt has ended it is
+A log is fresh in the database for _RECENT_DAYS: there it is followed and searched. Once its attempt has ended it is
 copied to object storage; a few that ended together get an object each, under the run's name, many go into one object,
 and the database remembers the place of each. A day's chunks go when all of them are kept.
 
 An attempt whose worker died has no end; it is found when its day is over. Dying between the copy and the note costs an
-object that nobody knows, under the same day as the others.
+object that is not on record, under the same day as the others.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rota.scheduler.sweeper import SWEEPING_SHARD
 from rota.store.logs import KeptLog, Logs
 from rota.telemetry import get_logger
 
-LOGS_PER_ROUND = 500
-BYTES_PER_ROUND = 8 * 1024 * 1024
-FEW = 20
-RECENT_DAYS = 2
-TIDY_SECONDS = 600.0
+_LOGS_PER_ROUND = 500
+_BYTES_PER_ROUND = 8 * 1024 * 1024
+_FEW = 20
+_RECENT_DAYS = 2
+_TIDY_SECONDS = 600.0
 _log = get_logger("keeping")
 
 
@@ -35,25 +35,25 @@ class LogUploader(ShardService):
     """Copies ended logs to object storage; lets the days that are kept go."""
 
     interval_seconds = 5.0
-    full_round = LOGS_PER_ROUND
+    full_round = _LOGS_PER_ROUND
 
     def __init__(self, *, logs: Logs, blobs: Blobs, **shared: Any) -> None:
         super().__init__(**shared)
         self._logs = logs
         self._blobs = blobs
-        self._tidied_at = -TIDY_SECONDS
+        self._tidied_at = -_TIDY_SECONDS
         self._failing = False
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many logs were kept."""
         if SWEEPING_SHARD not in owned:
             return 0
-        if time.monotonic() >= self._tidied_at + TIDY_SECONDS:
+        if time.monotonic() >= self._tidied_at + _TIDY_SECONDS:
             self._tidied_at = time.monotonic()
             await self._logs.find_endless()
-            await self._logs.drop_days(RECENT_DAYS)
+            await self._logs.drop_days(_RECENT_DAYS)
         try:
-            kept = await self._keep(await self._logs.ended(LOGS_PER_ROUND, BYTES_PER_ROUND))
+            kept = await self._keep(await self._logs.ended(_LOGS_PER_ROUND, _BYTES_PER_ROUND))
         except BlobError as error:
             if not self._failing:
                 _log.warning("logs can't be kept in object storage; they stay in the database", error=str(error))
@@ -67,7 +67,7 @@ class LogUploader(ShardService):
         for row in rows:
             by_day[day_of(row["run_id"])].append(row)
         for day, some in by_day.items():
-            kept = await self._keep_each(day, some) if len(some) <= FEW else await self._keep_together(day, some)
+            kept = await self._keep_each(day, some) if len(some) <= _FEW else await self._keep_together(day, some)
             await self._logs.note_kept(kept)
         return len(rows)
 

@@ -1,7 +1,7 @@
-"""Misfires: runs that a schedule made and nobody promoted in time, because everything was down.
+"""Misfires: runs that a schedule made and that were not promoted in time, because everything was down.
 
 Judged when they are due, by their job's rule (by default the latest is run, within an hour); the rest is recorded as
-skipped, with the reason, so that nobody has to wonder.
+skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rota.domain.misfire import judge_late
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import MissedRun, Promotions
 
-RUNS_PER_SHARD = 500
+_RUNS_PER_SHARD = 500
 
 
 class MisfireJudge(ShardService):
     """Runs what of the missed is still wanted, and skips the rest."""
 
     interval_seconds = 2.0
-    full_round = RUNS_PER_SHARD
+    full_round = _RUNS_PER_SHARD
 
     def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
         super().__init__(**shared)
@@ -30,7 +30,7 @@ class MisfireJudge(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Judges what is too late to be promoted without a thought; returns how many."""
-        missed = await self._promotions.missed_runs(owned, RUNS_PER_SHARD)
+        missed = await self._promotions.missed_runs(owned, _RUNS_PER_SHARD)
         by_job: dict[tuple[str, UUID], list[MissedRun]] = {}
         for run in missed:
             by_job.setdefault((run.namespace, run.job_id), []).append(run)

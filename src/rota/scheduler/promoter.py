@@ -14,14 +14,14 @@ from rota.domain.run import LOOKAHEAD
 from rota.scheduler.shard_service import ShardService
 from rota.store.promote import Promotions
 
-RUNS_PER_SHARD = 200
+_RUNS_PER_SHARD = 200
 
 
 class Promoter(ShardService):
     """Moves due runs to live."""
 
     interval_seconds = LOOKAHEAD.total_seconds() / 2.5
-    full_round = RUNS_PER_SHARD
+    full_round = _RUNS_PER_SHARD
 
     def __init__(self, *, promotions: Promotions, **shared: Any) -> None:
         super().__init__(**shared)
@@ -29,4 +29,4 @@ class Promoter(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One statement over all shards; returns how many runs moved."""
-        return await self._promotions.promote(owned, RUNS_PER_SHARD)
+        return await self._promotions.promote(owned, _RUNS_PER_SHARD)

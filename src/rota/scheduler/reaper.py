@@ -1,7 +1,7 @@
 """Reaping: a worker that died loses its claims, and its runs start elsewhere.
 
 A worker is given up when its beat has stood still for a whole lease before our own eyes, on our own monotonic clock.
-After an outage of the database nobody has beaten, and nobody was seen beating: observation starts anew, so the
+After an outage of the database no worker has beaten, and none was seen beating: observation starts anew, so the
 reaper waits one whole lease before it reaps. Giving up is a comparison with the beat that was watched; a beat that
 comes first wins. After it the worker can't claim, and what it holds is settled run by run, each fenced by its claim
 number: a report of the worker that comes first wins.
@@ -22,9 +22,9 @@ from rota.store.reap import LostWorkers
 from rota.store.report import Reports
 from rota.telemetry import get_logger
 
-CLAIMS_PER_ROUND = 1000
+_CLAIMS_PER_ROUND = 1000
 # Looking less often than this counts as having been away; it must be well above the interval of our own looks.
-LONGEST_GAP_SECONDS = 1.0
+_LONGEST_GAP_SECONDS = 1.0
 _log = get_logger("reaping")
 
 
@@ -32,7 +32,7 @@ class Reaper(Service):
     """Gives up workers that are silent, and settles what they held."""
 
     interval_seconds = 0.25
-    full_round = CLAIMS_PER_ROUND
+    full_round = _CLAIMS_PER_ROUND
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Reaper(Service):
     async def tick(self) -> int:
         """One look at all beats, one at what is left behind; returns how many runs were reaped."""
         some_gone = await self._give_up_silent()
-        lost = await self._workers.lost_claims(CLAIMS_PER_ROUND, self._clock.now()) if some_gone else []
+        lost = await self._workers.lost_claims(_CLAIMS_PER_ROUND, self._clock.now()) if some_gone else []
         if not lost:
             return 0
         recorded = await self._reports.record(lost)
@@ -66,7 +66,7 @@ class Reaper(Service):
         live, some_gone = await self._workers.watched()
         shortest = min((lease.total_seconds() for _, _, lease in live), default=1.0)
         self._observer.look(
-            {worker_id: beat for worker_id, beat, _ in live}, longest_gap=max(shortest / 2, LONGEST_GAP_SECONDS)
+            {worker_id: beat for worker_id, beat, _ in live}, longest_gap=max(shortest / 2, _LONGEST_GAP_SECONDS)
         )
         for worker_id, beat, lease in live:
             if self._observer.still_for(worker_id) >= lease.total_seconds():

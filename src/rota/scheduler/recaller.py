@@ -14,14 +14,14 @@ from rota.domain.run import judge_recalled
 from rota.scheduler.shard_service import ShardService
 from rota.store.change.recalled import RecalledRuns
 
-RUNS_PER_SHARD = 100
+_RUNS_PER_SHARD = 100
 
 
 class Recaller(ShardService):
     """Decides what becomes of recalled runs."""
 
     interval_seconds = 1.0
-    full_round = RUNS_PER_SHARD
+    full_round = _RUNS_PER_SHARD
 
     def __init__(self, *, recalled: RecalledRuns, **shared: Any) -> None:
         super().__init__(**shared)
@@ -29,7 +29,7 @@ class Recaller(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Looks at every recalled run of our shards; returns how many."""
-        recalled = await self._recalled.find(owned, RUNS_PER_SHARD)
+        recalled = await self._recalled.find(owned, _RUNS_PER_SHARD)
         if recalled:
             await self._recalled.decide([(run, judge_recalled(run)) for run in recalled])
         return len(recalled)

@@ -38,7 +38,7 @@ class Reconciler(Service):
         return count
 
     async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:
-        """One application; what is wrong with it is nobody else's trouble."""
+        """One application; what is wrong with it does not stop the others."""
         try:
             return await self._declaring.reconcile(namespace, app)
         except DatabaseUnavailableError:

@@ -1,8 +1,8 @@
 """Rezoning: a change of the zone data is followed.
 
 A schedule's next fire time is stored, computed with the zone data of that day. When the data changes (a government
-moved its clocks, and an update brought the news), whoever notices computes the stored times of all schedules in local
-time anew. A time is written only if the job is still as it was read, so two that do it at once, or a firing in
+moved its clocks, and an update brought the news), the scheduler that notices computes the stored times of all schedules
+in local time anew. A time is written only if the job is still as it was read, so two that do it at once, or a firing in
 between, do no harm. The version that the stored times were computed with is kept, so that an update while everything
 was down is noticed, too.
 """

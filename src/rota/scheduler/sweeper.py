@@ -11,7 +11,7 @@ from rota.store.promote import Promotions
 from rota.store.schema.migrate import DAYS_AHEAD
 from rota.store.schema.partitions import make_days
 
-KEYS_PER_ROUND = 5000
+_KEYS_PER_ROUND = 5000
 SWEEPING_SHARD = 0  # its owner sweeps: one scheduler is enough
 
 
@@ -19,7 +19,7 @@ class Sweeper(ShardService):
     """Keeps the small tables small and the days ahead made."""
 
     interval_seconds = 60.0
-    full_round = KEYS_PER_ROUND
+    full_round = _KEYS_PER_ROUND
 
     def __init__(self, *, database: Database, promotions: Promotions, **shared: Any) -> None:
         super().__init__(**shared)
@@ -31,4 +31,4 @@ class Sweeper(ShardService):
         if SWEEPING_SHARD not in owned:
             return 0
         await make_days(self._database, DAYS_AHEAD)
-        return await self._promotions.sweep(KEYS_PER_ROUND)
+        return await self._promotions.sweep(_KEYS_PER_ROUND)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from rota.broker.protocol import Broker
-from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.telemetry import get_logger
-from rota.worker.slots import Lease, Slots
+from rota.worker.slots import Slots
 
 _log = get_logger("worker")
 
@@ -20,36 +17,25 @@ class Claimer(Service):
 
     interval_seconds = None
 
-    def __init__(
-        self,
-        *,
-        broker: Broker,
-        slots: Slots,
-        lease: Lease,
-        clock: DatabaseClock,
-        monotonic: Callable[[], float],
-        stalled_seconds: float,
-    ) -> None:
+    def __init__(self, slots: Slots, *, stalled_seconds: float) -> None:
         super().__init__()
-        self._broker = broker
         self._slots = slots
-        self._lease = lease
-        self._clock = clock
-        self._monotonic = monotonic
+        self._lease = slots.lease
+        self._broker = slots.broker
         self._stalled_seconds = stalled_seconds
-        self._turned_at = monotonic()
+        self._turned_at = slots.monotonic()
         self._unanswered = False
         # A claim whose answer is under way would look lost to a comparison, and be forgotten by a drain.
         self._claiming = asyncio.Lock()
 
     async def tick(self) -> int:
         """Claims once; returns how many runs."""
-        self._turned_at = self._monotonic()
+        self._turned_at = self._slots.monotonic()
         if self._unanswered:
             self._unanswered = False
             await self.reconcile()
         room = self._slots.room()
-        if not room or not self._lease.is_kept or self._slots.draining or not self._clock.is_set:
+        if not room or not self._lease.is_kept or self._slots.draining or not self._slots.clock.is_set:
             return 0
         async with self._claiming:
             if self._slots.draining:
@@ -58,7 +44,7 @@ class Claimer(Service):
             claims = await self._broker.claim(room)
             self._unanswered = False
             if self._lease.worker_id != worker_id:
-                return 0  # the worker was given up meanwhile: others have them
+                return 0  # the worker was declared lost meanwhile: others have them
             self._slots.take(claims)
         if len(claims) >= room:
             self.wake()
@@ -79,7 +65,7 @@ class Claimer(Service):
 
     def stalled_for(self) -> float:
         """For how long it has not turned; 0 when it has no reason to, or has turned of late."""
-        silent = self._monotonic() - self._turned_at
+        silent = self._slots.monotonic() - self._turned_at
         may_rest = self._slots.draining or not self._lease.is_kept
         return 0.0 if may_rest or silent < self._stalled_seconds / 2 else silent
 

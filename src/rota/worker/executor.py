@@ -3,7 +3,8 @@
 Stopping is a ladder: ask, wait the grace period, kill. Asking cancels the runner's call and sets the context's
 `cancelled`; runners of subprocesses turn that into SIGTERM and, after the grace period, SIGKILL, and come back when
 nothing of the attempt is left. A function in a thread, or one that swallows its cancellation, can only be asked: when
-the grace period is over the attempt is given up and told as stopped, and its record says that it may still be running.
+the grace period is over the attempt is abandoned and reported as stopped, and its record says that it may still be
+running.
 
 An attempt that took longer than its timeout has failed, whatever it returns afterwards.
 """
@@ -38,12 +39,12 @@ from rota.worker.runners import Runner
 from rota.worker.secret_mask import Mask
 
 GRACE_SECONDS = 10.0
-# Killing takes a moment; only then is a run that is still there given up.
-KILLING_SECONDS = 2.0
-RESULT_LIMIT_BYTES = 10 * 1024 * 1024
+# Killing takes a moment; only then is a run that is still there abandoned.
+_KILLING_SECONDS = 2.0
+_RESULT_LIMIT_BYTES = 10 * 1024 * 1024
 LOG_LIMIT_BYTES = 2 * 1024 * 1024
-ERROR_LIMIT = 10_000
-LONGEST = 500
+_ERROR_LIMIT = 10_000
+_LONGEST_LINE = 500
 _PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 _OURS = Path(__file__).parents[1]
 _log = get_logger("worker")
@@ -52,7 +53,7 @@ _log = get_logger("worker")
 class Attempt:
     """A run in a slot."""
 
-    __slots__ = ("began", "begun", "claim", "context", "given_up", "noted", "started", "stop_as", "task", "timers")
+    __slots__ = ("abandoned", "began", "begun", "claim", "context", "noted", "started", "stop_as", "task", "timers")
 
     def __init__(self, claim: Claim, started: float, began: float) -> None:
         self.claim = claim
@@ -61,14 +62,14 @@ class Attempt:
         self.began = began
         self.begun = False
         self.noted = False
-        self.given_up = False
+        self.abandoned = False
         self.stop_as: Outcome | None = None
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] | None = None
 
 
 class Executor:
-    """Runs attempts and tells how they ended."""
+    """Runs attempts and reports how they ended."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class Executor:
         self.running: dict[int, Attempt] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.given_up = 0  # attempts that were told as stopped, but may still be running
+        self.abandoned = 0  # attempts that were reported as stopped, but may still be running
         self._runners = runners
         self._clock = clock
         self._monotonic = monotonic
@@ -117,7 +118,7 @@ class Executor:
         attempt.stop_as = outcome
         attempt.context.ask_to_stop(within, late=outcome is Outcome.timed_out)
         patience = min(self._grace, within)
-        self._later(attempt, patience + KILLING_SECONDS, self._give_up)
+        self._later(attempt, patience + _KILLING_SECONDS, self._abandon)
         # A task cancelled before its first step never enters its body and could not report: it looks by itself.
         if attempt.task and attempt.begun:
             attempt.task.cancel()
@@ -150,9 +151,9 @@ class Executor:
             error, trace = self._describe(problem)
             if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
                 error, trace = self._why_stopped(attempt), None
-        if attempt.given_up:
-            self.given_up -= 1
-            _log.info("a run that was given up has ended after all", run_id=show_run(claim.run_id))
+        if attempt.abandoned:
+            self.abandoned -= 1
+            _log.info("an abandoned run has ended after all", run_id=show_run(claim.run_id))
             return
         self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
 
@@ -209,19 +210,19 @@ class Executor:
         timer = self._loop.call_later(seconds, do, attempt)
         attempt.timers = [*(attempt.timers or ()), timer]
 
-    def _give_up(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: Attempt) -> None:
         """It did not stop, and nothing can make it: its slot is free, its thread is not."""
         if attempt.stop_as in (Outcome.cut_off, Outcome.interrupted):
             return  # the process is about to end, and it with it
-        attempt.given_up = True
-        self.given_up += 1
+        attempt.abandoned = True
+        self.abandoned += 1
         attempt.context.abandon()
         error = (
             f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be "
             "killed, and may still be running"
         )
         _log.warning(
-            "a run did not stop and is given up", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
+            "a run did not stop and is abandoned", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
         )
         self._end(attempt, attempt.stop_as or Outcome.failed, error=error)
 
@@ -272,13 +273,13 @@ class Executor:
     async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """The result as it is stored: in the run's row, or where in object storage it was put."""
         encoded = encode(value)
-        check_json(encoded)
+        _check_json(encoded)
         if self._mask.longest:
             encoded = self._mask.in_json(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:
             return encoded.decode(), None
-        if len(encoded) > RESULT_LIMIT_BYTES:
-            raise Final(f"the result is too large: {len(encoded)} bytes, at most {RESULT_LIMIT_BYTES} are kept")
+        if len(encoded) > _RESULT_LIMIT_BYTES:
+            raise Final(f"the result is too large: {len(encoded)} bytes, at most {_RESULT_LIMIT_BYTES} are kept")
         if self._blobs is None:
             raise Final(
                 f"the result has {len(encoded)} bytes: that needs object storage, and there is none (ROTA_BLOBS)"
@@ -312,7 +313,7 @@ class RemoteError(Exception):
         self.trace = trace
 
 
-def check_json(encoded: bytes) -> None:
+def _check_json(encoded: bytes) -> None:
     """Raises Final for what is no JSON: a task can return some that it wrote itself, and others read it as theirs."""
     try:
         encoded.decode()
@@ -324,25 +325,25 @@ def check_json(encoded: bytes) -> None:
 def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[str, str]:
     """An error and its traceback in words, without the frames of ours that led to it, and without secrets."""
     if isinstance(problem, RemoteError):
-        return mask(clean_text(problem.error))[:ERROR_LIMIT], mask(clean_text(problem.trace))[-ERROR_LIMIT:]
+        return mask(clean_text(problem.error))[:_ERROR_LIMIT], mask(clean_text(problem.trace))[-_ERROR_LIMIT:]
     try:
         words = str(problem) or "no message"
         frames = problem.__traceback__
         while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
-            frames = frames.tb_next  # how the worker came to call it is nobody's concern
+            frames = frames.tb_next  # how the worker came to call it does not matter
         trace = "".join(traceback.format_exception(type(problem), problem, frames))
     except BaseException:  # noqa: BLE001 - an error that can't even be told is told as that
         words, trace = "an error whose text can't be had", ""
     error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
-    return mask(clean_text(error))[:ERROR_LIMIT], mask(clean_text(trace))[-ERROR_LIMIT:]
+    return mask(clean_text(error))[:_ERROR_LIMIT], mask(clean_text(trace))[-_ERROR_LIMIT:]
 
 
 def _is_ours(file: str) -> bool:
-    return Path(file).is_relative_to(Path(__file__).parents[1])
+    return Path(file).is_relative_to(_OURS)
 
 
 def tell_failure(report: Report) -> None:
-    """Says what failed with which error, and where in the code if that is known."""
+    """Logs what failed with which error, and where in the code if that is known."""
     claim = report.claim
     _log.warning(
         f"{claim.task} failed: {_first_line(report.error)}{_place(report.traceback)}",
@@ -353,10 +354,10 @@ def tell_failure(report: Report) -> None:
 
 def _first_line(error: str | None) -> str:
     lines = (error or "").strip().splitlines()
-    return lines[0][:LONGEST] if lines else "no message"
+    return lines[0][:_LONGEST_LINE] if lines else "no message"
 
 
 def _place(trace: str | None) -> str:
     """The last line of code that the traceback names, unless it is ours."""
-    found = [place for place in _PLACE.findall(trace or "") if not Path(place[0]).is_relative_to(_OURS)]
+    found = [place for place in _PLACE.findall(trace or "") if not _is_ours(place[0])]
     return f" ({Path(found[-1][0]).name}, line {found[-1][1]})" if found else ""

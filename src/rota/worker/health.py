@@ -1,7 +1,7 @@
-"""A worker's health, for whoever starts and restarts processes: GET /healthz on a port of its own.
+"""A worker's health, for supervisors and probes: GET /healthz on a port of its own.
 
 Answered by threads of its own, so that it answers also when the event loop does not turn. There are only so many of
-them, and each has only so long: whoever holds connections open keeps nobody else from asking.
+them, and each has only so long: a client that holds connections open keeps no other from asking.
 """
 
 from __future__ import annotations

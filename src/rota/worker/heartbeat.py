@@ -4,8 +4,8 @@ Cut off. A worker that can't beat for CUT_OFF of its lease stops everything it r
 left when the lease ends and they start elsewhere; what can't be stopped by then (a function in a thread) takes the
 process down with it. When the beat works again, it says what it stopped; nothing of that is charged.
 
-Given up. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped, its
-late reports are counted as fenced, and the worker joins again under a new id.
+Declared lost. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped,
+its late reports are counted as fenced, and the worker joins again under a new id.
 
 In doubt. When the broker's records may be older than what we know, because a database was restored or another took
 over, what we hold is compared with them at once. What they do not know is stopped: others have it, or will.
@@ -16,8 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rota.broker.protocol import Broker
-from rota.clock import DatabaseClock
 from rota.domain.fleet import WorkerProfile
 from rota.domain.run import Progress
 from rota.errors import DatabaseUnavailableError
@@ -25,7 +23,7 @@ from rota.service import AGAIN_SECONDS, Service
 from rota.task.context import Context
 from rota.telemetry import get_logger
 from rota.worker.claimer import Claimer
-from rota.worker.slots import CUT_OFF, EXIT, Lease, Slots
+from rota.worker.slots import CUT_OFF, EXIT, Slots
 
 _BEATS_PER_LEASE = 5
 _LONGEST_BEAT_SECONDS = 5.0  # it also tells what was done
@@ -41,26 +39,20 @@ class Heartbeat(Service):
 
     def __init__(
         self,
-        *,
-        broker: Broker,
-        profile: WorkerProfile,
-        lease: Lease,
         slots: Slots,
-        clock: DatabaseClock,
-        monotonic: Callable[[], float],
+        claimer: Claimer,
+        *,
+        profile: WorkerProfile,
         ailing: Callable[[], str | None],
-        on_joined: Callable[[], None],
         on_lease: Callable[[float], None],
     ) -> None:
         super().__init__()
-        self._broker = broker
-        self._profile = profile
-        self._lease = lease
         self._slots = slots
-        self._clock = clock
-        self._monotonic = monotonic
+        self._lease = slots.lease
+        self._broker = slots.broker
+        self._claimer = claimer
+        self._profile = profile
         self._ailing = ailing
-        self._on_joined = on_joined
         self._on_lease = on_lease
 
     @property
@@ -76,7 +68,7 @@ class Heartbeat(Service):
             if self._slots.draining:
                 return 0
             await self._join()
-        sent = self._monotonic()
+        sent = self._slots.monotonic()
         moment = await self._broker.beat(
             busy=self._slots.occupied,
             fenced=self._slots.reporter.fenced,
@@ -85,29 +77,29 @@ class Heartbeat(Service):
         )
         if moment is None:
             _log.warning(
-                "given up by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
+                "declared lost by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
             )
             lease.worker_id = None
             self._slots.stop_all()
             self.wake()
             return 0
-        may_claim_again = lease.cut_off or not self._clock.is_set
-        self._clock.observe(sent=sent, received=self._monotonic(), database_time=moment)
+        may_claim_again = lease.cut_off or not self._slots.clock.is_set
+        self._slots.clock.observe(sent=sent, received=self._slots.monotonic(), database_time=moment)
         lease.beaten_at = sent
         self._on_lease(sent + EXIT * lease.seconds)
         if lease.cut_off:
             _log.info("the lease is kept again")
             lease.cut_off = False
         if may_claim_again:
-            self._on_joined()
+            self._claimer.wake()
         self._slots.start_ready()
         return 1
 
     async def _join(self) -> None:
-        sent = self._monotonic()
+        sent = self._slots.monotonic()
         self._lease.worker_id = await self._broker.join(self._profile)
         self._lease.beaten_at = sent
-        self._on_joined()
+        self._claimer.wake()
         profile = self._profile
         _log.info("joined", worker_id=str(self._lease.worker_id), pools=list(profile.pools), slots=profile.slots)
 
@@ -118,10 +110,10 @@ class LeaseWatch(Service):
     interval_seconds = 0.1
     jitter = 0
 
-    def __init__(self, *, lease: Lease, slots: Slots, claimer: Claimer, restart: Callable[[str], None]) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer, *, restart: Callable[[str], None]) -> None:
         super().__init__()
-        self._lease = lease
         self._slots = slots
+        self._lease = slots.lease
         self._claimer = claimer
         self._restart = restart
 
@@ -143,18 +135,14 @@ class Upkeep(Service):
 
     jitter = 0
 
-    def __init__(
-        self, *, broker: Broker, lease: Lease, slots: Slots, claimer: Claimer, monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer) -> None:
         super().__init__()
-        interval = lease.seconds / _BEATS_PER_LEASE
+        interval = slots.lease.seconds / _BEATS_PER_LEASE
         self.interval_seconds = interval - _NOTES_PAUSE_SECONDS
         self._reconcile_seconds = interval * _RECONCILE_EVERY_BEATS
-        self._broker = broker
         self._slots = slots
         self._claimer = claimer
-        self._monotonic = monotonic
-        self._reconciled_at = monotonic()
+        self._reconciled_at = slots.monotonic()
         self._doubtful = False  # whether the records and what we hold may differ
         self._loop = asyncio.get_running_loop()
 
@@ -171,9 +159,9 @@ class Upkeep(Service):
         """One round; returns how many runs had something to be recorded."""
         recorded = await self._record_progress()
         self._slots.release_hoarded()
-        is_time = self._monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
+        is_time = self._slots.monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
         if self._doubtful or is_time:
-            self._reconciled_at, self._doubtful = self._monotonic(), False
+            self._reconciled_at, self._doubtful = self._slots.monotonic(), False
             await self._claimer.reconcile()
         await asyncio.sleep(_NOTES_PAUSE_SECONDS)
         return recorded
@@ -189,7 +177,7 @@ class Upkeep(Service):
         if not notes:
             return 0
         try:
-            await self._broker.update(notes)
+            await self._slots.broker.update(notes)
         except DatabaseUnavailableError as error:
             _log.debug("progress not written", error=str(error))
             for attempt in told:

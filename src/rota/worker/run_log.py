@@ -2,7 +2,7 @@
 
 A run that writes nothing costs nothing: its log is made with its first line. A log has a limit; beyond it only the end
 is kept, and a mark between says how much is left out. Lines of one attempt are sent in their order, one portion after
-the other, so that whoever follows never sees a gap.
+the other, so that a client that follows never sees a gap.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RunLog:
         self._partial[stream] = rest
 
     def close(self) -> None:
-        """The attempt has ended; what a function that was given up still writes is not kept."""
+        """The attempt has ended; what an abandoned function still writes is not kept."""
         with self._lock:
             if self._closed:
                 return

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-MASK = "***"
+_MASK = "***"
 # Parts of a secret of several lines (a key in PEM form) that are worth hiding alone: logs are written line by line.
-LEAST_PART = 8
+_LEAST_PART = 8
 
 
 class Mask:
@@ -25,7 +25,7 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """The text without secrets."""
-        return text if self._pattern is None else self._pattern.sub(MASK, text)
+        return text if self._pattern is None else self._pattern.sub(_MASK, text)
 
     def in_json(self, text: str) -> str:
         """JSON without secrets, and still JSON: one that looks like a number, or goes over a quote, is found value by
@@ -52,5 +52,5 @@ def _forms(secret: str) -> Iterable[str]:
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     for line in secret.splitlines():
-        if len(line.strip()) >= LEAST_PART:
+        if len(line.strip()) >= _LEAST_PART:
             yield line.strip()

@@ -34,7 +34,7 @@ class Lease:
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
         self.seconds = seconds
-        self.worker_id: UUID | None = None  # None: not joined, or given up by the scheduler
+        self.worker_id: UUID | None = None  # None: not joined, or declared lost
         self.beaten_at: float | None = None
         self.cut_off = False
         self._monotonic = monotonic
@@ -66,10 +66,11 @@ class Slots:
         on_room: Callable[[], None],
         on_ended: Callable[[Report], None],
     ) -> None:
+        self.broker = broker
+        self.lease = lease
+        self.clock = clock
+        self.monotonic = monotonic
         self._count = count
-        self._lease = lease
-        self._clock = clock
-        self._monotonic = monotonic
         self._on_room = on_room
         self._on_ended = on_ended
         self._queue = ClaimQueue(clock, self.start_ready, monotonic)
@@ -104,7 +105,7 @@ class Slots:
 
     def take(self, claims: list[Claim]) -> None:
         """These were claimed."""
-        if self._lease.cut_off:
+        if self.lease.cut_off:
             self._release(claims)
         elif claims:
             self._queue.add(claims)
@@ -114,10 +115,10 @@ class Slots:
         count, running, queue = self._count, self.running, self._queue
         most = count + self.prefetch()
         # A process that was paused may wake up here, before anything else has noticed that its lease is over.
-        while queue.has_due and len(running) < count and self.occupied < most and self._lease.silence < CUT_OFF:
+        while queue.has_due and len(running) < count and self.occupied < most and self.lease.silence < CUT_OFF:
             claim = queue.next()
-            if claim.expires is not None and self._clock.now() > claim.expires:
-                self._report(Report(claim, Outcome.expired, None, self._clock.now(), error=EXPIRED))
+            if claim.expires is not None and self.clock.now() > claim.expires:
+                self._report(Report(claim, Outcome.expired, None, self.clock.now(), error=EXPIRED))
                 continue
             self.occupied += 1
             self.executor.start(claim)
@@ -134,7 +135,7 @@ class Slots:
         """Stops everything, since the lease is over or nearly so."""
         self.release_waiting()
         for attempt in list(self.running.values()):
-            self.executor.stop(attempt, Outcome.cut_off, within=self._lease.seconds * (EXIT - CUT_OFF) / 2)
+            self.executor.stop(attempt, Outcome.cut_off, within=self.lease.seconds * (EXIT - CUT_OFF) / 2)
 
     def obey(self, signal: Signal) -> None:
         """Does what the broker asks of one claim."""
@@ -142,7 +143,7 @@ class Slots:
             return
         if waiting := self._queue.remove(signal.claim):
             outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
-            self._report(Report(waiting, outcome, None, self._clock.now()))
+            self._report(Report(waiting, outcome, None, self.clock.now()))
         elif signal.kind is SignalKind.cancel and signal.claim in self.running:
             self.executor.stop(self.running[signal.claim], Outcome.cancelled)
         elif signal.kind is SignalKind.lost and signal.claim in self.running:
@@ -152,10 +153,10 @@ class Slots:
     def _is_held_up(self) -> bool:
         """Whether a run has been in its slot for longer than runs usually take: the first is the oldest."""
         oldest = next(iter(self.running.values()), None)
-        return oldest is not None and self._monotonic() - oldest.began > _PREFETCH_SECONDS
+        return oldest is not None and self.monotonic() - oldest.began > _PREFETCH_SECONDS
 
     def _ended(self, attempt: Attempt, report: Report) -> None:
-        seconds, mean = self._monotonic() - attempt.began, self._mean_seconds
+        seconds, mean = self.monotonic() - attempt.began, self._mean_seconds
         self._mean_seconds = seconds if mean is None else mean + 0.05 * (seconds - mean)
         self._report(report)
         self._on_ended(report)
@@ -182,4 +183,4 @@ class Slots:
 
     def _release(self, claims: list[Claim]) -> None:
         for claim in claims:
-            self._report(Report(claim, Outcome.released, None, self._clock.now()))
+            self._report(Report(claim, Outcome.released, None, self.clock.now()))

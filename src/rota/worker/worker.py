@@ -36,7 +36,7 @@ from rota.worker.watchdog import Watchdog
 
 # The claimer turns every second. A statement may take half a minute; this is longer than two of them.
 _STALLED_SECONDS = 75.0
-_MOST_GIVEN_UP = 16
+_MOST_ABANDONED = 16
 EXIT_CODE_CUT_OFF = 70
 _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _log = get_logger("worker")
@@ -49,16 +49,15 @@ class SignalReader(Service):
     full_round = 0
     wait_seconds = 10.0
 
-    def __init__(self, *, broker: Broker, slots: Slots, claimer: Claimer, upkeep: Upkeep) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer, upkeep: Upkeep) -> None:
         super().__init__()
-        self._broker = broker
         self._slots = slots
         self._claimer = claimer
         self._upkeep = upkeep
 
     async def tick(self) -> int:
         """Waits for signals once; returns how many came."""
-        signals = await self._broker.signals(self.wait_seconds)
+        signals = await self._slots.broker.signals(self.wait_seconds)
         for signal in signals:
             if signal.kind is SignalKind.doubt:
                 self._upkeep.doubt()
@@ -82,7 +81,7 @@ class Worker:
         grace_seconds: float = GRACE_SECONDS,
         stalled_seconds: float = _STALLED_SECONDS,
         log_limit_bytes: int = LOG_LIMIT_BYTES,
-        most_given_up: int = _MOST_GIVEN_UP,
+        most_abandoned: int = _MOST_ABANDONED,
         blobs: Blobs | None = None,
         secrets: Mapping[str, str] | None = None,
         hidden: Iterable[str] = (),
@@ -99,7 +98,7 @@ class Worker:
         self._broker = broker
         self._drain_seconds = drain_seconds
         self._monotonic = monotonic
-        self._most_given_up = most_given_up
+        self._most_abandoned = most_abandoned
         self._on_failure = on_failure
         self._drained = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
@@ -131,27 +130,10 @@ class Worker:
             on_room=self._has_room,
             on_ended=self._ended,
         )
-        self._claimer = Claimer(
-            broker=broker,
-            slots=self.slots,
-            lease=self.lease,
-            clock=clock,
-            monotonic=monotonic,
-            stalled_seconds=stalled_seconds,
-        )
+        self._claimer = Claimer(self.slots, stalled_seconds=stalled_seconds)
+        self._upkeep = Upkeep(self.slots, self._claimer)
         self.heartbeat = Heartbeat(
-            broker=broker,
-            profile=profile,
-            lease=self.lease,
-            slots=self.slots,
-            clock=clock,
-            monotonic=monotonic,
-            ailing=lambda: self.health().detail,
-            on_joined=self._claimer.wake,
-            on_lease=on_lease,
-        )
-        self._upkeep = Upkeep(
-            broker=broker, lease=self.lease, slots=self.slots, claimer=self._claimer, monotonic=monotonic
+            self.slots, self._claimer, profile=profile, ailing=lambda: self.health().detail, on_lease=on_lease
         )
         self._watchdog = Watchdog(
             must_leave=self._must_leave, leave=lambda: leave_process(EXIT_CODE_CUT_OFF), monotonic=monotonic
@@ -162,9 +144,9 @@ class Worker:
                 *broker.services,
                 self._watchdog,
                 self.heartbeat,
-                LeaseWatch(lease=self.lease, slots=self.slots, claimer=self._claimer, restart=self._restart),
+                LeaseWatch(self.slots, self._claimer, restart=self._restart),
                 self._claimer,
-                SignalReader(broker=broker, slots=self.slots, claimer=self._claimer, upkeep=self._upkeep),
+                SignalReader(self.slots, self._claimer, self._upkeep),
                 self._upkeep,
                 self.slots.reporter,
                 logs,
@@ -182,9 +164,9 @@ class Worker:
         return self.lease.worker_id
 
     @property
-    def has_strays(self) -> bool:
+    def has_abandoned_runs(self) -> bool:
         """Whether something of a run goes on that is not waited for any more."""
-        return self.slots.executor.given_up > 0
+        return self.slots.executor.abandoned > 0
 
     async def run(self) -> None:
         """Works until it has drained."""
@@ -204,8 +186,8 @@ class Worker:
             )
         if self.lease.cut_off:
             return WorkerHealth(well=True, status="cut off", detail="the database is out of reach")
-        if given_up := self.slots.executor.given_up:
-            runs = "1 run" if given_up == 1 else f"{given_up} runs"
+        if abandoned := self.slots.executor.abandoned:
+            runs = "1 run" if abandoned == 1 else f"{abandoned} runs"
             return WorkerHealth(well=True, status="ailing", detail=f"{runs} did not stop and may still be running")
         return WorkerHealth(well=True, status="draining" if self.slots.draining else "live", detail=None)
 
@@ -250,7 +232,7 @@ class Worker:
     def _ended(self, report: Report) -> None:
         if self._on_failure and report.outcome in _FAILED:
             self._on_failure(report)
-        if self.slots.executor.given_up >= self._most_given_up:
+        if self.slots.executor.abandoned >= self._most_abandoned:
             self._restart("too many runs did not stop when they were asked to")
 
     def _restart(self, why: str) -> None:
@@ -275,7 +257,7 @@ class Worker:
             return False
         self._silent_since = self._silent_since or now
         late = now - self._silent_since >= (EXIT - CUT_OFF) * self.lease.seconds
-        if not late or not (self.slots.running or self.slots.executor.given_up):
+        if not late or not (self.slots.running or self.slots.executor.abandoned):
             return False
         _log.error("runs did not stop in time; leaving the process", running=len(self.slots.running))
         return True

@@ -31,7 +31,7 @@ LONGEST_GAP_SECONDS = 60.0
 _SETTLED_AGE = timedelta(seconds=LONGEST_GAP_SECONDS)
 
 
-class Gap(NamedTuple):
+class _Gap(NamedTuple):
     """Numbers that are missing below one that was seen: since when, and which transactions may still bring them."""
 
     since: float
@@ -70,7 +70,7 @@ class EventFollowers(Followers[EventFollower]):
         self._events = events
         self._settled = 0
         self._begun = False
-        self._gaps: dict[int, Gap] = {}
+        self._gaps: dict[int, _Gap] = {}
 
     @asynccontextmanager
     async def follow(self, namespace: str, only: str | None = None, holder: str = "") -> AsyncIterator[EventFollower]:
@@ -127,7 +127,7 @@ class EventFollowers(Followers[EventFollower]):
         now = time.monotonic()
         for row in page.rows:
             if row["id"] > before + 1:
-                self._gaps.setdefault(row["id"], Gap(now, page.next))
+                self._gaps.setdefault(row["id"], _Gap(now, page.next))
             before = row["id"]
 
     def _until_a_gap(self, before: int, page: EventPage) -> list[Any]:

@@ -19,17 +19,17 @@ MOST_OF_A_NAMESPACE = 250
 MOST_OF_A_HOLDER = 100
 
 
-class Holder(Protocol):
+class _Holder(Protocol):
     """On whose behalf something is followed."""
 
     namespace: str
     holder: str
 
 
-FollowerT = TypeVar("FollowerT", bound=Holder)
+_FollowerT = TypeVar("_FollowerT", bound=_Holder)
 
 
-class Followers(Service, Generic[FollowerT]):
+class Followers(Service, Generic[_FollowerT]):
     """Polls for all who follow; sleeps once a round finds none, and is woken by the next that comes."""
 
     interval_seconds = 0.2
@@ -37,7 +37,7 @@ class Followers(Service, Generic[FollowerT]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._followers: set[FollowerT] = set()
+        self._followers: set[_FollowerT] = set()
         self._asleep = True
 
     @property
@@ -63,7 +63,7 @@ class Followers(Service, Generic[FollowerT]):
         return 0 if self._asleep else await self._poll()
 
     @contextmanager
-    def _registered(self, follower: FollowerT) -> Iterator[FollowerT]:
+    def _registered(self, follower: _FollowerT) -> Iterator[_FollowerT]:
         self._followers.add(follower)
         if self._asleep:
             self.wake()

@@ -22,7 +22,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def event_stream(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """A response that nobody on the way keeps or gathers. It ends when its caller's key does."""
+    """A response that no proxy on the way keeps or gathers. It ends when its caller's key does."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_while_known(call, events), media_type="text/event-stream", headers=headers)
 
