@@ -63,7 +63,7 @@ async def test_an_import_without_end_is_given_up_with_all_it_started(code):
     )
     seconds = math.ceil(3 * patience())
     loaded = await try_import("my_tasks:app", within_seconds=seconds)
-    assert loaded.problem == f"my_tasks:app can't be imported: that takes longer than {seconds} seconds"
+    assert loaded.problem == f"my_tasks:app can't be imported: it takes longer than {seconds} seconds"
     pid = int(started.read_text())
     await eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
@@ -143,7 +143,7 @@ async def test_broken_code_changes_nothing_and_the_next_change_is_another_chance
     assert await development.told(2) == "Changed: my_tasks.py. Starting 1 worker."
     development.saved.save("my_tasks.py")
     development.imports.put_nowait(Loaded("It is broken again"))
-    assert await development.told(3) == "It is broken again. The old code goes on; save a change to try again."
+    assert await development.told(3) == "It is broken again. The old code keeps running; save a change to try again."
     assert development.renewed == 1
 
 

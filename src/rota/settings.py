@@ -1,7 +1,6 @@
 """Settings of a process, from environment variables and command line options.
 
-`Settings` is the only source: a field's name makes the variable, its type says how the variable is read and its
-`Bounds` what it can be.
+Each field of `Settings` is a variable: its name gives the variable, its type the parser, its `Bounds` the limits.
 """
 
 import math
@@ -21,15 +20,15 @@ DEFAULT_PORT = 7682
 DEFAULT_NAMESPACE = "default"
 DEFAULT_POOL = "default"
 SHORTEST_LEASE_SECONDS = 1.0
-SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - the name of it, not one
+SECRET_PREFIX = "ROTA_SECRET_"  # noqa: S105 - not a secret
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MAX_WEIGHT = 1000
 _MAX_PORT = 65535
 _MIN_SECRET = 4
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# As the API takes the names of pools (contract/fields.py): a job can't ask for any other.
+# Pool names as in the API (contract/fields.py).
 _POOL = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
-# Secrets that object storage and PostgreSQL read from the environment themselves.
+# Secrets that object storage and PostgreSQL read from the environment.
 _CREDENTIALS = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -46,7 +45,7 @@ _SWITCH = dict.fromkeys(("on", "true", "1", "yes"), True) | dict.fromkeys(("off"
 
 
 class Bounds(NamedTuple):
-    """The least and the most a number can be, and what it must be in words of its own."""
+    """The limits of a number, and optionally a description of them."""
 
     least: float
     most: float = math.inf
@@ -54,7 +53,7 @@ class Bounds(NamedTuple):
     or_zero: bool = False
 
     def check(self, variable: str, value: float) -> None:
-        """Raises SetupError if the value is outside. NaN always is."""
+        """Raises SetupError if the value is outside the limits, or NaN."""
         if self.least <= value <= self.most or (self.or_zero and value == 0):
             return
         near = f"at most {self.most}" if value > self.most else f"at least {self.least}"
@@ -76,9 +75,9 @@ _Rate = Annotated[float, _RATE]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything configurable. `from_environment` is the only reader of os.environ.
+    """All settings. `from_environment` is the only reader of os.environ.
 
-    The text below a field is its meaning in docs/reference/settings.md, which is made from here.
+    The text below each field goes to docs/reference/settings.md.
     """
 
     home: Path = field(default_factory=lambda: Path.home() / ".rota")
@@ -88,19 +87,18 @@ class Settings:
     port: Annotated[int, Bounds(1, _MAX_PORT)] = DEFAULT_PORT
     """the port of the API"""
     database_url: str | None = field(default=None, repr=False)
-    """`postgresql://user:password@host:port/database`, version 15 or newer; may lead through PgBouncer in transaction
+    """`postgresql://user:password@host:port/database`, version 15 or newer, also through PgBouncer in transaction
     mode. Default: the embedded PostgreSQL"""
     listen_url: str | None = field(default=None, repr=False)
-    """where to LISTEN; set it to the server itself when `ROTA_DATABASE_URL` leads through a pooler. Default:
-    `ROTA_DATABASE_URL`, if no pooler is in between"""
+    """where to LISTEN; set it to the server itself if `ROTA_DATABASE_URL` is a pooler. Default: `ROTA_DATABASE_URL`,
+    unless that is a pooler"""
     server_url: str | None = None
-    """where the server is. Default: from `ROTA_HOST` and `ROTA_PORT`"""
+    """the server's address. Default: from `ROTA_HOST` and `ROTA_PORT`"""
     given_token: str | None = field(default=None, repr=False)
-    """the token that clients present: a [key](../how-to/give-people-and-programs-keys.md), a JWT or the admin token. Of
-    an API server it *is* the admin token; set it where several hosts share one. Default: what is in `admin.token` of
-    the home"""
+    """the token that clients present: a [key](../how-to/give-people-and-programs-keys.md), a JWT or the admin token.
+    For an API server it *is* the admin token; set it if several hosts share one. Default: `admin.token` in the home"""
     namespace: str | None = None
-    """the namespace that is meant. Default: the token's only one, or `default`"""
+    """the namespace to use. Default: the token's only one, or `default`"""
     notify: bool = True
     """`off`: neither NOTIFY nor LISTEN; all processes poll"""
     log_level: str = "info"
@@ -108,7 +106,7 @@ class Settings:
     log_json: bool = False
     """`on`: one JSON object per line instead of text"""
     log_failures: bool = False
-    """`on`: a worker logs a line for every attempt that fails; `rota dev` switches it on"""
+    """`on`: workers log every failed attempt; the default in `rota dev`"""
     worker_lease_seconds: _Seconds = 5.0
     """how long a silent worker keeps its runs"""
     scheduler_lease_seconds: _Seconds = 3.0
@@ -116,73 +114,71 @@ class Settings:
     slots: _Count = 100
     """runs at a time per worker"""
     threads: _Count = 32
-    """how many of a worker's runs can be synchronous functions at a time"""
+    """synchronous functions at a time per worker"""
     transactions: _Count = 10
-    """how many of a worker's runs can be [transactional](tasks.md#exactly-once) at a time; each has a connection of its
-    own"""
+    """[transactional](tasks.md#exactly-once) runs at a time per worker; each has its own connection"""
     app_patience_seconds: _Seconds = 600.0
-    """how long schedules that code declares go on when all workers of the application are gone"""
+    """how long schedules declared in code continue when all workers of the application are gone"""
     pools: tuple[str, ...] = (DEFAULT_POOL,)
-    """the pools a worker serves, with weights if they should not share its slots alike: `mail=3,reports=1`"""
+    """the pools a worker serves, with optional weights for sharing its slots: `mail=3,reports=1`"""
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
     """the namespaces a worker serves"""
     drain_seconds: _Seconds = 30.0
-    """how long a worker that was told to stop lets its runs go on"""
+    """how long a stopping worker lets its runs continue"""
     grace_seconds: _Seconds = 10.0
-    """how long a run that was asked to stop may take before it is killed, or abandoned if it can't be"""
+    """how long a stopping run can take before it is killed, or abandoned if that is impossible"""
     processes: _Count = field(default_factory=lambda: os.cpu_count() or 1)
-    """how many functions with `isolation="process"` a worker runs at a time. Default: one per core"""
+    """functions with `isolation="process"` at a time per worker. Default: one per core"""
     allow_shell: bool = False
-    """`on`: this worker runs shell jobs. Everyone with the right to submit jobs can then run anything on its host"""
+    """`on`: this worker runs shell jobs. Then everyone who can submit jobs can run anything on its host"""
     http_allow: tuple[str, ...] = ()
-    """networks that HTTP jobs may call besides the public internet, such as `10.0.0.0/8,127.0.0.1`"""
+    """networks that HTTP jobs can call besides the public internet, such as `10.0.0.0/8,127.0.0.1`"""
     blobs_url: str | None = field(default=None, repr=False)
     """object storage: a directory, or `s3://bucket/prefix`, `gs://…`, `az://…`; the same for all hosts. Default:
     `blobs/` in the home"""
     payload_limit_bytes: _Count = 10 * 1024 * 1024
-    """the largest payload the API takes"""
+    """the largest payload the API accepts"""
     log_limit_bytes: Annotated[int, Bounds(1024)] = 2 * 1024 * 1024
-    """how much of what an attempt writes is kept"""
+    """how much of an attempt's log is kept"""
     worker_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0
     """a port on which the worker answers `GET /healthz`; 0: none, as under `rota dev`"""
     most_waiting_per_owner: _CountOrZero = 0
-    """how many runs of one owner may wait, ready or at a gate, before more are refused with 429; `0`: any number"""
+    """backlog limit per owner: with this many waiting runs, more jobs are rejected with 429; `0`: no limit"""
     jwt_secret: str | None = field(default=None, repr=False)
-    """a secret of your own, of at least 32 bytes, for HS256"""
+    """a secret of at least 32 bytes, for HS256"""
     jwt_keys: str | None = None
     """the JWKS of the provider: an `https://` address (`http://` on this machine only), or a file. For RS256, ES256 and
     EdDSA"""
     jwt_issuer: str | None = None
-    """what `iss` must be. Default: any"""
+    """the required `iss`. Default: any"""
     jwt_audience: str | None = None
-    """what `aud` must name; must be set with `ROTA_JWT_KEYS`"""
+    """the required `aud`; must be set with `ROTA_JWT_KEYS`"""
     jwt_leeway_seconds: Annotated[float, Bounds(0, 300)] = 30.0
-    """how far clocks may be apart, 0 to 300"""
+    """how far clocks can differ, 0 to 300"""
     jwt_claim: str = "rota"
     """the claim with the roles; dots reach into objects: `realm_access.roles`"""
     jwt_default_role: str | None = None
-    """the role in the namespace `default` of those whose tokens have no such claim. Default: none"""
+    """the role in the namespace `default` for tokens without that claim. Default: none"""
     requests_per_second: _Rate = 0.0
-    """how fast requests of one owner (by any of their keys) may come, where [no other
-    limit](../how-to/limit-your-tenants.md) is set; `0`: as fast as they like"""
+    """request rate limit per owner (over all their keys), unless [another limit](../how-to/limit-your-tenants.md) is
+    set; `0`: no limit"""
     jobs_per_second: _Rate = 0.0
-    """how fast jobs of one owner may come; `0`: as fast as they like"""
+    """job rate limit per owner; `0`: no limit"""
     most_fan_out: _CountOrZero = 100_000
-    """how many jobs one run may submit from inside its task"""
+    """how many jobs one run can submit"""
     connections: _CountOrZero = 0
-    """how many connections an API process keeps open at a time; `0`: as many as it may open files, less 512, at most
-    16384. Beyond that the one that is idle for longest gives way"""
+    """open connections per API process; `0`: the limit of open files less 512, at most 16384. Beyond that the longest
+    idle connection is closed"""
     trusted_proxies: tuple[str, ...] = ()
-    """addresses or networks of proxies before the API, such as `10.0.0.5,10.1.0.0/16`: what their `X-Forwarded-For` and
-    `X-Forwarded-Proto` say about a client is believed, for the audit trail and for cookies; other clients' is not"""
+    """addresses or networks of proxies before the API, such as `10.0.0.5,10.1.0.0/16`: their `X-Forwarded-For` and
+    `X-Forwarded-Proto` are trusted, for the audit trail and for cookies; those of others are ignored"""
     tls_certificate: Path | None = None
     """a file in PEM form; with `ROTA_TLS_KEY`, the API [speaks TLS](../how-to/serve-over-tls.md), 1.2 or newer, and the
     command line looks for it at `https://`"""
     tls_key: Path | None = None
     """the certificate's key, a file in PEM form"""
     ca_file: Path | None = None
-    """a file with the certificates of the authorities that are believed when the server speaks TLS. Default: what the
-    system believes"""
+    """a file with the trusted authorities' certificates for a server with TLS. Default: the system's"""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: tuple[str, ...] = field(default=(), repr=False)
 
@@ -229,7 +225,7 @@ class Settings:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """What no log, error or result of a run may show: secrets, the token, passwords in addresses."""
+        """What to mask in logs, errors and results: secrets, the token, passwords in addresses."""
         addresses = (self.database_url, self.listen_url, self.blobs_url)
         texts = [*self.secrets.values(), *self.credentials, self.given_token or "", self.jwt_secret or ""]
         texts += [text for address in addresses if address for text in _passwords(address)]
@@ -242,36 +238,34 @@ class Settings:
 
     @property
     def pool_weights(self) -> tuple[int, ...]:
-        """How the slots of a worker are shared among its pools: 'mail=3,reports=1' gives mail three quarters."""
+        """How pools share a worker's slots: 'mail=3,reports=1' gives mail three quarters."""
         weights = []
         for word in self.pools:
             match = _POOL.fullmatch(word)
             if match is None or not 1 <= int(match[2] or 1) <= _MAX_WEIGHT:
-                raise SetupError(
-                    f"ROTA_POOLS wants names, each with its weight if you like (mail=3,reports=1), not {word[:100]!r}"
-                )
+                raise SetupError(f"ROTA_POOLS wants names with optional weights (mail=3,reports=1), not {word[:100]!r}")
             weights.append(int(match[2] or 1))
         return tuple(weights)
 
     @property
     def url(self) -> str:
-        """Where the server is, for the command line."""
+        """The server's address for the command line."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.server_url or f"{self.scheme}://{host}:{self.port}"
 
     @property
     def scheme(self) -> str:
-        """What the server of these settings speaks."""
+        """https if there is a certificate."""
         return "https" if self.tls_certificate else "http"
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others on the network can reach the server, and can read along."""
+        """Whether the server is reachable over the network without TLS."""
         return self.tls_certificate is None and self.host not in LOOPBACK
 
     @property
     def token(self) -> str | None:
-        """The token the command line presents: given, or the admin token if it can be read."""
+        """The given token, or the admin token if it can be read."""
         if self.given_token:
             return self.given_token
         try:
@@ -281,7 +275,7 @@ class Settings:
 
     @property
     def scripts(self) -> Path:
-        """The one directory scripts may be run from."""
+        """The directory of scripts."""
         return self.home / "scripts"
 
     @property
@@ -291,12 +285,12 @@ class Settings:
 
     @property
     def admin_token_file(self) -> Path:
-        """Where the token made at the first start is kept."""
+        """The file of the token made at the first start."""
         return self.home / "admin.token"
 
 
 def _passwords(address: str) -> list[str]:
-    """What is secret in an address, as it is written there and as it is meant."""
+    """Passwords in an address, both quoted and unquoted."""
     account, found, _ = address.partition("://")[2].rpartition("@")
     written = [account.partition(":")[2]] if found else []
     for pair in address.partition("?")[2].split("&"):
@@ -315,9 +309,9 @@ def _find_home(given: Path) -> Path:
 
 def _check_secret(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
-        raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name is made of letters, digits and _")
+        raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name has only letters, digits and _")
     if len(value) < _MIN_SECRET:
-        raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking so few characters would hide half of a log")
+        raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking it would hide half of a log")
 
 
 def _check_network(variable: str, word: str) -> None:
@@ -337,7 +331,7 @@ VARIABLES = {
 
 
 def parse(variable: str, text: str) -> Any:
-    """The value that a variable's text means. Raises SetupError if it means none."""
+    """The value of a variable's text; raises SetupError if it is invalid."""
     annotation: Any = VARIABLES[variable].type
     if annotation in (str, str | None):
         return text
@@ -354,5 +348,5 @@ def parse(variable: str, text: str) -> Any:
 
 
 def bounds_of(variable: str) -> Bounds | None:
-    """What the number that a variable sets can be; None if it sets no number."""
+    """The limits of a variable's number; None if it is not a number."""
     return next(iter(getattr(VARIABLES[variable].type, "__metadata__", ())), None)

@@ -201,7 +201,7 @@ async def test_a_server_that_stays_away_is_given_up(submit, monkeypatch):
     assert done.exit_code == 1
     assert "10 accepted, 0 there already, 0 refused" in done.stdout
     assert "up to line 10" in done.stdout
-    assert "The same command again goes on" in done.stderr
+    assert "Run the same command within 24 hours to continue" in done.stderr
 
 
 async def begin(environment):
@@ -250,7 +250,7 @@ async def test_a_bar_is_drawn_on_a_terminal_only_and_plain_lines_elsewhere(submi
         (("--task", "x"), "--task: does not go with --file"),
         (("--wait",), "--wait: does not go with --file"),
         (("--tag", "x"), "--tag: does not go with --file"),
-        (("--errors", "{file}"), "--errors: is the file that is read"),
+        (("--errors", "{file}"), "--errors: is the input file"),
         (("--errors", "/nowhere/x"), "--errors: /nowhere/x can't be written"),
     ],
 )

@@ -125,7 +125,7 @@ def rota():
         yield rota
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=START_SECONDS) == 0, said.read_text()
-        assert "Stopped. Everything is kept in" in said.read_text()
+        assert "Stopped. All data is in" in said.read_text()
     finally:
         if process.poll() is None:
             process.kill()
@@ -303,7 +303,7 @@ def test_all_runs_that_match_are_cancelled(rota):
         rota.json("submit", "many", "--task", "rota.echo", "--in", "1d", "--tag", f"wave-{n % 2}")["runId"]
         for n in range(3)
     ]
-    assert rota("cancel", "--name", "many", "--tag", "wave-0").out == "2 cancelled, or asked to stop\n"
+    assert rota("cancel", "--name", "many", "--tag", "wave-0").out == "2 cancelled or asked to stop\n"
     assert [rota.status_of(run) for run in runs] == ["cancelled", "scheduled", "cancelled"]
     assert rota.json("cancel", "--name", "many") == {"count": 1}
 
@@ -357,7 +357,7 @@ def test_a_unique_job_that_is_kept_is_said_to_be_there_already(rota):
     options = ("--task", "tasks.nobody_has", "--unique", "only one", "--on-duplicate", "keep")
     first = rota.json("submit", "x", *options)
     again = rota.in_process("submit", "x", *options)
-    assert again.out == f"{first['jobId']} is queued, {first['runId']} (it was there already)\n"
+    assert again.out == f"{first['jobId']} is queued, {first['runId']} (it already existed)\n"
     refused = rota.in_process("submit", "x", "--task", "tasks.nobody_has", "--unique", "only one")
     assert (refused.code, first["jobId"] in refused.err) == (2, True)
     rota.ask(f"/v1/runs/{first['runId']}/cancel", "POST")
@@ -377,7 +377,7 @@ def test_pools_are_paused_limited_and_listed(rota):
 
 
 def test_limits_are_set_lifted_and_listed(rota):
-    assert "Nobody has limits" in rota.in_process("limits").out
+    assert "No limits are set" in rota.in_process("limits").out
     done = rota.in_process("limits", "set", "--jobs-per-second", "500", "--most-waiting", "100000")
     assert (done.code, done.out) == (0, "the namespace: jobs per second 500, job burst 2500, most waiting 100000\n")
     whose = rota.json("limits", "set", "--subject", "alice@example.com", "--requests-per-second", "2.5")
@@ -394,11 +394,11 @@ def test_limits_are_set_lifted_and_listed(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("set",), "give a limit to set, or --lift"),
+        (("set",), "give a limit to set or to --lift"),
         (("set", "--lift", "everything"), "--lift: must be one of requests-per-second, request-burst,"),
-        (("set", "--lift", "job-burst", "--job-burst", "1"), "set and lifted at once"),
+        (("set", "--lift", "job-burst", "--job-burst", "1"), "both set and lifted"),
         (("set", "--requests-per-second", "0"), "--requests-per-second: must be >= 0.001"),
-        (("--json", "set", "--job-burst", "1"), "give options behind set"),
+        (("--json", "set", "--job-burst", "1"), "put options after set"),
     ],
 )
 def test_wrong_limits_are_refused_in_words(rota, arguments, words):
@@ -441,7 +441,7 @@ def test_deciding_on_a_run_that_is_no_dead_letter_fails(rota):
     done = rota.in_process("dead-letters", "redrive", NO_RUN)
     assert done.code == 1
     assert done.out == "0 redriven\n"
-    assert "no dead letter" in done.err
+    assert "not a dead letter" in done.err
 
 
 def test_workers_are_listed(rota):
@@ -481,7 +481,7 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("submit",), "NAME: give the job a name, or --file with many"),
+        (("submit",), "NAME: give the job a name, or --file"),
         (("submit", "x"), "--task"),
         (("submit", "x", "--task", "rota.echo", "--errors", "x"), "--errors: goes with --file"),
         (("submit", "x", "--task", "a", "--script", "b"), "not both"),
@@ -525,7 +525,7 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
         (("job", "../workers"), "JOB_ID: '../workers' is not an id"),
         (("job", NO_JOB), "there is no such job"),
         (("job", NO_JOB, "--pause", "--resume"), "give one of"),
-        (("job", NO_JOB, "--set", "{}"), "--set: holds nothing to change"),
+        (("job", NO_JOB, "--set", "{}"), "--set: has nothing to change"),
         (("run", NO_JOB), "is a job; a run is wanted"),
         (("run", NO_RUN, "--wait"), "there is no such run"),
         (("cancel", "x"), "neither a job"),
@@ -537,7 +537,7 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
         (("dead-letters", "redrive"), "say which"),
         (("dead-letters", "redrive", "--all", "--name", "x"), "--all: goes with no filter"),
         (("dead-letters", "discard", "x"), "RUN_ID: 'x' is not an id"),
-        (("dead-letters", "--task", "x", "redrive", "--all"), "go behind it"),
+        (("dead-letters", "--task", "x", "redrive", "--all"), "put options after"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -668,7 +668,7 @@ def test_logs_are_shown_followed_and_searched(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "say which run"),
+        ((), "give a run"),
         (("run_x",), "is not an id"),
         ((NO_RUN,), "no such run"),
         ((NO_RUN, "--search", "x"), "goes with neither a run"),

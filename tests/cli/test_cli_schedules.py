@@ -99,7 +99,7 @@ def test_a_preview_fits_on_40_columns_and_keeps_what_tells_times_apart(url, tmp_
 def test_an_expression_that_lost_its_quotes_is_read_unless_there_are_file_names_in_it(preview):
     assert preview("30", "2", "*", "*", "*", "-n", "1").stdout.startswith("at 02:30 every day, UTC")
     done = preview("30", "2", *(f"file{number}" for number in range(9)))
-    assert (done.exit_code, "put it in quotes" in done.stderr) == (2, True)
+    assert (done.exit_code, "quote it" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("given", [("--every", "90s"), ("--every", "every 1m30s"), ("every 90s",), ("Every 90",)])
@@ -119,7 +119,7 @@ def test_times_can_be_asked_for_from_another_moment_and_within_bounds(preview):
 def test_a_schedule_that_is_over_says_so(preview):
     done = preview("@daily", "--end", "2020-01-01T00:00:00Z")
     assert done.exit_code == 0
-    assert "It does not fire any more." in done.stdout
+    assert "It never fires again." in done.stdout
 
 
 def test_programs_get_what_the_api_answered(preview):

@@ -179,7 +179,7 @@ async def test_what_is_no_rota_server_is_named(unsteady):
 
 async def test_an_answer_of_another_version_is_named(unsteady):
     async with unsteady(httpx.Response(200, json={"things": []})) as client:
-        with pytest.raises(ServerUnreachableError, match="of another version"):
+        with pytest.raises(ServerUnreachableError, match="another version of Rota"):
             await client.workers()
 
 

@@ -79,13 +79,13 @@ async def test_what_is_gone_is_told_paused_on_request_and_goes_on_when_it_comes_
     path = f"/v1/jobs/{items[2]['jobId']}"
     rota.crontab.write_text(whole.replace("@daily", "# @daily"))
     _, said = await imported(rota)
-    assert "has no line any more" in said
+    assert "is no longer in the file" in said
     assert (await api.get(path)).json()["status"] == "scheduled"
     _, said = await imported(rota, "--prune")
     assert "is paused now" in said
     assert (await api.get(path)).json()["status"] == "paused"
     _, said = await imported(rota, "--prune")
-    assert "has no line" not in said
+    assert "is no longer in" not in said
     rota.crontab.write_text(whole)
     items, _ = await imported(rota)
     assert [item["becomes"] for item in items] == ["unchanged", "unchanged", "changed"]

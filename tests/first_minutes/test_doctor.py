@@ -54,7 +54,7 @@ def test_with_everything_up_nothing_is_wrong(up):
         "1 in pool default",
         "all 64 shards",
         "up to date",
-        "takes, gives",
+        "stores, returns",
     ):
         assert part in words
 
@@ -95,7 +95,7 @@ def test_bad_settings_are_all_named_at_once_and_the_rest_is_looked_at_all_the_sa
     ("environment", "words"),
     [
         ({"ROTA_URL": "http://127.0.0.1:9999", "ROTA_PORT": "8888"}, "different ports"),
-        ({"ROTA_LISTEN_URL": "postgresql:///x", "ROTA_NOTIFY": "off"}, "not to listen"),
+        ({"ROTA_LISTEN_URL": "postgresql:///x", "ROTA_NOTIFY": "off"}, "disables it"),
         ({"ROTA_TLS_KEY": "/nowhere/key.pem"}, "go together"),
         ({"ROTA_HOST": "0.0.0.0"}, "in plain text"),  # noqa: S104 - not listened on
         ({"ROTA_WORKER_PORT": "7000", "ROTA_PORT": "7000"}, "are the same"),
@@ -222,9 +222,9 @@ def test_an_older_server_without_scheduler_and_workers_is_told(newcomer, postgre
             later = found_by(newcomer)
         finally:
             api.terminate()
-    assert "bring the server up to date" in mending(found, "server")
+    assert "update the server" in mending(found, "server")
     assert of_state(found, "warning", "workers") == ["none is live: nothing runs"]
-    assert of_state(found, "problem", "schedulers") == ["none is there: nothing gets due"]
+    assert of_state(found, "problem", "schedulers") == ["none is running: no job becomes due"]
     assert of_state(later, "problem", "waiting") == ["runs wait in pool default, which no live worker serves"]
     assert "rota worker --pools default" in mending(later, "waiting")
 

@@ -213,7 +213,7 @@ def test_a_second_up_on_the_same_home_is_told(up, free_port):
 def test_https_to_a_server_without_tls_names_the_right_address(up):
     done = up("jobs", ROTA_URL=f"https://127.0.0.1:{up.port}")
     assert done.code == 1
-    assert f"does not speak TLS; if it is your server, its address is http://127.0.0.1:{up.port}" in words_of(done)
+    assert f"does not speak TLS; if it is your server, set ROTA_URL to http://127.0.0.1:{up.port}" in words_of(done)
     assert "rota up" not in done.err
 
 

@@ -30,7 +30,7 @@ async def test_a_key_is_made_used_listed_and_revoked(rota):
     made = await rota("token", "create", "billing", "--role", "submitter", "--expires", "90d")
     assert made.exit_code == 0, made.stderr
     key = made.stdout.strip()
-    assert "Keep it now" in made.stderr
+    assert "Save it now" in made.stderr
     who = await rota("whoami", token=key)
     assert who.stdout.splitlines()[0] == "billing (key)"
     assert "submitter" in who.stdout
@@ -87,7 +87,7 @@ async def test_a_key_that_may_only_submit_is_told_that_it_did(rota, sql):
     done = await rota("submit", "hello", "--task", "rota.echo", "--wait", token=key)
     run_id = await sql.fetchval("SELECT 'run_' || replace(id::text, '-', '') FROM rota.runs")
     assert done.exit_code == 1
-    assert f"{run_id} was submitted, but can't be waited for" in done.stderr
+    assert f"{run_id} was submitted, but this key can't wait for it" in done.stderr
 
 
 async def test_a_namespace_that_no_worker_serves_is_named(rota, engine):

@@ -53,10 +53,10 @@ async def test_a_role_that_is_not_there_comes_with_what_to_type(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--server", "x", "--pools", "p"), "--pools binds"),
-        (("--server", "x", "--namespaces", "n"), "--namespaces binds"),
+        (("--server", "x", "--pools", "p"), "--pools limits"),
+        (("--server", "x", "--namespaces", "n"), "--namespaces limits"),
         (("--worker", "x", "--namespaces", "a,,b"), "separated by commas"),
-        (("--worker", "x", "--server", "x"), "of one kind"),
+        (("--worker", "x", "--server", "x"), "has one kind"),
         (("--worker", "rota"), "can't be made narrower"),
     ],
 )

@@ -121,7 +121,7 @@ async def test_broken_code_is_told_and_survived_also_at_the_start(dev):
     assert await dev.results(early) == {"first"}
     before = await dev.workers()
     dev.wording.write_text("WORD = 1 / 0\n")
-    await dev.told("The old code goes on; save a change to try again.")
+    await dev.told("The old code keeps running; save a change to try again.")
     assert await dev.results(await dev.submit(3)) == {"first"}
     assert await dev.workers() == before
     dev.wording.write_text("WORD = 'second'\n")

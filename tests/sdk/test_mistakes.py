@@ -67,7 +67,7 @@ def test_what_would_keep_a_worker_from_starting_is_found_before_one_is_started()
         check_app(app)
     nameless = rota.App()
     nameless.every("1h")(nameless.task(name="work")(lambda: None))
-    with pytest.raises(SetupError, match="needs a name of its own"):
+    with pytest.raises(SetupError, match="schedules needs a name"):
         check_app(nameless)
     isolated = rota.App()
     isolated.task(name="work", isolation="process")(lambda: None)
@@ -79,7 +79,7 @@ def test_a_task_of_the_program_itself_is_told_where_it_belongs():
     def work() -> None: ...
 
     work.__module__ = "__main__"
-    with pytest.raises(SetupError, match="put tasks into a module of their own"):
+    with pytest.raises(SetupError, match="move it to a module"):
         rota.App().task(work)
     assert rota.App().task(name="work")(work).name == "work"
 

@@ -163,7 +163,7 @@ async def test_failures_can_be_raised_at_once(rota_kit):
     await tasks.greet.submit("Ada")
     await rota_kit.run_until_idle(raise_errors=True)
     await tasks.stumble.submit()
-    with pytest.raises(AssertionError, match="attempt 1, to be tried again at"):
+    with pytest.raises(AssertionError, match="attempt 1, retry at"):
         await rota_kit.run_until_idle(raise_errors=True)
 
 
@@ -182,7 +182,7 @@ async def test_whoever_waits_for_a_run_makes_it_run(rota_kit):
 
 async def test_waiting_for_what_is_due_later_is_refused(rota_kit):
     run = await tasks.double.after("1h").submit(4)
-    with pytest.raises(SetupError, match="Time has to be moved"):
+    with pytest.raises(SetupError, match="Move time first"):
         await run.result()
     assert await run.status() == "scheduled"
 
@@ -321,7 +321,7 @@ async def test_travelling_is_for_the_beginning(rota_kit):
     await tasks.double.after("1h").submit(1)
     with pytest.raises(SetupError, match="advance_to"):
         await rota_kit.travel_to(NEW_YEAR)
-    with pytest.raises(BadInputError, match="does not go back"):
+    with pytest.raises(BadInputError, match="can't go back"):
         await rota_kit.advance(seconds=-1)
     with pytest.raises(BadInputError, match="no zone"):
         await rota_kit.advance_to(datetime(2031, 1, 1))  # noqa: DTZ001 - that is the point

@@ -1,9 +1,8 @@
-"""Commands about who may do what: token create, list and revoke, whoami, audit."""
+"""Commands about access: token create, list, revoke and sign, whoami, audit."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import typer
 
@@ -18,61 +17,50 @@ from rota.cli.terminal.output import (
     server,
     show_page,
 )
-from rota.cli.terminal.tables import Column, console, print_table, status, text, time
+from rota.cli.terminal.tables import Column, print_line, print_table, status, text, time
 from rota.cli.terminal.times import check_time, parse_interval
 from rota.client import Client
+from rota.client.bodies import fields_of
 from rota.domain.rights import EVERYWHERE, Grant, Right, Role
 from rota.errors import BadInputError, SetupError
 from rota.settings import DEFAULT_NAMESPACE, Settings
 
 _KEY_PREFIX = "rota_"
-_NamespaceOption = typer.Option(None, "--namespace", help="The namespace (else ROTA_NAMESPACE, else the token's).")
-token = typer.Typer(
-    name="token", help="Make, list and revoke keys for the API.", rich_markup_mode=None, no_args_is_help=True
-)
-
-
-@token.callback()
-def _group() -> None:
-    """Make, list and revoke keys for the API."""
+_NamespaceOption = typer.Option(None, "--namespace", help="The namespace (ROTA_NAMESPACE; else the token's).")
+token = typer.Typer(name="token", help="Make, list and revoke API keys.", rich_markup_mode=None, no_args_is_help=True)
 
 
 @token.command()
 def create(
-    name: str = typer.Argument(metavar="NAME", help="What it is for, such as billing-service."),
+    name: str = typer.Argument(metavar="NAME", help="Its purpose, such as billing-service."),
     role: Role = typer.Option(..., "--role", help="What it may do."),
     namespace: str | None = _NamespaceOption,
     everywhere: bool = typer.Option(False, "--everywhere", help="For all namespaces."),
-    owner: str | None = typer.Option(None, "--owner", help="Whom its jobs belong to (its name)."),
-    sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
-    scopes: list[Right] = typer.Option([], "--scope", help="Only this of what the role may do; can be repeated."),
-    expires_seconds: str | None = typer.Option(
-        None, "--expires", help="Valid for so long: 12h, 90d. Without it, until revoked."
-    ),
+    owner: str | None = typer.Option(None, "--owner", help="The owner of its jobs (its name)."),
+    sees_all: bool = typer.Option(False, "--sees-all", help="Can read all jobs of the namespace."),
+    scopes: list[Right] = typer.Option([], "--scope", help="Only this right of the role; can be repeated."),
+    expires_seconds: str | None = typer.Option(None, "--expires", help="Valid for 12h, 90d, … (until revoked)."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Make a key. It is shown this once."""
+    """Make a key. It is shown only once."""
     with server(create, namespace=namespace) as client:
         refuse_empty(owner, "--owner")
-        body: dict[str, Any] = {
+        given = {
             "name": name,
             "role": role.value,
             "sees": "all" if sees_all else "own",
             "everywhere": everywhere,
+            "owner": owner,
+            "scopes": [right.value for right in scopes] or None,
+            "expires_seconds": None if expires_seconds is None else parse_interval(expires_seconds, "--expires"),
         }
-        if owner is not None:
-            body["owner"] = owner
-        if scopes:
-            body["scopes"] = [right.value for right in scopes]
-        if expires_seconds is not None:
-            body["expiresSeconds"] = parse_interval(expires_seconds, "--expires")
-        made = client.call("POST", "/v1/keys", body=body)
+        made = client.call("POST", "/v1/keys", body=fields_of(given))
         if as_json:
             print_json(made)
             return
         print(made["key"])
         where = "everywhere" if made["namespace"] == EVERYWHERE else f"in namespace {made['namespace']}"
-        say(f"{made['role']} {where}, owner {made['owner']}. Keep it now: it is not shown again.", "dim")
+        say(f"{made['role']} {where}, owner {made['owner']}. Save it now: it is not shown again.", "dim")
 
 
 @token.command("list")
@@ -91,7 +79,7 @@ def list_(
             status(),
             text("ROLE", "role"),
             text("SEES", "sees", drop=2),
-            Column(heading="MAY", show=lambda item: ",".join(item.get("scopes") or ["all of it"]), drop=3),
+            Column(heading="MAY", show=lambda item: ",".join(item.get("scopes") or ["all"]), drop=3),
             text("OWNER", "owner", least=8, drop=2),
             text("NAMESPACE", "namespace", drop=4),
             time("EXPIRES", "expiresTime", drop=1),
@@ -102,34 +90,34 @@ def list_(
 
 @token.command()
 def revoke(
-    key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id, or the key itself."),
+    key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id or the key itself."),
     namespace: str | None = _NamespaceOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Revoke a key: no server takes it any more."""
+    """Revoke a key. No server accepts it any more."""
     with server(revoke, namespace=namespace) as client:
         answer = client.call("DELETE", f"/v1/keys/{_find_key(client, key_id.strip())}")
         if as_json:
             print_json(answer)
             return
-        console().print(f"{answer['prefix']} ({answer['name']}) is revoked", soft_wrap=True, markup=False)
+        print_line(f"{answer['prefix']} ({answer['name']}) is revoked")
 
 
 @token.command()
 def sign(
-    subject: str = typer.Argument(metavar="SUBJECT", help="Who it is for; the owner of their jobs."),
+    subject: str = typer.Argument(metavar="SUBJECT", help="The user; also the owner of their jobs."),
     role: Role = typer.Option(..., "--role", help="What it may do."),
     namespace: str | None = _NamespaceOption,
-    sees_all: bool = typer.Option(False, "--sees-all", help="May read everybody's jobs of the namespace."),
-    expires: str = typer.Option("1h", "--expires", help="Valid for so long: 15m, 12h."),
+    sees_all: bool = typer.Option(False, "--sees-all", help="Can read all jobs of the namespace."),
+    expires: str = typer.Option("1h", "--expires", help="Valid for 15m, 12h, …"),
 ) -> None:
-    """Sign a JWT with ROTA_JWT_SECRET, without asking a server. It can't be revoked: keep it short."""
-    from rota.access.jwt_signing import sign_token  # noqa: PLC0415 - cryptography takes a while, and no other command needs it
+    """Sign a JWT with ROTA_JWT_SECRET, without a server. It can't be revoked: keep it short-lived."""
+    from rota.access.jwt_signing import sign_token  # noqa: PLC0415 - cryptography loads slowly
 
     with errors_in_words(sign):
         settings = Settings.from_environment()
         if settings.jwt_secret is None:
-            raise SetupError("There is no secret to sign with: set ROTA_JWT_SECRET as the server has it.")
+            raise SetupError("There is no secret to sign with: set ROTA_JWT_SECRET to the server's.")
         grants = {namespace or settings.namespace or DEFAULT_NAMESPACE: Grant(role, "all" if sees_all else "own")}
         expires_at = datetime.now(UTC) + timedelta(seconds=parse_interval(expires, "--expires"))
         print(
@@ -146,17 +134,17 @@ def sign(
 
 
 def whoami(as_json: bool = JsonFlag) -> None:
-    """Show who the token stands for, and what it may do."""
+    """Show whose token it is and what it can do."""
     with server() as client:
         who = client.call("GET", "/v1/session")
         if as_json:
             print_json(who)
             return
-        console().print(f"{who['name']} ({who['kind']})", soft_wrap=True, markup=False)
+        print_line(f"{who['name']} ({who['kind']})")
         columns = (text("NAMESPACE", "namespace"), text("ROLE", "role"), text("SEES", "sees"))
         print_table(who["grants"], columns, none="No role in any namespace.")
         if who.get("scopes"):
-            console().print(f"only to {', '.join(who['scopes'])}", soft_wrap=True)
+            print_line(f"only to {', '.join(who['scopes'])}")
 
 
 def audit(
@@ -176,8 +164,8 @@ def audit(
             "actor": actor,
             "action": action,
             "object": about,
-            "startTime": check_time(start_time, "--start") if start_time else None,
-            "endTime": check_time(end_time, "--end") if end_time else None,
+            "startTime": check_time(start_time or None, "--start"),
+            "endTime": check_time(end_time or None, "--end"),
             "cursor": cursor,
             "limit": limit,
         }
@@ -195,11 +183,11 @@ def audit(
 
 
 def _find_key(client: Client, given: str) -> str:
-    """The id of a key by what people have of it."""
+    """The id of a key, from its id, its prefix or the key itself."""
     if not given.startswith(_KEY_PREFIX):
         return given
     prefix = "_".join(given.split("_")[:2])
     for key in client.api_keys():
         if key.prefix == prefix:
             return key.key_id
-    raise BadInputError("there is no such key in this namespace; `rota token list` shows them", field="KEY")
+    raise BadInputError("no such key in this namespace; `rota token list` shows them", field="KEY")

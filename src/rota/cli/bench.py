@@ -1,4 +1,4 @@
-"""The command that measures a server: bench."""
+"""The command `rota bench`: measures a server."""
 
 from __future__ import annotations
 
@@ -9,38 +9,35 @@ import msgspec
 import typer
 
 from rota.cli.terminal.output import JsonFlag, print_json, say, server
-from rota.cli.terminal.tables import console
+from rota.cli.terminal.tables import print_line
 from rota.client import ServerUnreachableError
 from rota.ops.bench import Figures, ServerBench
 from rota.ops.bench_load import Spread
 from rota.settings import Settings
 
-_FEWEST_JOBS = 1000
-
 
 def bench(
-    jobs: int = typer.Option(20_000, "--jobs", min=_FEWEST_JOBS, max=1_000_000, help="Jobs in the burst."),
-    seconds: float = typer.Option(10.0, "--seconds", min=1, max=600, help="Length of the steady parts."),
+    jobs: int = typer.Option(20_000, "--jobs", min=1000, max=1_000_000, help="Jobs in the burst."),
+    seconds: float = typer.Option(10.0, "--seconds", min=1, max=600, help="Length of the steady phases."),
     patience: float = typer.Option(300.0, "--patience", min=1, help="Seconds to wait for the workers."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Measure a running server. How much it takes and runs, and how punctually.
+    """Measure a running server: throughput and start lag.
 
     Submits jobs of the built-in task rota.echo to the pool 'default' and reads their records. They stay in the history.
     """
     with server() as client:
-        client.call("GET", "/v1/workers")  # a key that may not read them fails before anything is submitted
+        client.call("GET", "/v1/workers")  # fails before submitting if the key can't read them
         settings = Settings.from_environment()
         if not yes and sys.stdin.isatty():
-            typer.confirm(
-                f"This runs some {jobs * 2:,} jobs on {client.url}, and they stay in its history. Go on?", abort=True
-            )
+            question = f"This runs about {jobs * 2:,} jobs on {client.url}; they stay in its history. Continue?"
+            typer.confirm(question, abort=True)
         measured = ServerBench(client.url, settings.token, patience_seconds=patience, say=lambda text: say(text, "dim"))
         try:
             figures = asyncio.run(measured.measure(jobs=jobs, seconds=seconds))
         except OSError as error:
-            raise ServerUnreachableError(f"the server at {client.url} went away ({error})") from error
+            raise ServerUnreachableError(f"the server at {client.url} was lost ({error})") from error
         if as_json:
             print_json(msgspec.to_builtins(figures))
         else:
@@ -61,7 +58,7 @@ def _show(figures: Figures) -> None:
         ),
     )
     for what, figure, remark in rows:
-        console().print(f"{what:<30}{figure:>18}   {remark}", markup=False, soft_wrap=True)
+        print_line(f"{what:<30}{figure:>18}   {remark}")
 
 
 def _lag(lag: Spread) -> tuple[str, str]:
@@ -70,4 +67,4 @@ def _lag(lag: Spread) -> tuple[str, str]:
 
 
 def _refusals(refused: int, before: str = "") -> str:
-    return f"{before}{refused} requests were refused for a moment (overload)" if refused else ""
+    return f"{before}{refused} requests were rejected and retried (overload)" if refused else ""

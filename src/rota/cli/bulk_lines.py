@@ -1,8 +1,7 @@
-"""Files of jobs, one JSON object per line: read piece by piece, and made safe to send again.
+"""Files of jobs, one JSON object per line, read in pieces and made safe to send again.
 
-Every line gets an idempotency key, unless it has one: a hash of its number and its content. So the same file sent again
-makes nothing twice, and a line that was corrected, or added at the end, is a new one. Lines are passed on as they were
-written: the server checks what is in them.
+Every line without an idempotency key gets one: a hash of its number and its content. So sending the file again makes no
+job twice, and a corrected or appended line is a new one. The server checks the content.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import msgspec
 from msgspec import UNSET
 
 _PIECE_BYTES = 1 << 16
-LONGEST_BYTES = 11 * 1024 * 1024  # what the server takes as one job
-_IDLE_SECONDS = 0.5  # what was read is not held back for longer while nothing more comes
+LONGEST_BYTES = 11 * 1024 * 1024  # the server's limit for one job
+_IDLE_SECONDS = 0.5  # lines are not held back longer when input pauses
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEY_LENGTH = 40
 
 
 class JobLine(NamedTuple):
-    """A line that holds something: its number, what is in it, and how far into the file it reaches."""
+    """A line with content; `end` is its end in the file."""
 
     number: int
     content: bytes
@@ -33,7 +32,7 @@ class JobLine(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that is not worth sending, and why."""
+    """A line that can't be sent, and why."""
 
     number: int
     reason: str
@@ -41,7 +40,7 @@ class BadLine(NamedTuple):
 
 
 class _Keyed(msgspec.Struct, rename="camel"):
-    """What is read of a line: it must be an object, and can have a key of its own."""
+    """A line must be an object, and can have its own key."""
 
     idempotency_key: Any = UNSET
 
@@ -50,7 +49,7 @@ _decoder = msgspec.json.Decoder(_Keyed)
 
 
 def read_pieces(descriptor: int) -> Iterator[bytes | None]:
-    """What a file or pipe holds, as it comes; None: nothing has come for a moment."""
+    """The content of a file or pipe as it arrives; None when nothing has arrived for a moment."""
     while True:
         if not select.select([descriptor], [], [], _IDLE_SECONDS)[0]:
             yield None
@@ -61,7 +60,7 @@ def read_pieces(descriptor: int) -> Iterator[bytes | None]:
 
 
 def split_lines(pieces: Iterable[bytes | None]) -> Iterator[JobLine | BadLine | None]:
-    """The lines that hold something. However long one is, no more than the longest that can be sent is kept of it."""
+    """The lines with content. Memory is bounded: the rest of a line that is too long is dropped."""
     number, position, begun = 0, 0, bytearray()
     for piece in pieces:
         if piece is None:
@@ -74,13 +73,13 @@ def split_lines(pieces: Iterable[bytes | None]) -> Iterator[JobLine | BadLine | 
             yield from _line(number, begun, position)
             begun = bytearray()
         position += len(rest)
-        # One byte too many is enough to know that it is too long.
+        # One byte over the limit shows that it is too long.
         begun += rest[: max(0, LONGEST_BYTES + 1 - len(begun))]
     yield from _line(number + 1, begun, position)
 
 
 def with_key(line: JobLine, salt: str) -> JobLine | BadLine:
-    """The line with a key; `salt` makes other keys of the same lines."""
+    """The line with a key; another `salt` gives other keys."""
     try:
         known = _decoder.decode(line.content).idempotency_key
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -97,7 +96,7 @@ def with_key(line: JobLine, salt: str) -> JobLine | BadLine:
 
 
 def derive_key(line: JobLine, salt: str) -> str:
-    """A key that is always the same for this content on this line."""
+    """A key that depends on the salt, the line's number and its content."""
     return "line-" + sha256(b"%s\0%d\0%s" % (salt.encode(), line.number, line.content)).hexdigest()[:_KEY_LENGTH]
 
 
@@ -107,7 +106,7 @@ def _line(number: int, begun: bytearray, end: int) -> Iterator[JobLine | BadLine
     if len(begun) > LONGEST_BYTES:
         yield BadLine(number, f"is longer than {LONGEST_BYTES:,} bytes", end)
         return
-    # No JSON string holds a carriage return as it is; anywhere else it is as good as a blank.
+    # JSON strings have no raw carriage returns; elsewhere one equals a space.
     content = bytes(begun.replace(b"\r", b" ").strip())
     if content:
         yield JobLine(number, content, end)

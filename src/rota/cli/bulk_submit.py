@@ -1,8 +1,7 @@
-"""`rota submit --file`: a stream of lines, sent in batches, one after the other.
+"""`rota submit --file`: sends a stream of lines in batches, one at a time, to keep their order.
 
-One batch is under way at a time, so that lines arrive in their order. What the server can't take now (a limit, too much
-waiting, no database) is sent again after the pause it asks for; what was lost on the way as well, since every line has
-an idempotency key. A line that is refused is reported, and the others go on.
+Lines the server can't accept now (rate limit, backlog limit, no database) are sent again after the pause it asks for.
+So are lines lost on the way: every line has an idempotency key. Rejected lines are reported; the others continue.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typer.core import TyperOption
 from rota.cli.bulk_lines import BadLine, JobLine, read_pieces, split_lines, with_key
 from rota.cli.terminal.output import BAD_INPUT, FAILED, errors_in_words, print_json, say, server
 from rota.cli.terminal.progress import Meter
-from rota.cli.terminal.tables import console
+from rota.cli.terminal.tables import print_line
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.retries import NOT_NOW, Patience
@@ -34,19 +33,19 @@ from rota.contract.problems import Problem
 from rota.errors import BadInputError, RotaError
 
 MOST_PER_BATCH = 5000
-_BATCH_BYTES = 900_000  # many a proxy takes no more than a megabyte
-PATIENCE_SECONDS = 300.0  # a server that is gone for longer is not waited for
+_BATCH_BYTES = 900_000  # many proxies accept at most a megabyte
+PATIENCE_SECONDS = 300.0  # how long to wait for a lost server
 MOST_SHOWN = 10
 _TOO_LARGE = 413
 _RATE_LIMITED = 429
 _STANDARD_INPUT = "-"
 _GO_TOGETHER = {"file", "errors", "quiet", "key", "as_json"}
-_AGAIN = "What was accepted stays. The same command again goes on: within 24 hours it makes nothing twice."
+_AGAIN = "Accepted jobs stay. Run the same command within 24 hours to continue: it makes no job twice."
 
 
 @dataclass
 class _BulkCounts:
-    """What became of the lines so far."""
+    """Results so far."""
 
     accepted: int = 0
     there_already: int = 0
@@ -57,7 +56,7 @@ class _BulkCounts:
 
     @property
     def lines(self) -> int:
-        """Those of which something became."""
+        """Lines with a result."""
         return self.accepted + self.there_already + self.refused
 
     @property
@@ -67,7 +66,7 @@ class _BulkCounts:
 
 
 class _Refusals:
-    """Reports lines that are refused: the first few on standard error, all of them into a file if there is one."""
+    """Reports rejected lines: the first few on standard error, all of them in the --errors file."""
 
     def __init__(self, meter: Meter, file: IO[str] | None) -> None:
         self._meter = meter
@@ -75,7 +74,7 @@ class _Refusals:
         self._count = 0
 
     def add(self, number: int, reason: str, status: int | None) -> None:
-        """One more."""
+        """Reports a line."""
         self._count += 1
         if self._count <= MOST_SHOWN:
             self._meter.warn(f"line {number}: {reason}")
@@ -83,14 +82,14 @@ class _Refusals:
             self._file.write(json.dumps({"line": number, "reason": reason, "status": status}) + "\n")
 
     def end(self) -> None:
-        """Says how many were not shown."""
+        """Prints how many were not shown."""
         if self._count > MOST_SHOWN:
-            where = "they are in the --errors file" if self._file else "--errors FILE keeps them all"
+            where = "see the --errors file" if self._file else "use --errors FILE to keep them"
             say(f"… and {self._count - MOST_SHOWN:,} more lines were refused; {where}")
 
 
 class _LineSender:
-    """Sends lines, in batches that the server takes."""
+    """Sends lines in batches that the server accepts."""
 
     def __init__(self, client: Client, *, salt: str, meter: Meter, refusals: _Refusals) -> None:
         self._client = client
@@ -99,12 +98,12 @@ class _LineSender:
         self._refusals = refusals
         self._most = MOST_PER_BATCH
         self._reached = False
-        self._refused: list[tuple[int, str, int | None]] = []  # and not reported yet
-        self._told = ""  # why nothing moves, as it was said last
+        self._refused: list[tuple[int, str, int | None]] = []  # not reported yet
+        self._told = ""  # the last reason printed for a pause
         self.tally = _BulkCounts()
 
     def send(self, lines: Iterable[JobLine | BadLine | None]) -> None:
-        """Sends everything; raises if no server can be reached, or if it refuses the token."""
+        """Sends everything; raises if no server can be reached or it rejects the token."""
         for batch, last in self._batches(lines):
             self._send_batch(batch)
             self._report()
@@ -113,7 +112,7 @@ class _LineSender:
             self._meter.show(last.end, self.tally.lines)
 
     def _batches(self, lines: Iterable[JobLine | BadLine | None]) -> Iterator[tuple[list[JobLine], JobLine | BadLine]]:
-        """Lines that go together, with the last that is done once they are; a pause in what comes ends a batch."""
+        """Batches, each with the last line it covers; a pause in the input ends a batch."""
         batch: list[JobLine] = []
         size, last = 0, None
         for found in lines:
@@ -132,7 +131,7 @@ class _LineSender:
             yield batch, last
 
     def _send_batch(self, batch: list[JobLine]) -> None:
-        """Until there is an answer for each."""
+        """Sends until each line has a result."""
         patience = Patience(PATIENCE_SECONDS)
         while batch:
             results = self._ask(batch[: self._most], patience)
@@ -160,19 +159,20 @@ class _LineSender:
         self._refused.append((number, reason, status))
 
     def _report(self) -> None:
-        """In the order of the lines, whether we or the server refused them."""
+        """Reports rejected lines in order, whether we or the server rejected them."""
         for refusal in sorted(self._refused):
             self._refusals.add(*refusal)
         self._refused.clear()
 
     def _ask(self, batch: list[JobLine], patience: Patience) -> list[BatchResult]:
-        """The results of these, or of the first of them where the server takes fewer at a time."""
+        """The results of these lines, or of the first ones if the server accepts fewer at a time."""
         while True:
             try:
                 results = self._client.submit_lines([line.content for line in batch])
             except AnswerError as error:
                 if error.status == _TOO_LARGE and len(batch) == 1:
-                    return [BatchResult(error=_problem_of(error))]
+                    problem = Problem(type="about:blank", title="Too large", status=error.status, detail=str(error))
+                    return [BatchResult(error=problem)]
                 if error.status == _TOO_LARGE:
                     self._most = len(batch) // 2
                     batch = batch[: self._most]
@@ -187,16 +187,16 @@ class _LineSender:
                 return results
 
     def _wait(self, error: AnswerError | ServerUnreachableError, patience: Patience) -> None:
-        """Pauses; raises the error when that would not help, or took too long already."""
+        """Pauses; raises the error if waiting would not help or took too long."""
         self._reached = True
         if isinstance(error, AnswerError) and error.status == _RATE_LIMITED:
-            patience.begin_anew()  # the server is there, and turns away for as long as it likes
+            patience.begin_anew()  # the server is there: no limit to waiting
         pause = patience.pause_after(error)
         if isinstance(error, AnswerError) and error.retry_after_seconds:
             pause = max(pause, error.retry_after_seconds)
         if str(error) != self._told:
             self._told = str(error)
-            self._meter.tell(f"{error}; going on when it can, first in {show_seconds(pause, exact=True)}")
+            self._meter.tell(f"{error}; trying again in {show_seconds(pause, exact=True)}")
         time.sleep(pause)
 
 
@@ -209,16 +209,12 @@ def _error_of(result: BatchResult) -> AnswerError:
     return AnswerError(problem["status"], problem)
 
 
-def _problem_of(error: AnswerError) -> Problem:
-    return Problem(type="about:blank", title="Too large", status=error.status, detail=str(error))
-
-
 def _open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str] | None]:
-    """The file for what is refused, empty; raises BadInputError when there can't be one."""
+    """The emptied file for rejected lines; raises BadInputError if it can't be written."""
     if path is None:
         return nullcontext()
     if file != "-" and path.exists() and path.samefile(file):
-        raise BadInputError("is the file that is read", field="--errors")
+        raise BadInputError("is the input file", field="--errors")
     try:
         return path.open("w")
     except OSError as error:
@@ -226,7 +222,6 @@ def _open_errors(path: Path | None, file: str) -> AbstractContextManager[IO[str]
 
 
 def _summary_of(tally: _BulkCounts, *, complete: bool) -> dict[str, Any]:
-    """For programs."""
     return {
         "lines": tally.lines,
         "accepted": tally.accepted,
@@ -240,15 +235,14 @@ def _summary_of(tally: _BulkCounts, *, complete: bool) -> dict[str, Any]:
 
 
 def _summary_words(tally: _BulkCounts) -> str:
-    """For people."""
-    fates = f"{tally.accepted:,} accepted, {tally.there_already:,} there already, {tally.refused:,} refused"
-    return f"{fates} ({tally.seconds:.1f} s, {tally.rate:,.0f} jobs/s)"
+    counts = f"{tally.accepted:,} accepted, {tally.there_already:,} there already, {tally.refused:,} refused"
+    return f"{counts} ({tally.seconds:.1f} s, {tally.rate:,.0f} jobs/s)"
 
 
 def submit_file(
     context: typer.Context, file: str, *, errors: Path | None, salt: str, quiet: bool, as_json: bool
 ) -> None:
-    """Sends every line of the file, and says what became of them."""
+    """Sends every line of the file and prints the counts."""
     with errors_in_words():
         _refuse_others(context)
     with server() as client, _open(file) as descriptor, _open_errors(errors, file) as kept:
@@ -267,7 +261,7 @@ def submit_file(
 
 
 def _stop(error: BaseException, tally: _BulkCounts, refusals: _Refusals, *, as_json: bool) -> None:
-    """It could not be finished: says how far it came, and why."""
+    """Prints how far it came before the error."""
     if tally.lines:
         refusals.end()
         _report(tally, complete=False, as_json=as_json)
@@ -283,23 +277,22 @@ def _report(tally: _BulkCounts, *, complete: bool, as_json: bool) -> None:
     if as_json:
         print_json(_summary_of(tally, complete=complete))
     else:
-        words = _summary_words(tally) if complete else f"{_summary_words(tally)}, up to line {tally.last_line:,}"
-        console().print(words, soft_wrap=True, markup=False)
+        print_line(_summary_words(tally) + ("" if complete else f", up to line {tally.last_line:,}"))
 
 
 def _refuse_others(context: typer.Context) -> None:
-    """Whatever says what one job is can't be meant for all of them."""
+    """Refuses options that describe a single job."""
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE" and name not in _GO_TOGETHER:
             option = parameter.opts[0] if isinstance(parameter, TyperOption) else "NAME"
-            raise BadInputError("does not go with --file: each line says everything about its job", field=option)
+            raise BadInputError("does not go with --file: each line describes its job", field=option)
 
 
 @contextmanager
 def _open(file: str) -> Iterator[int]:
-    """Where to read from; raises BadInputError when there is nothing to read."""
+    """A descriptor to read from; raises BadInputError if the file can't be read."""
     if file == _STANDARD_INPUT:
         if sys.stdin.isatty():
             say("Reading jobs from the terminal, one JSON object per line; Ctrl-D ends.", "dim")
@@ -318,6 +311,6 @@ def _open(file: str) -> Iterator[int]:
 
 
 def _size(descriptor: int) -> int | None:
-    """How large it is, where that is known beforehand."""
+    """The size of a regular file."""
     found = os.fstat(descriptor)
     return found.st_size if stat.S_ISREG(found.st_mode) else None

@@ -50,46 +50,36 @@ _COLUMNS = (
     time("THEN", "then", drop=1),
     text("ID", "jobId", drop=2),
 )
-importing = typer.Typer(
-    name="import", help="Take over schedules from elsewhere.", rich_markup_mode=None, no_args_is_help=True
-)
-
-
-@importing.callback()
-def _group() -> None:
-    """Take over schedules from elsewhere."""
+importing = typer.Typer(name="import", help="Import schedules.", rich_markup_mode=None, no_args_is_help=True)
 
 
 @importing.command()
 def crontab(
     file: str = typer.Argument(metavar="FILE", help="A crontab, or - for standard input: crontab -l | rota import …"),
-    system: bool = typer.Option(False, "--system", help="It has a column with accounts, like /etc/crontab."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, and do nothing."),
+    system: bool = typer.Option(False, "--system", help="The file has a column for accounts, like /etc/crontab."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show the plan and change nothing."),
     prune: bool = typer.Option(False, "--prune", help="Pause jobs whose line is gone from the file."),
-    skip_bad: bool = typer.Option(False, "--skip-bad", help="Import the others when a line can't be read."),
-    label: str | None = typer.Option(
-        None, "--label", help="What tells this crontab from others (host and file, or account)."
-    ),
-    timezone: str | None = typer.Option(None, "--timezone", help="The zone where CRON_TZ says none (this machine's)."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Skip lines that can't be read."),
+    label: str | None = typer.Option(None, "--label", help="A name for this crontab (host and file, or account)."),
+    timezone: str | None = typer.Option(None, "--timezone", help="The zone without CRON_TZ (this machine's)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
-    tags: list[str] = typer.Option([], "--tag", help="A tag besides crontab; may be given several times."),
+    tags: list[str] = typer.Option([], "--tag", help="A further tag; can be repeated."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Make cron jobs of a crontab; again, to follow its changes.
+    """Make cron jobs from a crontab. Run it again after a change.
 
-    Each entry becomes a job that runs its command by the shell runner, in the home directory of the worker's account,
-    with the crontab's variables. As with cron, nothing is retried or made up for, and a run starts whether or not the
-    one before has ended; what you set on a job later stays. A job belongs to its command: another time is a change,
-    another command another job. What is gone from the file is told, and with --prune paused. Nothing is imported
-    while a line can't be read, unless --skip-bad is given.
+    Each entry becomes a job for the shell runner, with the crontab's variables, in the home directory of the worker's
+    account. As with cron, failed and missed runs are not repeated, and runs can overlap; what you set on a job later
+    stays. A job belongs to its command: a new time changes the job, a new command makes a new one. Jobs whose line is
+    gone are listed, and paused with --prune. If a line can't be read nothing is imported, unless you give --skip-bad.
     """
     with errors_in_words():
         refuse_empty(label, "--label")
-        wanted = _wanted(label or _label(file), timezone, pool, tags)
+        wanted = Wanted(label=label or _label(file), timezone=_zone(timezone), pool=pool, tags=tags)
         found = parse_crontab(_read(file), system=system)
-        _tell(found, wanted, system=system)
+        _report(found, wanted, system=system)
         if found.problems and not skip_bad:
-            raise BadInputError("nothing was imported; mend these lines, or leave them out with --skip-bad")
+            raise BadInputError("nothing was imported; fix these lines, or skip them with --skip-bad")
     with server(crontab) as client:
         jobs = _jobs(client, wanted, dry_run=dry_run)
         planned = plan(found.entries, wanted, jobs)
@@ -102,21 +92,21 @@ def crontab(
                 pause_gone(client, job)
         words = dispositions if dry_run else [_DONE[disposition] for disposition in dispositions]
         _show(planned, words, gone, as_json=as_json)
-        _tell_gone(gone, prune=prune, dry_run=dry_run)
-        _tell_workers(client, wanted, planned)
+        _report_gone(gone, prune=prune, dry_run=dry_run)
+        _check_workers(client, wanted, planned)
 
 
-def _wanted(label: str, timezone: str | None, pool: str | None, tags: Sequence[str]) -> Wanted:
+def _zone(given: str | None) -> str:
+    zone = given or local_zone() or "UTC"
     try:
-        zone = timezone or local_zone() or "UTC"
         load_zone(zone)
     except BadInputError as error:
         raise BadInputError(str(error), field="--timezone") from None
-    return Wanted(label=label, timezone=zone, pool=pool, tags=tags)
+    return zone
 
 
 def _label(file: str) -> str:
-    """Names the crontab, so that one of another account or host is not taken for a new version of it."""
+    """A name that tells this crontab from those of other accounts and hosts."""
     host = socket.gethostname()
     label = f"{getpass.getuser()}@{host}" if file == _STANDARD_INPUT else f"{host}:{Path(file).resolve()}"
     label = _UNFIT.sub("_", label)
@@ -126,19 +116,19 @@ def _label(file: str) -> str:
 
 
 def _read(file: str) -> str:
-    """The text of the file; raises BadInputError when there is none."""
+    """The text of the file; raises BadInputError if it can't be read."""
     try:
         content = sys.stdin.buffer.read() if file == _STANDARD_INPUT else Path(file).read_bytes()
         return content.decode()
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise BadInputError(f"{file} is not a text in UTF-8 (line {line})", field="FILE") from None
+        raise BadInputError(f"{file} is not UTF-8 text (line {line})", field="FILE") from None
     except (OSError, ValueError) as error:
         raise BadInputError(f"{file} can't be read ({getattr(error, 'strerror', error)})", field="FILE") from None
 
 
-def _tell(found: Crontab, wanted: Wanted, *, system: bool) -> None:
-    """Says what is to be known before anything is changed."""
+def _report(found: Crontab, wanted: Wanted, *, system: bool) -> None:
+    """Prints problems and remarks before anything is changed."""
     for remark in found.problems:
         say(f"line {remark.line}: {remark.words}", "red")
     for remark in found.remarks:
@@ -146,10 +136,10 @@ def _tell(found: Crontab, wanted: Wanted, *, system: bool) -> None:
     if any(entry.timezone is None for entry in found.entries):
         say(f"Times without CRON_TZ are read in {wanted.timezone} (--timezone).", "dim")
     if found.entries and not system and all(entry.command.split()[0] == "root" for entry in found.entries):
-        say("Every command begins with root: is this a system's crontab? Then give --system.", "yellow")
+        say("Every command begins with root. If this is a system crontab, give --system.", "yellow")
     users = sorted({entry.user for entry in found.entries if entry.user})
     if users:
-        say(f"Accounts are not changed: what is for {', '.join(users)} runs under the worker's account.", "yellow")
+        say(f"Accounts are ignored: commands for {', '.join(users)} run under the worker's account.", "yellow")
 
 
 def _jobs(client: Client, wanted: Wanted, *, dry_run: bool) -> Mapping[str, JobOut]:
@@ -158,7 +148,7 @@ def _jobs(client: Client, wanted: Wanted, *, dry_run: bool) -> Mapping[str, JobO
     except ServerUnreachableError as error:
         if not dry_run:
             raise
-        say(f"{error}: not compared with what is there", "yellow")
+        say(f"{error}: not compared with existing jobs", "yellow")
         return {}
 
 
@@ -187,29 +177,26 @@ def _row(one: PlannedEntry, word: str) -> dict[str, Any]:
     }
 
 
-def _tell_gone(gone: Sequence[JobOut], *, prune: bool, dry_run: bool) -> None:
+def _report_gone(gone: Sequence[JobOut], *, prune: bool, dry_run: bool) -> None:
     for job in gone:
         done = "would be paused" if dry_run else "is paused now"
-        say(f"{job.job_id} ({job.name}) has no line any more" + (f" and {done}" if prune else ""))
+        say(f"{job.job_id} ({job.name}) is no longer in the file" + (f" and {done}" if prune else ""))
     if gone and not prune:
-        say("Pause them with --prune, or cancel one with `rota cancel`.", "dim")
+        say("Pause them with --prune, or cancel them with `rota cancel`.", "dim")
 
 
-def _tell_workers(client: Client, wanted: Wanted, planned: Sequence[PlannedEntry]) -> None:
-    """Says if no worker runs shell commands: the jobs would wait for ever."""
+def _check_workers(client: Client, wanted: Wanted, planned: Sequence[PlannedEntry]) -> None:
+    """Warns if no worker runs shell commands."""
     pool = wanted.pool or "default"
     try:
         fits = not planned or can_run(client, pool)
     except ServerUnreachableError:
-        return  # said already
+        return  # already reported
     except AnswerError as error:
         if error.status != _FORBIDDEN:
             raise
-        say(f"Whether a worker runs shell commands can't be seen with this key: {error}", "dim")
+        say(f"This key can't see whether a worker runs shell commands: {error}", "dim")
         return
     if not fits:
-        say(
-            f"No worker of pool {pool!r} runs shell commands: the runs will wait. Start one that does: "
-            f"ROTA_ALLOW_SHELL=on rota worker --pools {pool}",
-            "yellow",
-        )
+        fix = f"ROTA_ALLOW_SHELL=on rota worker --pools {pool}"
+        say(f"No worker of pool {pool!r} runs shell commands: the runs will wait. Start one: {fix}", "yellow")

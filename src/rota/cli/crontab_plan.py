@@ -1,8 +1,8 @@
-"""What a crontab becomes: which jobs are made, changed, left as they are, or are no longer in the file.
+"""The plan for a crontab: which jobs to make, change, keep, or pause because their line is gone.
 
-A job belongs to a line by its name, which ends with a hash of the crontab's label, the account, the command, and which
-one of several with the same command it is. So another time for the same command is a change of the job, and another
-command is another job. A unique key keeps two imports that run at once from making a job twice.
+A job belongs to a line by its name, which ends with a hash of the crontab's label, the account, the command, and a
+number among equal commands. So a new time changes the job, and a new command makes a new job. A unique key stops two
+imports at the same time from making a job twice.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ _SHOWN_LENGTH = 80
 _HASH_LENGTH = 8
 _ZONES = "zoneinfo/"
 _HASHED = re.compile(r"(^|[\s,])H($|[\s,/(])", re.IGNORECASE)
-_Disposition = Literal["new", "changed", "unchanged"]
 
 
 @dataclass
 class PlannedEntry:
-    """A line, the job that it has or will have, and what is to be done."""
+    """A line, its job, and what to do."""
 
     entry: Entry
     body: dict[str, Any]
@@ -47,19 +46,14 @@ class PlannedEntry:
     changes: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def disposition(self) -> _Disposition:
-        """What becomes of it."""
+    def disposition(self) -> Literal["new", "changed", "unchanged"]:
+        """What to do with the job."""
         if self.job is None:
             return "new"
         return "changed" if self.changes else "unchanged"
 
-    @property
-    def is_back(self) -> bool:
-        """Whether it was taken out of the file, and paused for that, and is there again."""
-        return self.job is not None and GONE_TAG in self.job.tags
-
     def next_times(self, now: datetime, count: int) -> list[datetime]:
-        """When it fires next. Empty if the expression has an H and there is no job yet: its id decides."""
+        """The next fire times. Empty if the expression has an H and there is no job yet: its id decides."""
         expression = self.body["cronExpression"]
         if self.job is None and _HASHED.search(expression):
             return []
@@ -72,7 +66,7 @@ class PlannedEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is said about all entries together."""
+    """What applies to all entries."""
 
     label: str
     timezone: str
@@ -81,12 +75,12 @@ class Wanted:
 
     @property
     def label_tag(self) -> str:
-        """What jobs of this crontab are found by."""
+        """The tag of all jobs of this crontab."""
         return f"{_TAG}:{self.label}"
 
 
 def plan(entries: Sequence[Entry], wanted: Wanted, jobs: Mapping[str, JobOut]) -> list[PlannedEntry]:
-    """What is to be done, with the jobs there are by name."""
+    """Plans each entry; `jobs` are the existing ones by name."""
     planned = [PlannedEntry(entry, body) for entry, body in zip(entries, _bodies(entries, wanted), strict=True)]
     for one in planned:
         one.job = jobs.get(one.body["name"])
@@ -96,13 +90,13 @@ def plan(entries: Sequence[Entry], wanted: Wanted, jobs: Mapping[str, JobOut]) -
 
 
 def jobs_of(client: Client, wanted: Wanted) -> dict[str, JobOut]:
-    """The jobs that earlier imports of this crontab made, by name, with their payloads."""
+    """The jobs from earlier imports of this crontab, by name, with their payloads."""
     found = client.jobs(tag=wanted.label_tag, status=("scheduled", "paused"))
     return {job.name: client.job(job.job_id) for job in found if job.task == TASK}
 
 
 def gone_from(planned: Sequence[PlannedEntry], jobs: Mapping[str, JobOut]) -> list[JobOut]:
-    """Jobs whose line is not in the file any more, and that were not paused for it yet."""
+    """Jobs whose line is gone from the file and that are not paused for that yet."""
     names = {one.body["name"] for one in planned}
     return [
         job for name, job in jobs.items() if name not in names and not (GONE_TAG in job.tags and job.status == "paused")
@@ -112,11 +106,10 @@ def gone_from(planned: Sequence[PlannedEntry], jobs: Mapping[str, JobOut]) -> li
 def carry_out(client: Client, one: PlannedEntry) -> None:
     """Makes or changes the job, and reads it again."""
     if one.job is None:
-        made = client.call("POST", "/v1/jobs", body=one.body)
-        one.job = client.job(made["jobId"])
+        one.job = client.job(client.call("POST", "/v1/jobs", body=one.body)["jobId"])
         return
-    # The tag that says why it is paused goes last: if we are interrupted before, the next import finds it.
-    if one.is_back:
+    # Remove the tag last: after an interruption the next import still finds it.
+    if GONE_TAG in one.job.tags:
         client.resume_job(one.job.job_id)
     if one.changes:
         client.call("PUT", f"/v1/jobs/{one.job.job_id}", body=one.changes)
@@ -124,7 +117,7 @@ def carry_out(client: Client, one: PlannedEntry) -> None:
 
 
 def pause_gone(client: Client, job: JobOut) -> None:
-    """Holds a job whose line is gone, and notes why, so that it goes on when the line comes back."""
+    """Pauses a job whose line is gone, with a tag, so that it resumes when the line comes back."""
     tags = [tag for tag in job.tags if tag != GONE_TAG]
     client.call("PUT", f"/v1/jobs/{job.job_id}", body={"tags": [*tags, GONE_TAG]})
     client.pause_job(job.job_id)
@@ -136,7 +129,7 @@ def can_run(client: Client, pool: str) -> bool:
 
 
 def local_zone(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str | None:
-    """The zone that this machine's cron goes by; None when nothing says so."""
+    """The time zone of this machine's cron; None if unknown."""
     candidates = [environment.get("TZ", "").removeprefix(":")]
     if link.exists():
         candidates.append(str(link.resolve()))
@@ -160,7 +153,7 @@ def _bodies(entries: Sequence[Entry], wanted: Wanted) -> Iterator[dict[str, Any]
 
 
 def _body(entry: Entry, digest: str, wanted: Wanted) -> dict[str, Any]:
-    """The job as cron would have it: no retries, and nothing for times that were missed."""
+    """The job as cron would run it: no retries, and missed times are skipped."""
     shown = "".join(letter if letter.isprintable() else " " for letter in entry.command)
     user = [f"user:{entry.user}"] if entry.user else []
     body = {
@@ -191,13 +184,8 @@ def _payload(entry: Entry) -> dict[str, Any]:
 
 
 def _changes(job: JobOut, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Only what the crontab says: what was set on the job besides stays."""
-    now = {
-        "cronExpression": job.cron_expression,
-        "timezone": job.timezone,
-        "payload": job.payload,
-        "pool": job.pool,
-    }
+    """Only fields that come from the crontab: others keep what was set on the job."""
+    now = {"cronExpression": job.cron_expression, "timezone": job.timezone, "payload": job.payload, "pool": job.pool}
     changes = {name: body[name] for name, value in now.items() if name in body and body[name] != value}
     tags = [tag for tag in job.tags if tag != GONE_TAG]
     tags += [tag for tag in body["tags"] if tag not in tags]

@@ -1,4 +1,4 @@
-"""`rota database-roles`: narrower roles of the database for servers, workers and programs that submit."""
+"""The command `rota database-roles`: least-privilege database roles for servers, workers and submitters."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from rota.settings import Settings
 
 _ServerOption = typer.Option([], "--server", help="A role for the API and schedulers.", metavar="ROLE")
 _WorkerOption = typer.Option([], "--worker", help="A role for workers.", metavar="ROLE")
-_SubmitterOption = typer.Option([], "--submitter", help="A role that may call rota.submit_v1.", metavar="ROLE")
-_NamespacesOption = typer.Option(
-    None, "--namespaces", help="Bind these workers and submitters to namespaces, separated by commas."
-)
-_PoolsOption = typer.Option(None, "--pools", help="Bind these workers to pools, separated by commas.")
-_ForgetOption = typer.Option([], "--forget", help="Take everything from a role.", metavar="ROLE")
+_SubmitterOption = typer.Option([], "--submitter", help="A role that can call rota.submit_v1.", metavar="ROLE")
+_NamespacesOption = typer.Option(None, "--namespaces", help="Limit workers and submitters to namespaces: a,b.")
+_PoolsOption = typer.Option(None, "--pools", help="Limit workers to pools: a,b.")
+_ForgetOption = typer.Option([], "--forget", help="Revoke all rights of a role.", metavar="ROLE")
 
-COLUMNS = (
+_COLUMNS = (
     text("ROLE", "name"),
     text("KIND", "kind"),
     Column(heading="NAMESPACES", show=lambda item: _list(item["namespaces"])),
@@ -41,12 +39,15 @@ def database_roles(
     forget: list[str] = _ForgetOption,
     home: Path | None = HomeOption,
 ) -> None:
-    """Give database roles the rights they need. No others; as the schema's owner. Shows those that have some."""
+    """Grant database roles only the rights they need. Run it as the schema's owner. Lists all roles."""
     with errors_in_words():
-        _check(worker, submitter, namespaces, pools)
+        if namespaces is not None and not (worker or submitter):
+            raise BadInputError("--namespaces limits the roles of --worker and --submitter; give one")
+        if pools is not None and not worker:
+            raise BadInputError("--pools limits the roles of --worker; give one")
         if len({*server, *worker, *submitter, *forget}) < len([*server, *worker, *submitter, *forget]):
-            raise BadInputError("a role is of one kind; give each once")
-        from rota.cli import process_start  # noqa: PLC0415 - see the top
+            raise BadInputError("a role has one kind; give each role once")
+        from rota.cli import process_start  # noqa: PLC0415 - as in processes.py
 
         names, pool_names = _names(namespaces, "--namespaces"), _names(pools, "--pools")
         wanted = [
@@ -56,14 +57,7 @@ def database_roles(
         ]
         settings = Settings.from_environment(home=home)
         roles = process_start.change_database_roles(settings, wanted, forget)
-        print_table(roles, COLUMNS, none="No roles: everything runs as the schema's owner.")
-
-
-def _check(worker: Sequence[str], submitter: Sequence[str], namespaces: str | None, pools: str | None) -> None:
-    if namespaces is not None and not (worker or submitter):
-        raise BadInputError("--namespaces binds the roles of --worker and --submitter; give one")
-    if pools is not None and not worker:
-        raise BadInputError("--pools binds the roles of --worker; give one")
+        print_table(roles, _COLUMNS, none="No roles: everything runs as the schema's owner.")
 
 
 def _names(option: str | None, name: str) -> tuple[str, ...] | None:

@@ -14,8 +14,8 @@ from rota.cli.terminal.output import (
     JsonFlag,
     LimitOption,
     check_id,
-    errors_in_words,
     print_json,
+    refuse_options_before,
     say,
     server,
     show_page,
@@ -23,22 +23,17 @@ from rota.cli.terminal.output import (
 from rota.cli.terminal.tables import console, text, time
 from rota.errors import BadInputError
 
-dead_letters = typer.Typer(
-    name="dead-letters",
-    help="List runs that failed for good, and decide on them.",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-)
+dead_letters = typer.Typer(name="dead-letters", rich_markup_mode=None)
 _RunIds = typer.Argument(None, metavar="RUN_ID", help="Runs, run_…")
 _TaskOption = typer.Option(None, "--task", help="All of this task.")
 _JobOption = typer.Option(None, "--job", help="All of this job.")
 _NameOption = typer.Option(None, "--name", help="All with this name.")
 _ErrorOption = typer.Option(None, "--error", help="All whose error contains this.")
-_MostOption = typer.Option(None, "--most", help="Of these at most so many, the latest first.", min=1)
-_AllFlag = typer.Option(False, "--all", help="All there are.")
+_MostOption = typer.Option(None, "--most", help="At most this many, latest first.", min=1)
+_AllFlag = typer.Option(False, "--all", help="All dead letters.")
 
 
-@dead_letters.callback()
+@dead_letters.callback(invoke_without_command=True)
 def list_dead_letters(
     context: typer.Context,
     task: str | None = typer.Option(None, "--task", help="Only of this task."),
@@ -49,13 +44,12 @@ def list_dead_letters(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List runs that failed for good, and decide on them."""
+    """List, redrive or discard runs that failed for good."""
     if context.invoked_subcommand:
-        _refuse_before(context.invoked_subcommand, task, job_id, name, error, cursor, as_json or None)
+        refuse_options_before(context.invoked_subcommand, task, job_id, name, error, cursor, as_json)
         return
     with server(list_dead_letters) as client:
-        wanted = None if job_id is None else check_id(job_id, "job", "--job")
-        query = {"task": task, "jobId": wanted, "name": name, "error": error, "cursor": cursor, "limit": limit}
+        query = {"task": task, "jobId": _job(job_id), "name": name, "error": error, "cursor": cursor, "limit": limit}
         page = client.call("GET", "/v1/dead-letters", query=query)
         columns = (
             text("RUN", "runId"),
@@ -70,7 +64,7 @@ def list_dead_letters(
 
 @dead_letters.command()
 def groups(as_json: bool = JsonFlag) -> None:
-    """Count dead letters by task and kind of error, most first."""
+    """Count dead letters by task and kind of error, highest count first."""
     with server() as client:
         answer = client.call("GET", "/v1/dead-letters/groups")
         columns = (
@@ -92,7 +86,7 @@ def redrive(
     error: str | None = _ErrorOption,
     everything: bool = _AllFlag,
     most: int | None = _MostOption,
-    per_second: int | None = typer.Option(None, "--per-second", help="Not faster than this.", min=1, max=500),
+    per_second: int | None = typer.Option(None, "--per-second", help="At most this many a second.", min=1, max=500),
     as_json: bool = JsonFlag,
 ) -> None:
     """Run dead letters again, under the same idempotency keys."""
@@ -104,7 +98,7 @@ def redrive(
             raise BadInputError("goes with a filter, not with run ids", field="--per-second")
         else:
             count = _slowly(client, selection, per_second)
-        _tell("redriven", count, selection, as_json=as_json)
+        _report("redriven", count, selection, as_json=as_json)
 
 
 @dead_letters.command()
@@ -122,18 +116,11 @@ def discard(
     with server(discard) as client:
         selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
         count = client.call("POST", "/v1/dead-letters/discard", body=selection)["count"]
-        _tell("discarded", count, selection, as_json=as_json)
-
-
-def _refuse_before(command: str, *given: Any) -> None:
-    """A filter in front of `redrive` or `discard` would not bind it, and more would be touched than was meant."""
-    with errors_in_words():
-        if any(value is not None for value in given):
-            raise BadInputError(f"options of {command} go behind it: rota dead-letters {command} --task …")
+        _report("discarded", count, selection, as_json=as_json)
 
 
 def _slowly(client: Any, selection: dict[str, Any], per_second: int) -> int:
-    """A page every second, from the latest back: what fails again meanwhile is newer, and so is not met twice."""
+    """Redrives a page every second, latest first: runs that fail again are newer, so no page contains them."""
     query = {name: value for name, value in selection.items() if name not in ("all", "most")}
     left, total, cursor = selection.get("most", sys.maxsize), 0, None
     while left > 0:
@@ -151,14 +138,14 @@ def _slowly(client: Any, selection: dict[str, Any], per_second: int) -> int:
     return total
 
 
-def _tell(done: str, count: int, selection: dict[str, Any], *, as_json: bool) -> None:
+def _report(done: str, count: int, selection: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json({"count": count})
     else:
         console().print(f"{count} {done}")
     missing = len(set(selection.get("runIds", ()))) - count
     if missing > 0:
-        say(f"{missing} of the runs given {'is no dead letter' if missing == 1 else 'are no dead letters'}")
+        say(f"{missing} of the given runs {'is not a dead letter' if missing == 1 else 'are not dead letters'}")
         raise typer.Exit(FAILED)
 
 
@@ -174,7 +161,7 @@ def _selection(
     wanted = {
         "runIds": [check_id(run_id, "run", "RUN_ID") for run_id in run_ids] or None,
         "task": task,
-        "jobId": None if job_id is None else check_id(job_id, "job", "--job"),
+        "jobId": _job(job_id),
         "name": name,
         "error": error,
         "all": everything or None,
@@ -189,3 +176,7 @@ def _selection(
     if run_ids and most:
         raise BadInputError("goes with a filter, not with run ids", field="--most")
     return selection | ({"most": most} if most else {})
+
+
+def _job(job_id: str | None) -> str | None:
+    return None if job_id is None else check_id(job_id, "job", "--job")

@@ -1,4 +1,4 @@
-"""The command `rota doctor`: checks of the installation, and what to do about each problem."""
+"""The command `rota doctor`: checks the installation and says how to fix each problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -24,12 +24,12 @@ _WIDTH = max(map(len, _STYLES)) + 2
 
 
 def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
-    """Look what is not as it should be, and say what to do.
+    """Check the installation and say how to fix problems.
 
-    Looks at this machine, the settings, the server, the database, workers and object storage, as far as they can be
-    reached. A line each: ok, warning or problem. The exit code is 1 when there is a problem.
+    Checks this machine, the settings, the server, the database, workers and object storage, if they can be reached.
+    Prints a line each: ok, warning or problem. The exit code is 1 if there is a problem.
     """
-    from rota.ops.doctor.checkup import examine  # noqa: PLC0415 - brings the server and the worker along
+    from rota.ops.doctor.checkup import examine  # noqa: PLC0415 - imports the server and the worker
 
     if home is not None:
         os.environ["ROTA_HOME"] = str(home)
@@ -42,18 +42,14 @@ def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
         for finding in found:
             _print(finding)
         console().print(_summary(counts))
-    _leave(FAILED if counts["problem"] else 0)
-
-
-def _leave(code: int) -> NoReturn:
-    # The library for object storage has threads of its own; one that is busy while Python ends aborts the process.
+    # The object storage library has its own threads; one that is busy at exit would abort the process.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(FAILED if counts["problem"] else 0)
 
 
 def _print(finding: Finding) -> None:
-    """On a terminal set in below the first word; in a pipe a line each, for grep."""
+    """Wrapped and indented on a terminal; one line in a pipe, for grep."""
     state = finding.state.value
     words = f"{finding.check}: {clean(finding.words)}" + (f" → {clean(finding.fix)}" if finding.fix else "")
     if width := terminal_width():
@@ -65,11 +61,6 @@ def _print(finding: Finding) -> None:
 
 
 def _summary(counts: Counter[str]) -> str:
-    if not counts["problem"] and not counts["warning"]:
-        return "All is well."
-    named = [
-        f"{counts[state]} {state}{'' if counts[state] == 1 else 's'}"
-        for state in ("problem", "warning")
-        if counts[state]
-    ]
-    return f"{' and '.join(named)}."
+    found = {state: counts[state] for state in ("problem", "warning") if counts[state]}
+    named = [f"{count} {state}{'' if count == 1 else 's'}" for state, count in found.items()]
+    return f"{' and '.join(named)}." if named else "All is well."

@@ -1,14 +1,14 @@
-"""The entry point `rota`: Ctrl-C ends it without a traceback even while it is still loading."""
+"""The entry point `rota`: Ctrl-C shows no traceback, even while modules load."""
 
 from __future__ import annotations
 
-INTERRUPTED = 130  # as shells count it: 128 and the number of the signal
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 
 
 def main() -> None:
-    """Loads the command line, and runs it."""
+    """Loads and runs the command line."""
     try:
-        from rota.cli.main import main as run  # noqa: PLC0415 - loading it is what may be interrupted
+        from rota.cli.main import main as run  # noqa: PLC0415 - can be interrupted while it loads
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     run()

@@ -30,9 +30,10 @@ from rota.cli.terminal.output import (
     refuse_empty,
     say,
     server,
+    show_object,
     show_page,
 )
-from rota.cli.terminal.tables import Column, console, print_fields, status, text, time
+from rota.cli.terminal.tables import Column, console, status, text, time
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
@@ -51,7 +52,7 @@ _MOST_NAMED = 5
 
 def submit(
     context: typer.Context,
-    name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; none with --file."),
+    name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; leave it out with --file."),
     task: str | None = typer.Option(
         None, "--task", "-t", autocompletion=complete_task, help="A registered task, such as rota.echo."
     ),
@@ -60,53 +61,47 @@ def submit(
     params: str | None = typer.Option(None, "--params", help="A JSON object for the script."),
     schedule_time: str | None = typer.Option(None, "--at", help="Run at this time, such as 2030-01-31T09:30:00Z."),
     delay: str | None = typer.Option(None, "--in", help="Run after this long: 90, 90s, 15m, 2h30m, 1d."),
-    cron_expression: str | None = typer.Option(
-        None, "--cron", help="Run on a cron expression: 5 fields, or 6, seconds first."
-    ),
+    cron_expression: str | None = typer.Option(None, "--cron", help="Run on a cron expression: 5 fields, or 6."),
     every_seconds: str | None = typer.Option(None, "--every", help="Run at this interval: 90s, 15m, 1d."),
     timezone: str | None = typer.Option(None, "--timezone", help="The IANA time zone of --cron (UTC)."),
-    max_retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="Retries at most (3)."),
+    max_retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="The most retries (3)."),
     timeout_seconds: str | None = typer.Option(None, "--timeout", help="Stop an attempt after this long: 90s, 15m."),
-    expires_seconds: str | None = typer.Option(
-        None, "--expires", help="Skip it if it was not started after this long."
-    ),
-    priority: _Priority | None = typer.Option(None, "--priority", help="Who goes first (normal)."),
+    expires_seconds: str | None = typer.Option(None, "--expires", help="Skip it if not started after this long."),
+    priority: _Priority | None = typer.Option(None, "--priority", help="The priority (normal)."),
     pool: str | None = typer.Option(None, "--pool", autocompletion=complete_pool, help="The pool to run in (default)."),
-    tags: list[str] = typer.Option([], "--tag", help="A tag; may be given several times."),
+    tags: list[str] = typer.Option([], "--tag", help="A tag; can be repeated."),
     key: str | None = typer.Option(None, "--key", help="An idempotency key: the same key again makes no second job."),
-    ordering_key: str | None = typer.Option(None, "--ordering-key", help="One after the other, with this key."),
-    concurrency_key: str | None = typer.Option(
-        None, "--concurrency-key", help="What --concurrency-limit counts together."
+    ordering_key: str | None = typer.Option(
+        None, "--ordering-key", help="Run jobs with the same key one at a time, in order."
     ),
-    concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="So many at a time."),
-    rate_limit: str | None = typer.Option(None, "--rate", help="So many starts per time: 10/s, 100/1m, 5/1h."),
-    overlap: _Overlap | None = typer.Option(None, "--overlap", help="When an earlier run has not ended (allow)."),
-    misfire: Misfire | None = typer.Option(None, "--misfire", help="What to run of times that were missed (latest)."),
+    concurrency_key: str | None = typer.Option(None, "--concurrency-key", help="The key for --concurrency-limit."),
+    concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="Runs at the same time."),
+    rate_limit: str | None = typer.Option(None, "--rate", help="Starts per time: 10/s, 100/1m, 5/1h."),
+    overlap: _Overlap | None = typer.Option(None, "--overlap", help="If the previous run has not ended (allow)."),
+    misfire: Misfire | None = typer.Option(None, "--misfire", help="Which missed times to run (latest)."),
     jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
-    unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job may have."),
-    on_duplicate: _OnDuplicate | None = typer.Option(None, "--on-duplicate", help="When there is one (reject)."),
+    unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job can have."),
+    on_duplicate: _OnDuplicate | None = typer.Option(None, "--on-duplicate", help="If there already is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
-    wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show how it went."),
-    file: str | None = typer.Option(
-        None, "--file", "-f", help="Submit a file of jobs, one JSON object per line; - reads."
-    ),
-    errors: Path | None = typer.Option(None, "--errors", help="With --file: write refused lines here, as JSON lines."),
+    wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has run, and show the result."),
+    file: str | None = typer.Option(None, "--file", "-f", help="A file of jobs, one JSON object per line; - is stdin."),
+    errors: Path | None = typer.Option(None, "--errors", help="With --file: write rejected lines here, as JSON lines."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="With --file: show no progress."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Submit a job, or a file of jobs. For now, for a time, or on a schedule.
+    """Submit a job or a file of jobs. For now, for a time, or on a schedule.
 
-    With --file each line is a job as the API takes it: {"name": "x", "scheduleType": "immediate", "task": "rota.echo"}.
-    Lines that are refused are reported, and the others submitted all the same. The same command again within 24 hours
-    makes no job twice: each line has an idempotency key, its own ("idempotencyKey") or one made of its number, its
-    content and --key. The exit code is 0 when no line was refused, 2 when some were, 1 when it could not be finished.
+    With --file each line is a job as in the API: {"name": "x", "scheduleType": "immediate", "task": "rota.echo"}.
+    Rejected lines are reported, and the others are submitted. Running the command again within 24 hours makes no job
+    twice: each line has an idempotency key, its own ("idempotencyKey") or one from its number, its content and --key.
+    The exit code is 0 if no line was rejected, 2 if some were, 1 if it could not finish.
     """
     if file is not None:
         submit_file(context, file, errors=errors, salt=key or "", quiet=quiet, as_json=as_json)
         return
     with errors_in_words():
         if name is None:
-            raise BadInputError("give the job a name, or --file with many", field="NAME")
+            raise BadInputError("give the job a name, or --file", field="NAME")
         for option, given in (("--errors", errors), ("--quiet", quiet)):
             if given:
                 raise BadInputError("goes with --file", field=option)
@@ -117,8 +112,8 @@ def submit(
             raise BadInputError("is for jobs that run once, not for --cron and --every", field="--wait")
         body |= fields_of(
             {
-                "task": _task(task, script),
-                "payload": _payload(payload, script, params),
+                "task": task,
+                "payload": _payload(task, payload, script, params),
                 "max_retries": max_retries,
                 "timeout_seconds": _seconds(timeout_seconds, "--timeout"),
                 "expires_seconds": _seconds(expires_seconds, "--expires"),
@@ -142,21 +137,22 @@ def submit(
         key = key or (new_key() if wait else None)
         headers = {"Idempotency-Key": key} if key else None
         submit_it = partial(client.call, "POST", "/v1/jobs", body=body, headers=headers)
-        answer = ask_until_taken(submit_it, statuses=NOT_NOW) if wait else submit_it()
         if wait:
+            answer = ask_until_taken(submit_it, statuses=NOT_NOW)
             wait_for_submitted(client, answer["runId"], as_json=as_json)
             return
+        answer = submit_it()
         _warn_of_misfit(client, body)
         if as_json:
             print_json(answer)
         else:
             run = f", {answer['runId']}" if "runId" in answer else ""
-            kept = " (it was there already)" if answer.get("duplicate") else ""
+            kept = " (it already existed)" if answer.get("duplicate") else ""
             console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
 
 
 def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
-    """Says on standard error that no live worker can run the job, and why. The key need not be allowed to see them."""
+    """Warns if no live worker can run the job; says nothing if the key can't see workers."""
     try:
         workers = client.call("GET", "/v1/workers")["items"]
     except (AnswerError, ServerUnreachableError):
@@ -189,19 +185,17 @@ def _seconds(given: str | None, option: str) -> float | None:
 
 
 def _rate(text: str | None) -> dict[str, Any] | None:
-    """10/s, 100/1m: so many starts per time."""
+    """Reads 10/s or 100/1m."""
     if text is None:
         return None
     count, _, per = text.partition("/")
     if not per or not count.isascii() or not count.isdigit():
-        raise BadInputError("must be so many starts per time, such as 10/s or 100/1m", field="--rate")
+        raise BadInputError("must be starts per time, such as 10/s or 100/1m", field="--rate")
     return {"limit": int(count), "perSeconds": parse_duration(per if per[:1].isdigit() else f"1{per}", "--rate")}
 
 
 def jobs(
-    status_filter: str | None = typer.Option(
-        None, "--status", autocompletion=complete_job_status, help="Only in this status."
-    ),
+    status_filter: str | None = typer.Option(None, "--status", autocompletion=complete_job_status, help="The status."),
     name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
@@ -214,7 +208,7 @@ def jobs(
 ) -> None:
     """List jobs, latest first.
 
-    Those that run once are listed from 24 hours ago on, unless --start says otherwise.
+    Jobs that run once are listed for the last 24 hours, unless you give --start.
     """
     with server(jobs) as client:
         query = {
@@ -242,13 +236,13 @@ def jobs(
 
 def job(
     job_id: str = typer.Argument(metavar="JOB_ID", autocompletion=complete_job, help="The job's id, job_…"),
-    pause: bool = typer.Option(False, "--pause", help="Hold it."),
-    resume: bool = typer.Option(False, "--resume", help="Let it go on."),
-    run_now: bool = typer.Option(False, "--run-now", help="Run it now, besides its schedule."),
+    pause: bool = typer.Option(False, "--pause", help="Pause it."),
+    resume: bool = typer.Option(False, "--resume", help="Resume it."),
+    run_now: bool = typer.Option(False, "--run-now", help="Run it now, outside its schedule."),
     change: str | None = typer.Option(None, "--set", help='Change fields: a JSON object, such as {"maxRetries": 5}.'),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show a job; or pause, resume, run or change it."""
+    """Show, pause, resume, run or change a job."""
     with server() as client:
         if sum((pause, resume, run_now, change is not None)) > 1:
             raise BadInputError("give one of --pause, --resume, --run-now and --set")
@@ -258,10 +252,13 @@ def job(
         elif run_now:
             answer = client.call("POST", f"{path}/run")
         elif change is not None:
-            answer = client.call("PUT", path, body=_changes(change))
+            changes = read_object(change, "--set")
+            if not changes:
+                raise BadInputError("has nothing to change", field="--set")
+            answer = client.call("PUT", path, body=changes)
         else:
             answer = client.call("GET", path)
-        print_json(answer) if as_json else print_fields(answer)
+        show_object(answer, as_json=as_json)
 
 
 def _schedule(
@@ -270,7 +267,7 @@ def _schedule(
     if sum(given is not None for given in (at, delay, cron, every)) > 1:
         raise BadInputError("give one of --at, --in, --cron and --every")
     if timezone is not None and cron is None:
-        raise BadInputError("goes with --cron; --at has its offset in itself", field="--timezone")
+        raise BadInputError("goes with --cron; --at has its own offset", field="--timezone")
     if at is not None:
         return {"scheduleType": "future", "scheduleTime": check_time(at, "--at")}
     if delay is not None:
@@ -284,38 +281,25 @@ def _schedule(
     return {"scheduleType": "immediate"}
 
 
-def _task(task: str | None, script: str | None) -> str | None:
+def _payload(task: str | None, payload: str | None, script: str | None, params: str | None) -> dict[str, Any] | None:
     if task is None and script is None:
         raise BadInputError("say what to run: --task rota.echo, or --script NAME")
     if task is not None and script is not None:
         raise BadInputError("give --task or --script, not both")
-    return task
-
-
-def _payload(payload: str | None, script: str | None, params: str | None) -> dict[str, Any] | None:
     if script is None:
         if params is not None:
-            raise BadInputError("goes with --script; a task gets its parameters by --payload", field="--params")
+            raise BadInputError("goes with --script; for a task use --payload", field="--params")
         return read_object(payload, "--payload")
     if payload is not None:
-        raise BadInputError("goes with --task; a script gets its parameters by --params", field="--payload")
+        raise BadInputError("goes with --task; for a script use --params", field="--payload")
     given = read_object(params, "--params")
     return {"script": script} if given is None else {"script": script, "params": given}
-
-
-def _changes(content: str) -> dict[str, Any]:
-    changes = read_object(content, "--set")
-    if not changes:
-        raise BadInputError("holds nothing to change", field="--set")
-    return changes
 
 
 def _show_schedule(item: Mapping[str, Any]) -> str:
     if item["scheduleType"] == "cron":
         return f"{item['cronExpression']} {item['timezone']}"
-    if item["scheduleType"] == "future":
-        return f"at {show_time(item['scheduleTime'])}"
-    return _show_schedule_briefly(item)
+    return f"at {show_time(item['scheduleTime'])}" if item["scheduleType"] == "future" else _show_schedule_briefly(item)
 
 
 def _show_schedule_briefly(item: Mapping[str, Any]) -> str:

@@ -11,37 +11,30 @@ from rota.cli.terminal.output import (
     CursorOption,
     JsonFlag,
     LimitOption,
-    errors_in_words,
     print_json,
+    refuse_options_before,
     server,
     show_page,
 )
-from rota.cli.terminal.tables import Column, console, text
+from rota.cli.terminal.tables import Column, print_line, text
 from rota.client.bodies import LimitChanges
 from rota.errors import BadInputError
 
 _NAMES = tuple(LimitChanges.__annotations__)
 _WHOLE = "(namespace)"
-limits = typer.Typer(
-    name="limits",
-    help="Show and set what the namespace and those in it may.",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-)
+limits = typer.Typer(name="limits", rich_markup_mode=None)
 
 
-@limits.callback()
+@limits.callback(invoke_without_command=True)
 def list_limits(
     context: typer.Context,
     cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show and set what the namespace and those in it may."""
+    """Show and set limits of the namespace, its owners and keys."""
     if context.invoked_subcommand:
-        if cursor or as_json:
-            with errors_in_words():
-                raise BadInputError(f"give options behind {context.invoked_subcommand}")
+        refuse_options_before(context.invoked_subcommand, cursor, as_json)
         return
     with server(list_limits) as client:
         page = client.call("GET", "/v1/limits", query={"cursor": cursor, "limit": limit})
@@ -54,24 +47,24 @@ def list_limits(
             text("BATCH", "largestBatch", drop=2),
             text("FAN-OUT", "mostFanOut", drop=1),
         )
-        show_page(page, columns, none="Nobody has limits of their own.", as_json=as_json)
+        show_page(page, columns, none="No limits are set.", as_json=as_json)
 
 
 @limits.command("set")
 def set_limits(
-    subject: str | None = typer.Option(None, "--subject", help="A key's id or an owner (the namespace as a whole)."),
-    requests_per_second: float | None = typer.Option(None, "--requests-per-second", help="How fast requests may come."),
-    request_burst: int | None = typer.Option(None, "--request-burst", help="How many of them at once."),
-    jobs_per_second: float | None = typer.Option(None, "--jobs-per-second", help="How fast jobs may come."),
-    job_burst: int | None = typer.Option(None, "--job-burst", help="How many of them at once."),
-    most_waiting: int | None = typer.Option(None, "--most-waiting", help="How many runs may wait."),
-    largest_payload_bytes: int | None = typer.Option(None, "--largest-payload-bytes", help="How large a payload."),
-    largest_batch: int | None = typer.Option(None, "--largest-batch", help="How many jobs in one request."),
-    most_fan_out: int | None = typer.Option(None, "--most-fan-out", help="How many jobs one run may submit."),
-    lift: list[str] = typer.Option([], "--lift", help="Lift a limit, named like its option: --lift job-burst."),
+    subject: str | None = typer.Option(None, "--subject", help="A key's id or an owner (the whole namespace)."),
+    requests_per_second: float | None = typer.Option(None, "--requests-per-second", help="Requests per second."),
+    request_burst: int | None = typer.Option(None, "--request-burst", help="Requests at once."),
+    jobs_per_second: float | None = typer.Option(None, "--jobs-per-second", help="Jobs per second."),
+    job_burst: int | None = typer.Option(None, "--job-burst", help="Jobs at once."),
+    most_waiting: int | None = typer.Option(None, "--most-waiting", help="Waiting runs."),
+    largest_payload_bytes: int | None = typer.Option(None, "--largest-payload-bytes", help="The largest payload."),
+    largest_batch: int | None = typer.Option(None, "--largest-batch", help="Jobs in one request."),
+    most_fan_out: int | None = typer.Option(None, "--most-fan-out", help="Jobs that one run can submit."),
+    lift: list[str] = typer.Option([], "--lift", help="Remove a limit: --lift job-burst."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Set limits of a subject, or of the namespace as a whole."""
+    """Set limits of a subject or of the whole namespace."""
     given = {
         "requests_per_second": requests_per_second,
         "request_burst": request_burst,
@@ -88,11 +81,9 @@ def set_limits(
             fields = zip(answer.__struct_fields__, answer.__struct_encode_fields__, strict=True)
             print_json({wire: getattr(answer, name) for name, wire in fields if name in ("subject", *_NAMES)})
             return
-        named = [
-            f"{name.replace('_', ' ')} {value:g}" for name in _NAMES if (value := getattr(answer, name)) is not None
-        ]
-        words = f"{answer.subject or 'the namespace'}: {', '.join(named) or 'no limits'}"
-        console().print(words, soft_wrap=True, markup=False)
+        values = {name.replace("_", " "): getattr(answer, name) for name in _NAMES}
+        named = [f"{name} {value:g}" for name, value in values.items() if value is not None]
+        print_line(f"{answer.subject or 'the namespace'}: {', '.join(named) or 'no limits'}")
 
 
 def _changes(given: Mapping[str, Any], lift: list[str]) -> LimitChanges:
@@ -102,10 +93,10 @@ def _changes(given: Mapping[str, Any], lift: list[str]) -> LimitChanges:
         if name not in _NAMES:
             raise BadInputError(f"must be one of {', '.join(_NAMES).replace('_', '-')}", field="--lift")
         if name in changes:
-            raise BadInputError(f"--{word} is set and lifted at once", field="--lift")
+            raise BadInputError(f"--{word} is both set and lifted", field="--lift")
         changes[name] = None
     if not changes:
-        raise BadInputError("give a limit to set, or --lift")
+        raise BadInputError("give a limit to set or to --lift")
     return cast("LimitChanges", changes)
 
 

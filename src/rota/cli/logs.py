@@ -1,4 +1,4 @@
-"""The command about logs."""
+"""The command `rota logs`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,17 @@ def logs(
         autocompletion=complete_job_or_run,
         help="A run (run_…), or a job (job_…): its latest run.",
     ),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they come, until the run has ended."),
+    follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they arrive, until the run has ended."),
     search: str | None = typer.Option(None, "--search", "-s", help="Search the logs of recent runs for a text."),
-    start_time: str | None = typer.Option(
-        None, "--start", help="With --search: of runs planned at or after this time."
-    ),
-    end_time: str | None = typer.Option(None, "--end", help="With --search: of runs planned before this time."),
+    start_time: str | None = typer.Option(None, "--start", help="With --search: runs planned at or after this time."),
+    end_time: str | None = typer.Option(None, "--end", help="With --search: runs planned before this time."),
     cursor: str | None = typer.Option(None, "--cursor", help="With --search: nextCursor of the page before."),
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show, follow or search what runs wrote.
+    """Show, follow or search the logs of runs.
 
-    With --follow the exit code is 0 when the run succeeded, else 1.
+    With --follow the exit code is 0 if the run succeeded, else 1.
     """
     with server(logs) as client:
         if search is not None:
@@ -54,7 +52,7 @@ def logs(
             _print_found(client.call("GET", "/v1/logs", query=query), as_json=as_json)
             return
         if identifier is None:
-            raise BadInputError("say which run, or what to --search for", field="ID")
+            raise BadInputError("give a run, or a text to --search for", field="ID")
         kind = "job" if identifier.startswith("job_") else "run"
         path = f"/v1/{kind}s/{check_id(identifier, kind, 'ID')}"
         if follow:
@@ -66,7 +64,9 @@ def logs(
             raise BadInputError("goes with --follow or --search", field="--json")
         else:
             for line in client.read_text(f"{path}/logs").split("\n")[:-1]:
-                _print_line(*_parts(line))
+                moment, _, rest = line.partition(" ")
+                stream, _, text = rest.partition(" ")
+                _print_line(moment, stream, text)
 
 
 def _follow(client: Client, run_id: str, *, as_json: bool) -> None:
@@ -78,7 +78,7 @@ def _follow(client: Client, run_id: str, *, as_json: bool) -> None:
                 _print_line(line.time, line.stream, line.text)
         status = wait_for_end(client, run_id)["status"]
     except KeyboardInterrupt:
-        say("Not following any longer; the run goes on.")
+        say("Stopped following; the run continues.")
         raise typer.Exit(FAILED) from None
     if status != "success":
         say(f"The run ended: {status}")
@@ -90,24 +90,13 @@ def _print_found(page: dict[str, Any], *, as_json: bool) -> None:
         print_json(page)
         return
     for item in page["items"]:
-        console().print(item["runId"], style="dim", markup=False, highlight=False, soft_wrap=True)
+        console().print(item["runId"], style="dim", markup=False, soft_wrap=True)
         _print_line(item["time"], item["stream"], item["text"])
     if not page["items"] and not page["nextCursor"]:
         say("Nothing found in the logs of recent runs.")
     tell_next_page(page)
 
 
-def _parts(line: str) -> tuple[str, str, str]:
-    moment, _, rest = line.partition(" ")
-    stream, _, text = rest.partition(" ")
-    return moment, stream, text
-
-
 def _print_line(moment: str, stream: str, text: str) -> None:
-    console().print(
-        f"{moment} {stream:6} {clean(text)}",
-        style=_STYLES.get(stream, ""),
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    line = f"{moment} {stream:6} {clean(text)}"
+    console().print(line, style=_STYLES.get(stream, ""), markup=False, soft_wrap=True)

@@ -52,7 +52,7 @@ def _options(
     """Options that go before any command."""
 
 
-# In the order in which the help lists them: groups stand last.
+# In the order of the help, which lists groups last.
 _COMMANDS = (
     *(processes.up, processes.dev, processes.api, processes.scheduler, processes.worker),
     *(processes.migrate, processes.database_url),
@@ -74,7 +74,7 @@ def main() -> None:
     """Runs the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal that can't show a character gets a question mark, not a traceback.
+            # Characters the terminal can't show become question marks.
             stream.reconfigure(errors="replace")
     try:
         app(color=False if wants_no_colour() else None)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _drop_unwritten() -> None:
-    """Drops output that can't be written to a closed terminal or pipe, so that it does not change the exit code."""
+    """Drops output for a closed terminal or pipe, so that it does not change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

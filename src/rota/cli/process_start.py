@@ -1,19 +1,19 @@
-"""What the commands that run parts of Rota do, once their options are read.
+"""What the commands in processes.py do once their options are read.
 
-processes.py imports this only when such a command is called: `rota jobs` should not have to load a server and a worker.
-Nor should a scheduler or a worker load the server, the largest part of all: it is imported where it is started.
+Imported only by those commands, so that `rota jobs` loads neither a server nor a worker. The server is imported where
+it is started: schedulers and workers don't need it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import shlex
 import shutil
 import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ import uvloop
 
 from rota.api.http.tls import Certificate
 from rota.cli.entry import INTERRUPTED
-from rota.cli.terminal.tables import clean, console
+from rota.cli.terminal.tables import clean, console, print_line
 from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.ops.code_watcher import Watcher, code_directories
@@ -42,7 +42,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared wit
 
 
 def start_everything(settings: Settings, *, workers: int, app: str | None, reload: bool) -> None:
-    """Runs the supervisor until it is told to stop; with `reload`, workers are replaced when the code changes."""
+    """Runs the supervisor until it is stopped; with `reload`, workers restart when the code changes."""
     _configure_logging(settings, role="dev" if reload else "up")
     if app and not reload:
         _load_app(app)
@@ -53,16 +53,16 @@ def start_everything(settings: Settings, *, workers: int, app: str | None, reloa
         announce=partial(_announce, settings, workers=workers),
         reloader=_reloader(settings, app, workers) if app and reload else None,
     )
-    Certificate.of(settings)  # a certificate that can't be used is reported now, not by every start of the server
+    Certificate.of(settings)  # report a bad certificate now
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
     console().print("Starting Rota" + (" (the first start makes a database)" if first else "") + " …", style="dim")
     try:
         _run(supervisor.run())
     except KeyboardInterrupt:
-        _say("Stopped before everything was up. The next start goes on from here.")
+        print_line("Stopped before everything was up. The next start continues from here.")
         raise SystemExit(INTERRUPTED) from None
-    with suppress(OSError):  # the terminal may have been closed
-        _say(f"Stopped. Everything is kept in {settings.home}")
+    with suppress(OSError):  # the terminal may be closed
+        print_line(f"Stopped. All data is in {settings.home}")
 
 
 def _reloader(settings: Settings, app: str, workers: int) -> Reloader:
@@ -71,11 +71,11 @@ def _reloader(settings: Settings, app: str, workers: int) -> Reloader:
     except SetupError as error:
         raise SetupError(f"rota dev {error}") from error
     watcher = Watcher(code_directories(app), skip=[settings.home])
-    return Reloader(app, watcher=watcher, workers=workers, say=lambda line: _say(clean(line)))
+    return Reloader(app, watcher=watcher, workers=workers, say=lambda line: print_line(clean(line)))
 
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
-    """Serves until told to stop."""
+    """Runs the API until stopped."""
     from rota.api.server import run_api  # noqa: PLC0415 - see the top
 
     _configure_logging(settings, role="api")
@@ -84,19 +84,19 @@ def start_api(settings: Settings, *, with_scheduler: bool) -> None:
 
 
 def start_scheduler(settings: Settings) -> None:
-    """Runs a scheduler until told to stop."""
+    """Runs a scheduler until stopped."""
     _configure_logging(settings, role="scheduler")
     _run(run_scheduler(settings))
 
 
 def start_worker(settings: Settings, app: str | None) -> None:
-    """Runs a worker until told to stop."""
+    """Runs a worker until stopped."""
     _configure_logging(settings, role="worker")
     _run(run_worker(settings, _load_app(app) if app else None))
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:
-    """Brings the schema up to date; returns what was applied."""
+    """Updates the schema; returns the applied migrations."""
 
     async def apply() -> list[str]:
         async with open_database(settings, size=1, name="rota-migrate", check=False) as database:
@@ -111,7 +111,7 @@ def change_database_roles(
     wanted: Sequence[tuple[str, str, tuple[str, ...] | None, tuple[str, ...] | None]],
     forgotten: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Makes these (role, kind, namespaces, pools) what they should be, forgets others; returns all on record."""
+    """Sets these roles (name, kind, namespaces, pools), forgets others; returns all roles."""
 
     async def change() -> list[dict[str, Any]]:
         async with open_database(settings, size=1, name="rota-database-roles") as database:
@@ -134,15 +134,12 @@ def _load_app(option: str) -> App:
 
 
 def _configure_logging(settings: Settings, *, role: str) -> None:
-    known = logging.getLevelNamesMapping()
-    if settings.log_level.upper() not in known:
-        raise SetupError(f"ROTA_LOG_LEVEL must be debug, info, warning or error, not {settings.log_level!r}")
     configure_logging(level=settings.log_level, json=settings.log_json, role=role)
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    # What is loaded by now stays: the collector need not look at it again. And thousands of short-lived objects at a
-    # time are our daily business, no reason to look for cycles.
+    # Loaded modules stay: exclude them from garbage collection. Thousands of short-lived objects at a time are normal:
+    # collect less often.
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -151,11 +148,8 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def _announce(settings: Settings, *, workers: int) -> None:
     url = _url(settings)
-    trust = (
-        f"--cacert {shlex.quote(str(settings.ca_file or settings.tls_certificate))} "
-        if settings.tls_certificate
-        else ""
-    )
+    trusted = shlex.quote(str(settings.ca_file or settings.tls_certificate))
+    trust = f"--cacert {trusted} " if settings.tls_certificate else ""
     header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
     database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
     count = "1 worker" if workers == 1 else f"{workers} workers"
@@ -170,28 +164,20 @@ def _announce(settings: Settings, *, workers: int) -> None:
         "and with rota:",
         f'  {_prefix(settings)}{_rota()} submit hello --task rota.echo --payload \'{{"hello": "world"}}\' --wait',
         "",
-        "Ctrl-C stops everything; the next start finds it where it was.",
+        "Ctrl-C stops everything; the next start continues from there.",
     ]
     for line in lines:
-        _say(line)
-
-
-def _say(line: str) -> None:
-    console().print(line, soft_wrap=True, markup=False)
+        print_line(line)
 
 
 def _url(settings: Settings) -> str:
-    """Where a client on this machine finds the server."""
+    """The server's address for a client on this machine."""
     host = _EVERYWHERE.get(settings.host, settings.host)
-    return (
-        f"{settings.scheme}://[{host}]:{settings.port}"
-        if ":" in host
-        else f"{settings.scheme}://{host}:{settings.port}"
-    )
+    return replace(settings, host=host, server_url=None).url
 
 
 def _prefix(settings: Settings) -> str:
-    """What another terminal must be told to find this server."""
+    """The variables another terminal needs to find this server."""
     words = []
     if settings.home != Path.home() / ".rota":
         words.append(f"ROTA_HOME={shlex.quote(str(settings.home))} ")
@@ -205,7 +191,7 @@ def _prefix(settings: Settings) -> str:
 
 
 def _rota() -> str:
-    """How to call this very command from a shell in this directory."""
+    """How to call this command from a shell in this directory."""
     beside = Path(sys.executable).with_name("rota")
     if shutil.which("rota") == str(beside):
         return "rota"

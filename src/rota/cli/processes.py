@@ -1,7 +1,6 @@
 """Commands that run parts of Rota: up, dev, api, scheduler, worker, migrate.
 
-What they do is in process_start.py, imported inside each of them: the other commands need none of it, and start faster
-without.
+Each imports process_start.py, which does the work, only when it is called: the other commands start faster without it.
 """
 
 from __future__ import annotations
@@ -18,17 +17,15 @@ from rota.cli.terminal.tables import console
 from rota.errors import SetupError
 from rota.settings import Settings
 
-HomeOption = typer.Option(None, "--home", help="Where Rota keeps everything (ROTA_HOME; else ~/.rota).")
+HomeOption = typer.Option(None, "--home", help="Rota's directory (ROTA_HOME; else ~/.rota).")
 _HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
 _PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
 _AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
 _SlotsOption = typer.Option(
     None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100)."
 )
-_PoolsOption = typer.Option(
-    None, "--pools", help="Pools to serve, with weights if you like: mail=3,reports=1 (ROTA_POOLS; else default)."
-)
-_VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show what the processes log.")
+_PoolsOption = typer.Option(None, "--pools", help="Pools and weights: mail=3,reports=1 (ROTA_POOLS; else default).")
+_VerboseFlag = typer.Option(False, "--verbose", "-v", help="Show the logs of the processes.")
 
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*(=[0-9]{1,4})?")
 
@@ -58,7 +55,7 @@ def dev(
     pools: str | None = _PoolsOption,
     verbose: bool = _VerboseFlag,
 ) -> None:
-    """Start everything, and follow the changes of the code."""
+    """Start everything, and restart workers when the code changes."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
     _start_everything(options, pools, workers=workers, app=app, verbose=verbose, reload=True)
 
@@ -80,7 +77,7 @@ def api(
     port: int | None = _PortOption,
     with_scheduler: bool = typer.Option(False, "--with-scheduler", help="Run a scheduler in the same process."),
 ) -> None:
-    """Serve the REST API alone."""
+    """Run only the REST API."""
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
@@ -89,7 +86,7 @@ def api(
 
 
 def scheduler(home: Path | None = HomeOption) -> None:
-    """Run a scheduler alone. Several share the shards among them."""
+    """Run only a scheduler. Several share the shards."""
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
@@ -102,7 +99,7 @@ def worker(
     slots: int | None = _SlotsOption,
     pools: str | None = _PoolsOption,
 ) -> None:
-    """Run a worker alone. SIGTERM drains it."""
+    """Run only a worker. SIGTERM drains it."""
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
@@ -110,7 +107,7 @@ def worker(
 
 
 def database_url(home: Path | None = HomeOption) -> None:
-    """Print the address of the database. Yours, or the embedded one of this home."""
+    """Print the database's address. Yours, or the embedded one."""
     with errors_in_words():
         from rota.compose import database_url as find_address  # noqa: PLC0415 - see the top
 
@@ -118,7 +115,7 @@ def database_url(home: Path | None = HomeOption) -> None:
 
 
 def migrate(home: Path | None = HomeOption) -> None:
-    """Bring the database's schema up to date."""
+    """Update the database's schema."""
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
@@ -132,6 +129,6 @@ def _split(pools: str | None) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in pools.split(","))
     if not all(_POOL.fullmatch(name) for name in names):
         raise SetupError(
-            f"--pools wants names separated by commas, with weights if you like (mail=3,reports=1), not {pools!r}"
+            f"--pools wants names separated by commas, with optional weights (mail=3,reports=1), not {pools!r}"
         )
     return names

@@ -27,9 +27,10 @@ from rota.cli.terminal.output import (
     print_json,
     say,
     server,
+    show_object,
     show_page,
 )
-from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table, status, text, time
+from rota.cli.terminal.tables import Column, clean, console, print_fields, print_line, print_table, status, text, time
 from rota.cli.terminal.times import check_time, show_age, show_length, show_seconds, show_time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.retries import Patience
@@ -43,9 +44,7 @@ _RATE_LIMITED = 429
 
 def runs(
     job_id: str | None = typer.Option(None, "--job", autocompletion=complete_job, help="Only of this job."),
-    status_filter: str | None = typer.Option(
-        None, "--status", autocompletion=complete_run_status, help="Only in this status."
-    ),
+    status_filter: str | None = typer.Option(None, "--status", autocompletion=complete_run_status, help="The status."),
     name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
     task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
     tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
@@ -58,7 +57,7 @@ def runs(
 ) -> None:
     """List runs, latest first.
 
-    Those planned for the last 24 hours up to now; with --status or --end, the future as well.
+    Runs planned within the last 24 hours; with --status or --end also future ones.
     """
     with server(runs) as client:
         filters = {
@@ -89,20 +88,20 @@ def runs(
 
 def run(
     run_id: str = typer.Argument(metavar="RUN_ID", autocompletion=complete_run, help="The run's id, run_…"),
-    retry: bool = typer.Option(False, "--retry", help="Run it again; it must have ended."),
+    retry: bool = typer.Option(False, "--retry", help="Run it again after it has ended."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has ended."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show a run, its attempts, and what it waits for."""
+    """Show a run, its attempts and what it waits for."""
     with server() as client:
         run_id = check_id(run_id, "run", "RUN_ID")
         if retry:
             run_again = partial(client.call, "POST", f"/v1/runs/{run_id}/retry")
-            # What is turned away by a limit has not begun; after any other answer there could be two new runs.
+            # A request over the rate limit had no effect; repeating after another error could start two runs.
             answer = ask_until_taken(run_again, statuses=(_RATE_LIMITED,)) if wait else run_again()
             run_id = answer["runId"]
             if not wait:
-                print_json(answer) if as_json else print_fields(answer)
+                show_object(answer, as_json=as_json)
                 return
         if wait:
             _wait_for_run(client, run_id, as_json=as_json)
@@ -125,26 +124,23 @@ def why(
             print_json({name: found.get(name) for name in ("runId", "status", "waitingFor", "reason", "error")})
             return
         reason = found.get("waitingFor") or found.get("reason") or found.get("error")
-        words = f"{found['runId']} is {found['status']}" + (f": {clean(reason)}" if reason else "")
-        console().print(words, soft_wrap=True, markup=False)
+        print_line(f"{found['runId']} is {found['status']}" + (f": {clean(reason)}" if reason else ""))
 
 
 def cancel(
     identifier: str | None = typer.Argument(
         None, metavar="[ID]", autocompletion=complete_job_or_run, help="A job (job_…) or a run (run_…)."
     ),
-    task: str | None = typer.Option(None, "--task", help="Instead: all runs of this task that have not ended."),
+    task: str | None = typer.Option(None, "--task", help="Instead: all unfinished runs of this task."),
     name: str | None = typer.Option(None, "--name", help="All with this name."),
     tag: str | None = typer.Option(None, "--tag", help="All with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="All of this owner."),
-    status: str | None = typer.Option(
-        None, "--status", autocompletion=complete_run_status, help="Only those that are this, such as queued."
-    ),
+    status: str | None = typer.Option(None, "--status", autocompletion=complete_run_status, help="All in this status."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Cancel a run, a job, or all runs that match.
 
-    Cancelling a job ends everything of it that waits or runs.
+    Cancelling a job cancels all its waiting and running runs.
     """
     with server(cancel) as client:
         given = {"task": task, "name": name, "tag": tag, "owner": owner, "status": status}
@@ -160,9 +156,9 @@ def cancel(
         else:
             raise BadInputError(f"{identifier[:80]!r} is neither a job (job_…) nor a run (run_…)", field="ID")
         if identifier is None and not as_json:
-            console().print(f"{answer['count']} cancelled, or asked to stop")
+            console().print(f"{answer['count']} cancelled or asked to stop")
         else:
-            print_json(answer) if as_json else print_fields(answer)
+            show_object(answer, as_json=as_json)
 
 
 def workers(as_json: bool = JsonFlag) -> None:
@@ -193,37 +189,34 @@ def workers(as_json: bool = JsonFlag) -> None:
 
 
 def _wait_for_run(client: Client, run_id: str, *, as_json: bool) -> None:
-    """Shows the run once it has ended; exit code 1 when it did not succeed."""
+    """Prints the run once it has ended; exit code 1 if it did not succeed."""
     try:
         run = wait_for_end(client, run_id)
     except KeyboardInterrupt:
-        say(f"Not waiting any longer; the run goes on. Look at it: rota run {run_id}")
+        say(f"Stopped waiting; the run continues. See it with: rota run {run_id}")
         raise typer.Exit(FAILED) from None
-    if as_json:
-        print_json(run)
-    else:
-        shown = ("runId", "status", "attempt", "startTime", "endTime", "result", "error", "reason")
-        print_fields({name: run[name] for name in shown if run.get(name) is not None})
+    shown = ("runId", "status", "attempt", "startTime", "endTime", "result", "error", "reason")
+    show_object(run if as_json else {name: run.get(name) for name in shown}, as_json=as_json)
     if run["status"] != "success":
         raise typer.Exit(FAILED)
 
 
 def wait_for_submitted(client: Client, run_id: str, *, as_json: bool) -> None:
-    """The same for a run that was submitted a moment ago: the key may be allowed to submit, but not to read."""
+    """As `_wait_for_run`, for a key that can submit but perhaps not read."""
     try:
         _wait_for_run(client, run_id, as_json=as_json)
     except AnswerError as error:
         if error.status != _FORBIDDEN:
             raise
-        say(f"{run_id} was submitted, but can't be waited for: {error}")
+        say(f"{run_id} was submitted, but this key can't wait for it: {error}")
         raise typer.Exit(FAILED) from None
 
 
 def wait_for_end(client: Client, run_id: str) -> dict[str, Any]:
-    """The run once it has ended, as the server shows it; what happens to it meanwhile is told on standard error."""
+    """Waits for the end of a run and prints its changes on standard error."""
     told, patience = None, Patience(PATIENCE_SECONDS)
     while True:
-        # The first request returns at once, and so does one after a refusal: the server may have too many who wait.
+        # Don't wait in the first request, nor after a rejection: the server may have too many waiting clients.
         seconds = 0 if told is None or patience.lost else _INTERVAL_SECONDS
         try:
             run: dict[str, Any] = client.call("GET", f"/v1/runs/{run_id}", query={"waitSeconds": seconds})
@@ -240,7 +233,7 @@ def wait_for_end(client: Client, run_id: str) -> dict[str, Any]:
 
 
 def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any:
-    """The answer, once the server no longer refuses with one of these statuses. It must be safe to ask again."""
+    """Repeats a request, which must be safe, while the server answers with one of these statuses."""
     while True:
         try:
             return ask()
@@ -253,7 +246,7 @@ def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any
 
 
 def _last_error(run: Mapping[str, Any]) -> str | None:
-    """Why the attempt before failed, while the next is waited for."""
+    """Why the last attempt failed, while the run waits for its retry."""
     attempts = run.get("attempts") or []
     error = attempts[-1].get("error") if attempts and run["status"] == "retrying" else None
     return f"the last attempt failed: {error}" if error else None

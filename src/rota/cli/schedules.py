@@ -11,22 +11,15 @@ import typer
 
 from rota.cli.terminal.completion import complete_job
 from rota.cli.terminal.output import JsonFlag, check_id, print_json, server
-from rota.cli.terminal.tables import Column, console, print_table
-from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_local_time_briefly, show_time
+from rota.cli.terminal.tables import Column, print_line, print_table
+from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_time
 from rota.domain.schedule import ClockChange, load_zone
 from rota.errors import BadInputError
 
 _LONGEST_ZONE = 21  # with it the heading is as wide as the times below it
 _MOST_FIELDS = 6
 _MINUTE = 60
-schedule = typer.Typer(
-    name="schedule", help="Look at schedules before they are jobs.", rich_markup_mode=None, no_args_is_help=True
-)
-
-
-@schedule.callback()
-def _group() -> None:
-    """Look at schedules before they are jobs."""
+schedule = typer.Typer(name="schedule", help="Preview schedules.", rich_markup_mode=None, no_args_is_help=True)
 
 
 @schedule.command()
@@ -37,18 +30,18 @@ def preview(
     every_seconds: str | None = typer.Option(None, "--every", help="An interval instead: 90s, 15m, 1d."),
     timezone: str = typer.Option("UTC", "--timezone", help="The IANA time zone, such as Europe/Berlin."),
     count: int = typer.Option(10, "--count", "-n", min=1, max=100, help="How many times."),
-    after: str | None = typer.Option(None, "--after", help="Only after this time (now)."),
+    after: str | None = typer.Option(None, "--after", help="Only times after this one (now)."),
     start_time: str | None = typer.Option(None, "--start", help="The schedule's start."),
     end_time: str | None = typer.Option(None, "--end", help="The schedule's end."),
     dst: ClockChange = typer.Option("shift", "--dst", help="What to do at a clock change."),
     job_id: str | None = typer.Option(
-        None, "--job", autocompletion=complete_job, help="The job whose id decides what H stands for."
+        None, "--job", autocompletion=complete_job, help="The job whose id decides what H means."
     ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Show when a schedule would fire, and what it means.
 
-    On the zone's clock and in UTC; a time before which that clock is changed says so.
+    In the time zone and in UTC; clock changes are marked.
     """
     with server(preview) as client:
         cron, seconds = _which(_joined(cron_expression), every_seconds)
@@ -67,13 +60,13 @@ def preview(
         if as_json:
             print_json(msgspec.to_builtins(answer))
             return
-        console().print(answer.description, soft_wrap=True, markup=False)
+        print_line(answer.description)
         rows = _rows(answer.fire_times, zone, _moment(after, "--after"))
-        print_table(rows, _columns(timezone, zone, rows), none="It does not fire any more.")
+        print_table(rows, _columns(timezone, zone, rows), none="It never fires again.")
 
 
 def _rows(times: Sequence[datetime], zone: tzinfo, before: datetime | None) -> list[dict[str, Any]]:
-    """A row for each time, with how much the clock was changed since the row before."""
+    """A row for each time, with the clock change since the previous row."""
     rows = []
     for moment in times:
         change = timedelta() if before is None else _offset(moment, zone) - _offset(before, zone)
@@ -83,13 +76,13 @@ def _rows(times: Sequence[datetime], zone: tzinfo, before: datetime | None) -> l
 
 
 def _columns(timezone: str, zone: tzinfo, rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Both clocks, or one where they are the same; and changes of the clock if there are any."""
+    """Local time and UTC, once if they are the same; and clock changes if there are any."""
     is_utc = timezone == "UTC"
     heading = f"LOCAL ({timezone})" if len(timezone) <= _LONGEST_ZONE else "LOCAL"
     local = Column(
         heading="UTC" if is_utc else heading,
         show=lambda item: show_local_time(item["time"], zone),
-        brief=lambda item: show_local_time_briefly(item["time"], zone),
+        brief=lambda item: show_local_time(item["time"], zone).replace(":00 ", " "),
     )
     utc = Column(
         heading="UTC",
@@ -118,16 +111,16 @@ def _change_words(change: timedelta, words: str) -> str:
 
 
 def _joined(words: list[str] | None) -> str | None:
-    """The expression; one that lost its quotes is put together again, unless the shell has made file names of it."""
+    """The expression, joined if the quotes are missing; refused if the shell expanded it to file names."""
     if words and len(words) > _MOST_FIELDS:
         raise BadInputError(
-            f"has {len(words)} words; put it in quotes, else the shell makes file names of *", field="EXPRESSION"
+            f"has {len(words)} words; quote it, or the shell expands * to file names", field="EXPRESSION"
         )
     return " ".join(words) if words else None
 
 
 def _which(expression: str | None, every: str | None) -> tuple[str | None, float | None]:
-    """The cron expression or the seconds of an interval; `every 90s` may also be given like an expression."""
+    """The cron expression, or the seconds of an interval, which can also be written `every 90s`."""
     if (expression is None) == (every is None):
         raise BadInputError("give a cron expression or --every")
     if every is not None:

@@ -18,7 +18,6 @@ from rota.cli.terminal.tables import Column, clean, console, status, table_lines
 from rota.cli.terminal.times import show_age, show_seconds, show_time
 from rota.client import Client
 
-_WINDOW_SECONDS = 15
 _MOST_RUNNING = 100
 _LABEL_WIDTH = 11
 _BARS = "▁▂▃▄▅▆▇█"
@@ -27,19 +26,15 @@ _ALARMING_SECONDS = 10.0
 
 
 def top(
-    interval: float = typer.Option(
-        2.0, "--interval", "-i", min=0.5, max=3600, help="Look again after so many seconds."
-    ),
-    window_seconds: int = typer.Option(
-        _WINDOW_SECONDS, "--window", min=10, max=600, help="Rates and lags of so many seconds."
-    ),
-    once: bool = typer.Option(False, "--once", help="Look once, print it, and end."),
+    interval: float = typer.Option(2.0, "--interval", "-i", min=0.5, max=3600, help="Seconds between updates."),
+    window_seconds: int = typer.Option(15, "--window", min=10, max=600, help="Seconds that rates and lags cover."),
+    once: bool = typer.Option(False, "--once", help="Print once and exit."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show what is going on. Throughput, lag, pools, workers, what runs now.
+    """Show what's running: throughput, lag, pools, workers and runs.
 
-    Drawn again every two seconds; q or Ctrl-C ends it. In a pipe, and with --once, it is printed once. With --json one
-    line of JSON per look: what `GET /v1/stats` answered.
+    Updates every two seconds; q or Ctrl-C quits. In a pipe and with --once it prints once. With --json it prints the
+    answer of `GET /v1/stats` as one line per update.
     """
     with server(top) as client:
         try:
@@ -68,7 +63,7 @@ def _print_json(client: Client, window: int, interval: float, *, once: bool) -> 
 
 
 def _poll(client: Client, window: int) -> dict[str, Any]:
-    """Numbers, workers, and what runs."""
+    """The stats, the workers and the running runs."""
     found: dict[str, Any] = client.call("GET", "/v1/stats", query={"windowSeconds": window})
     found["url"] = client.url
     found["fleet"] = client.call("GET", "/v1/workers")["items"]
@@ -77,26 +72,23 @@ def _poll(client: Client, window: int) -> dict[str, Any]:
 
 
 def _draw(found: Mapping[str, Any], width: int | None, height: int | None) -> Lines:
-    """The whole picture. Tables give way from below when there is not room for all."""
+    """The whole screen. Without room for all tables the last ones are cut or left out."""
     lines = _header(found, width)
     for part in (_pools(found, width), _workers(found, width), _running(found, width)):
         room = None if height is None else height - len(lines) - 2
-        if room is not None and room < 3:  # noqa: PLR2004 - a heading, a line, and what is left out
+        if room is not None and room < 3:  # noqa: PLR2004 - a heading, a row, and the count of the others
             break
-        lines += [Text(""), *_cut(part, room)]
+        if room is not None and len(part) > room:
+            part = [*part[: room - 1], Text(f"… {len(part) - room + 1} more", "dim")]  # noqa: PLW2901 - cut to fit
+        lines += [Text(""), *part]
     return lines
-
-
-def _cut(part: Lines, room: int | None) -> Lines:
-    if room is None or len(part) <= room:
-        return part
-    return [*part[: room - 1], Text(f"… {len(part) - room + 1} more", "dim")]
 
 
 def _header(found: Mapping[str, Any], width: int | None) -> Lines:
     rates, lag, oldest = found["perSecond"], found["startLag"], found["oldestQueuedSeconds"]
     late = oldest is not None and oldest > _ALARMING_SECONDS
     age = "-" if oldest is None else show_seconds(oldest, exact=True)
+    fleet = ", ".join(f"{count} {name}" for name, count in sorted(found["workers"].items()))
     parts: list[tuple[str, list[tuple[str, str]]]] = [
         ("rota top", [(clean(found["url"]), ""), (show_time(found["time"]), "")]),
         (
@@ -127,7 +119,7 @@ def _header(found: Mapping[str, Any], width: int | None) -> Lines:
             "now",
             [
                 (f"running {_count(found, 'running')}", ""),
-                (f"workers {_fleet_words(found['workers'])}", ""),
+                (f"workers {fleet or 'none'}", ""),
                 (f"dead letters {_count(found, 'deadLetters')}", "red" if found["counts"]["deadLetters"] else ""),
             ],
         ),
@@ -139,7 +131,7 @@ def _header(found: Mapping[str, Any], width: int | None) -> Lines:
 
 
 def _fold(label: str, words: Sequence[tuple[str, str]], width: int | None) -> Lines:
-    """A line that begins with its label; what does not fit goes on below."""
+    """A line that begins with its label, wrapped to the width."""
     lines = [Text(label.ljust(_LABEL_WIDTH), "bold")]
     for content, style in words:
         if width is not None and lines[-1].cell_len + len(content) > width and lines[-1].plain.strip() != label:
@@ -166,12 +158,8 @@ def _at_least(found: Mapping[str, Any], number: int, name: str) -> str:
     return f"{number:,}" + ("+" if name in found["atLeast"] else "")
 
 
-def _fleet_words(workers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(workers.items())) or "none"
-
-
 def _chart(found: Mapping[str, Any], room: int) -> str:
-    """Starts over the last ten minutes, one character for as much of it as fits."""
+    """Starts over the last ten minutes as a bar chart."""
     history = found["history"]
     if not history or room < 10:  # noqa: PLR2004 - less shows nothing
         return ""
@@ -183,10 +171,6 @@ def _chart(found: Mapping[str, Any], room: int) -> str:
         index = bins - 1 - int(age / 600 * bins)
         if 0 <= index < bins:
             heights[index] += moment["started"]
-    return _bars(heights)
-
-
-def _bars(heights: Sequence[int]) -> str:
     bars = _BARS if (console().encoding or "").lower().startswith("utf") else _PLAIN_BARS
     most = max(heights) or 1
     return "".join(bars[min(7, (height * 8 - 1) // most)] if height else " " for height in heights)
@@ -225,7 +209,7 @@ def _workers(found: Mapping[str, Any], width: int | None) -> Lines:
 
 
 def _running(found: Mapping[str, Any], width: int | None) -> Lines:
-    """Longest first, of the latest hundred: what has just started will be over soon."""
+    """The latest hundred runs, longest running first."""
     runs = sorted(found["runs"], key=lambda run: run["startTime"] or "~")
     columns = (
         text("RUNNING NOW" if len(runs) < _MOST_RUNNING else f"LATEST {_MOST_RUNNING} RUNNING", "runId"),

@@ -1,4 +1,4 @@
-"""The command `rota watch`: a job or a run, as it goes."""
+"""The command `rota watch`: follows a job or a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, try_again
 from rota.cli.terminal.output import FAILED, check_id, say, server
-from rota.cli.terminal.tables import Column, clean, console, status, table_lines, text, time
+from rota.cli.terminal.tables import Column, clean, print_line, status, table_lines, text, time
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
 from rota.client import Client
 from rota.domain.run import ENDED_STATUSES
@@ -25,14 +25,11 @@ _BAR_WIDTH = 20
 _OVER = ("completed", "cancelled")
 
 
-def watch(
-    name: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…)."),
-) -> None:
-    """Watch a job or a run as it goes.
+def watch(name: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…).")) -> None:
+    """Watch a job or a run.
 
-    A run, or a job that runs once, until it has ended: the exit code is 0 when it succeeded, else 1, also when somebody
-    stops watching before. A schedule with its latest runs, until q or Ctrl-C. Without a terminal, a line for each
-    change.
+    A run, or a job that runs once, is watched until it ends: the exit code is 0 if it succeeded, else 1. A schedule is
+    shown with its latest runs until q or Ctrl-C. Without a terminal a line is printed for each change.
     """
     with server(watch) as client:
         view = _view(client, name)
@@ -40,15 +37,15 @@ def watch(
             if is_live():
                 show_live(view.draw, seconds=_INTERVAL_SECONDS, whole_screen=False)
             else:
-                _tell_changes(view)
+                _print_changes(view)
         except KeyboardInterrupt:
-            say("Not watching any longer; it goes on.")
+            say("Stopped watching; it continues.")
         if not view.went_well:
             raise typer.Exit(FAILED)
 
 
 class _View(ABC):
-    """What is watched, as it was at the last poll."""
+    """A run or a schedule, as of the last poll."""
 
     over = False
     went_well = True  # a schedule has no end that could be bad
@@ -58,14 +55,14 @@ class _View(ABC):
 
     @abstractmethod
     def poll(self) -> list[dict[str, Any]]:
-        """Asks the server; gives back the runs, latest first, and knows afterwards whether it is over."""
+        """Fetches the runs, latest first, and sets `over`."""
 
     @abstractmethod
     def header(self) -> Lines:
-        """What is above the runs."""
+        """The lines above the runs."""
 
     def draw(self, width: int, height: int) -> Lines:
-        """One picture; raises ViewEnded with the last."""
+        """The lines to show; raises ViewEnded with the last ones."""
         runs = self.poll()
         lines = [*self.header(), *(self._table(runs, width) if runs else [Text("No run yet.", "dim")])]
         if self.over:
@@ -95,7 +92,7 @@ class _RunView(_View):
         self._run: dict[str, Any] = {}
 
     def poll(self) -> list[dict[str, Any]]:
-        """The run, once a moment."""
+        """The run."""
         self._run = self._client.call("GET", f"/v1/runs/{self._run_id}")
         self.over = self._run["status"] in ENDED_STATUSES
         self.went_well = self._run["status"] == "success"
@@ -141,7 +138,8 @@ class _ScheduleView(_View):
             Text("next: " + (", ".join(f"{show_time(moment)}" for moment in coming) or "never")),
         ]
         if coming:
-            lines[1].append(f" (in {_until(coming[0])})", "dim")
+            seconds = (datetime.fromisoformat(coming[0]) - datetime.now(UTC)).total_seconds()
+            lines[1].append(f" (in {show_seconds(seconds)})", "dim")
         return [*lines, Text("")]
 
 
@@ -153,22 +151,20 @@ def _view(client: Client, target: str) -> _View:
     else:
         items = client.call("GET", "/v1/jobs", query={"name": target, "limit": 1})["items"]
         if not items:
-            raise BadInputError(
-                f"there is no job called {target!r} (of those that run once, none since yesterday)", field="JOB"
-            )
+            raise BadInputError(f"no job named {target!r} (jobs that run once: in the last 24 hours)", field="JOB")
         found = items[0]
     if found["scheduleType"] in ("cron", "interval"):
         return _ScheduleView(client, found["jobId"])
     return _RunView(client, "run_" + found["jobId"][4:])
 
 
-def _tell_changes(view: _View) -> None:
+def _print_changes(view: _View) -> None:
     told: dict[str, Any] = {}
     while True:
         for run in reversed(try_again(view.poll, say)):
             now = (run["status"], run.get("progress"), run.get("attempt"), run.get("waitingFor"))
             if told.get(run["runId"]) != now:
-                console().print(_line(run), soft_wrap=True, markup=False)
+                print_line(_line(run))
                 told[run["runId"]] = now
         if view.over:
             return
@@ -176,17 +172,8 @@ def _tell_changes(view: _View) -> None:
 
 
 def _line(run: Mapping[str, Any]) -> str:
-    """One change in words."""
-    moment = datetime.now(UTC).strftime("%H:%M:%SZ")
-    parts = [
-        moment,
-        run["runId"],
-        clean(run["name"]),
-        run["status"],
-        _took(run),
-        run.get("progress") or "",
-        _remark(run),
-    ]
+    moment, name, progress = datetime.now(UTC).strftime("%H:%M:%SZ"), clean(run["name"]), run.get("progress")
+    parts = [moment, run["runId"], name, run["status"], _took(run), progress, _remark(run)]
     return "  ".join(part for part in parts if part)
 
 
@@ -197,7 +184,7 @@ def _took(run: Mapping[str, Any]) -> str:
 
 
 def _progress(run: Mapping[str, Any]) -> str:
-    """A bar for what runs and says how far it is."""
+    """A bar for a running run that reports its progress."""
     told = run.get("progress")
     if not told or run["status"] != "running":
         return told or ""
@@ -208,7 +195,3 @@ def _progress(run: Mapping[str, Any]) -> str:
 def _remark(run: Mapping[str, Any]) -> str:
     said = (run.get(name) for name in ("waitingFor", "progressMessage", "error", "reason"))
     return clean(" ".join(str(next(filter(None, said), "")).split()))
-
-
-def _until(moment: str) -> str:
-    return show_seconds((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

@@ -1,4 +1,4 @@
-"""Clients for the API, `AsyncClient` and `Client`: the same methods, made from one source."""
+"""The API clients `AsyncClient` and `Client`, with the same methods, generated from one source."""
 
 from __future__ import annotations
 

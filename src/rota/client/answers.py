@@ -1,4 +1,4 @@
-"""Answers of the server as types of the contract, problems as errors."""
+"""Decodes the server's answers, and turns problems into errors."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ class Page(Protocol[Item]):
 
     @property
     def items(self) -> list[Item]:
-        """What is on it."""
+        """The items."""
 
     @property
     def next_cursor(self) -> str | None:
-        """Where the list goes on; None: it has ended."""
+        """The cursor of the next page; None on the last."""
 
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
-    """The answer as this type; raises AnswerError for a problem, ServerUnreachableError when no Rota server said it."""
+    """The answer as this type; raises AnswerError for a problem, ServerUnreachableError if it is not from Rota."""
     if not response.is_success:
         raise _problem(url, response)
     try:
         return msgspec.json.decode(response.content, type=kind)
     except msgspec.ValidationError as error:
-        raise ServerUnreachableError(
-            f"what {url} said to {response.url.path} can't be read ({error}); is the server of another version?"
-        ) from None
+        words = f"the answer of {url} to {response.url.path} can't be read ({error}); is it another version of Rota?"
+        raise ServerUnreachableError(words) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _stranger(url, response) from None
 
 
 def read_object(url: str, response: httpx.Response) -> Any:
-    """The answer as it came, whole numbers of any size included; raises as `read_answer` does."""
+    """The answer as plain JSON, with integers of any size; raises as `read_answer` does."""
     if not response.is_success:
         raise _problem(url, response)
     try:
@@ -57,38 +56,31 @@ def read_object(url: str, response: httpx.Response) -> Any:
 
 
 def read_text(url: str, response: httpx.Response) -> str:
-    """An answer that is text; raises as `read_answer` does."""
+    """The answer as text; raises as `read_answer` does."""
     if not response.is_success:
         raise _problem(url, response)
     return response.text
 
 
-# OpenSSL's words for an answer that is no TLS, in its several versions.
+# What versions of OpenSSL say about an answer without TLS.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 
 
 def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError:
-    """Our error for a connection that could not be had, or was lost."""
+    """The error for a connection that failed or was lost."""
     if isinstance(error, httpx.TimeoutException):
         return ServerUnreachableError(f"{url} did not answer in time ({error or type(error).__name__})")
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return ServerUnreachableError(
-            f"the certificate of {url} is not believed ({error}); name a file with its authority: ROTA_CA_FILE",
-            advised=True,
-        )
+        words = f"the certificate of {url} is not trusted ({error}); set ROTA_CA_FILE to its authority's certificate"
+        return ServerUnreachableError(words, advised=True)
     if any(words in str(error) for words in _NOT_TLS):
         plain = f"http{url.removeprefix('https')}"
-        return ServerUnreachableError(
-            f"what listens at {url} does not speak TLS; if it is your server, its address is {plain} (ROTA_URL)",
-            advised=True,
-        )
+        words = f"{url} does not speak TLS; if it is your server, set ROTA_URL to {plain}"
+        return ServerUnreachableError(words, advised=True)
     if isinstance(error, httpx.RemoteProtocolError) and url.startswith("http:"):
         secure = f"https{url.removeprefix('http')}"
-        return ServerUnreachableError(
-            f"what listens at {url} hangs up without an answer ({error}); if it speaks TLS, its address is {secure} "
-            "(ROTA_URL, with the certificate's authority in ROTA_CA_FILE)",
-            advised=True,
-        )
+        fix = f"if it speaks TLS, set ROTA_URL to {secure} and ROTA_CA_FILE to its authority's certificate"
+        return ServerUnreachableError(f"{url} hangs up without an answer ({error}); {fix}", advised=True)
     return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
 
 
@@ -98,15 +90,12 @@ def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreacha
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(url, response)
     if response.status_code == _NOT_AUTHENTICATED:
-        said = problem.get("detail", "")
-        problem["said"] = said
-        problem["detail"] = (
-            f"the server at {url} does not accept the token, or got none ({said}): give one (token=…), set ROTA_TOKEN, "
-            "or ROTA_HOME to the server's home directory"
-        )
+        said = problem["said"] = problem.get("detail", "")
+        fix = "give a token (token=…), or set ROTA_TOKEN, or ROTA_HOME to the server's home directory"
+        problem["detail"] = f"the server at {url} does not accept the token, or got none ({said}): {fix}"
     return AnswerError(response.status_code, problem, retry_after(response))
 
 
 def _stranger(url: str, response: httpx.Response) -> ServerUnreachableError:
     said = f"{response.status_code} to {response.url.path}"
-    return ServerUnreachableError(f"what answers at {url} is not a Rota server (it said {said})")
+    return ServerUnreachableError(f"{url} is not a Rota server (it answered {said})")

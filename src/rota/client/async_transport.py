@@ -1,4 +1,4 @@
-"""How requests are sent, repeated, read page by page and followed; the calls themselves are in `AsyncClient`."""
+"""Sends and retries requests, reads pages and follows streams for `AsyncClient`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOLLOW = {"follow": "true"}
 
 
 class AsyncCalls:
-    """A connection to a server, with its token: turns problems into errors and repeats what may be repeated."""
+    """A connection to a server: turns problems into errors and retries safe requests."""
 
     def __init__(
         self,
@@ -40,11 +40,10 @@ class AsyncCalls:
         ca_file: str | Path | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Takes address, token and namespace from where the command line has them, unless they are given.
+        """Takes missing address, token and namespace from the environment, like the command line.
 
-        Each try of a call may take `timeout` seconds; there are at most `retries` more of them, none of which begins
-        later than twice the time-out. Of a server with TLS only certificates are believed that lead to those in
-        `ca_file` (or ROTA_CA_FILE), where one is named. Raises SetupError for an address or token that can't be one.
+        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout. With
+        `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad address or token.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
@@ -77,23 +76,22 @@ class AsyncCalls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Any call of the API, in the contract's words: the decoded answer. Only a GET is taken to be repeatable.
+        """Any call of the API, with its field names; returns the decoded answer. Only GET is retried.
 
-        Raises AnswerError, ServerUnreachableError, or BadInputError for what can't be sent.
+        Raises AnswerError, ServerUnreachableError, or BadInputError for a body that can't be sent.
         """
-        content = None if body is None else encode(body)
-        safe = method == "GET"
+        content, safe = None if body is None else encode(body), method == "GET"
         response = await self._send(method, path, content=content, query=query, headers=headers, repeatable=safe)
         return read_object(self.url, response)
 
     async def read_text(self, path: str) -> str:
-        """An answer that is text; raises as `call` does."""
+        """The answer as text; raises as `call` does."""
         return read_text(self.url, await self._send("GET", path))
 
     async def stream(
         self, path: str, *, query: Mapping[str, Any], after: str | None = None
     ) -> AsyncGenerator[ServerEvent, None]:
-        """Server-sent events behind an id; ends when the server ends it, raises as `call` does when it is cut."""
+        """Server-sent events after an id, until the server ends the stream; raises as `call` does."""
         headers = {"Last-Event-ID": after} if after else {}
         limits = time_limits(max(self._timeout, SILENCE_SECONDS))
         reader = EventReader()
@@ -136,7 +134,7 @@ class AsyncCalls:
         retries: int | None = None,
         longer: float = 0.0,
     ) -> httpx.Response:
-        """The last answer there was; `longer` is what the server may take on purpose."""
+        """The last answer; `longer` extends the timeout for a request that waits on purpose."""
         check_headers(headers or {})
         kind = {} if content is None else {"Content-Type": "application/json"}
         tries = Tries(self._retries if retries is None else retries, self._timeout, repeatable=repeatable)
@@ -163,7 +161,7 @@ class AsyncCalls:
     async def _items(
         self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
     ) -> AsyncIterator[Item]:
-        """Everything in a list, page by page as it is asked for."""
+        """All items of a list, fetched page by page."""
         query = query_of({**filters, "limit": page_size})
         while True:
             page = await self._ask(kind, "GET", path, query=query, repeatable=True)
@@ -174,12 +172,12 @@ class AsyncCalls:
             query["cursor"] = page.next_cursor
 
     async def _follow_log(self, path: str) -> AsyncIterator[LogLine]:
-        """Lines until the end of the run, through lost connections."""
-        log = LogReader(path)
-        patience = Patience()
+        """Lines until the end of the run; reconnects."""
+        log, patience = LogReader(path), Patience()
         while True:
-            lost: ServerUnreachableError | AnswerError
-            lost = ServerUnreachableError(f"{self.url} ended the stream before the run has ended")
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(
+                f"{self.url} ended the stream before the run has ended"
+            )
             log.begin()
             try:
                 async with aclosing(self.stream(log.path, query=_FOLLOW, after=log.position)) as events:
@@ -194,12 +192,10 @@ class AsyncCalls:
             await asyncio.sleep(patience.pause_after(lost))
 
     async def _follow_events(self, after: int | None) -> AsyncIterator[EventOut]:
-        """Events without an end, through lost connections."""
-        position = None if after is None else str(after)
-        patience = Patience(None)
+        """Events without an end; reconnects."""
+        position, patience = None if after is None else str(after), Patience(None)
         while True:
-            lost: ServerUnreachableError | AnswerError
-            lost = ServerUnreachableError(f"{self.url} ended the stream")
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
                 async with aclosing(self.stream("/v1/events", query=_FOLLOW, after=position)) as events:
                     async for event in events:

@@ -1,4 +1,4 @@
-"""What a client sends: jobs and filters in Python's words, turned into the contract's."""
+"""What a client sends: jobs and filters with Python names, turned into the contract's fields."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from rota.errors import BadInputError
 
 MOST_PER_BATCH = 10_000
 _BATCH_BYTES = 8 * 1024 * 1024
-# Shorter words for the fields that say when.
+# Short names for the fields of a schedule.
 _TIMES = {"at": "schedule_time", "after": "delay_seconds", "cron": "cron_expression", "every": "every_seconds"}
 _encoder = msgspec.json.Encoder()
 
 
 class JobFields(TypedDict, total=False):
-    """The fields of a job beside what it runs and when; None is as good as not given."""
+    """The other fields of a job; None means not given."""
 
     timezone: str | None
     max_retries: int | None
@@ -62,7 +62,7 @@ class JobFields(TypedDict, total=False):
 
 
 class NewJob(JobFields, total=False):
-    """A job among many: what `submit` takes."""
+    """A job for `submit_many`, with the parameters of `submit`."""
 
     name: Required[str]
     task: str | None
@@ -75,7 +75,7 @@ class NewJob(JobFields, total=False):
 
 
 class JobChanges(TypedDict, total=False):
-    """Fields of a job to change; None takes a field away, where that is possible."""
+    """Fields of a job to change; None removes a field that is optional."""
 
     name: str
     at: datetime
@@ -106,44 +106,35 @@ class JobChanges(TypedDict, total=False):
     headers: Mapping[str, str] | None
 
 
-class JobFilters(TypedDict, total=False):
-    """Which jobs to list: all that is given must match."""
-
+class _Filters(TypedDict, total=False):
     owner: str | None
+    name: str | None
+    tag: str | None
+    task: str | None
+    start_time: datetime | None
+    end_time: datetime | None
+
+
+class JobFilters(_Filters, total=False):
+    """Which jobs to list: all filters must match."""
+
     status: JobStatusName | Sequence[JobStatusName] | None
-    name: str | None
-    tag: str | None
-    task: str | None
-    start_time: datetime | None
-    end_time: datetime | None
 
 
-class RunFilters(TypedDict, total=False):
-    """Which runs to list: all that is given must match."""
+class RunFilters(_Filters, total=False):
+    """Which runs to list: all filters must match."""
 
-    owner: str | None
     status: RunStatusName | Sequence[RunStatusName] | None
-    name: str | None
-    tag: str | None
-    task: str | None
-    start_time: datetime | None
-    end_time: datetime | None
 
 
-class RunChoice(TypedDict, total=False):
-    """Which runs to cancel: all that is given must match."""
+class RunChoice(_Filters, total=False):
+    """Which runs to cancel: all filters must match."""
 
-    owner: str | None
     status: RunStatusName | None
-    name: str | None
-    tag: str | None
-    task: str | None
-    start_time: datetime | None
-    end_time: datetime | None
 
 
 class DeadLetterFilters(TypedDict, total=False):
-    """Which dead letters: all that is given must match."""
+    """Which dead letters: all filters must match."""
 
     task: str | None
     job_id: str | None
@@ -152,7 +143,7 @@ class DeadLetterFilters(TypedDict, total=False):
 
 
 class LimitChanges(TypedDict, total=False):
-    """Limits to change; None lifts one."""
+    """Limits to change; None removes a limit."""
 
     requests_per_second: float | None
     request_burst: int | None
@@ -165,7 +156,7 @@ class LimitChanges(TypedDict, total=False):
 
 
 def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A submission; raises BadInputError for fields that don't exist or say twice when to run."""
+    """The body of a submission; raises BadInputError for unknown fields or two times."""
     given = {name: value for name, value in job.items() if value is not None}
     times = [word for word in _TIMES if word in given]
     if len(times) > 1:
@@ -175,27 +166,27 @@ def job_body(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changes_body(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A change; raises BadInputError for fields that can't be changed."""
+    """The body of a change; raises BadInputError for unknown fields."""
     return _renamed(changes, JobPatch)
 
 
 def limits_body(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A change of limits; raises BadInputError for those that don't exist."""
+    """The body of a limit change; raises BadInputError for unknown limits."""
     return _renamed(changes, LimitsIn)
 
 
 def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields in the contract's words, without those that are None."""
+    """Fields with the contract's names, without None."""
     return {wire_name(name): value for name, value in given.items() if value is not None}
 
 
 def query_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters behind the question mark, in the contract's words and notation."""
+    """Query parameters with the contract's names and notation."""
     return {name: _query_value(value) for name, value in fields_of(given).items()}
 
 
 def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
-    """JSON arrays of as many jobs as go into one request; each has a key of its own, so that a repeat is safe."""
+    """JSON arrays of as many jobs as fit into a request; each job has a key, so that retries are safe."""
     some: list[bytes] = []
     size = 0
     for job in jobs:
@@ -210,23 +201,23 @@ def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
 
 
 def new_key() -> str:
-    """An idempotency key that no other request has."""
+    """A new idempotency key."""
     return uuid4().hex
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises BadInputError for what can't travel in a header."""
+    """Raises BadInputError for characters that headers can't have."""
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
-            raise BadInputError("may hold printable ASCII characters only", field=name)
+            raise BadInputError("must be printable ASCII", field=name)
 
 
 def encode(body: Any) -> bytes:
-    """JSON; raises BadInputError for what has no JSON."""
+    """JSON; raises BadInputError for values that JSON can't express."""
     try:
         try:
             return _encoder.encode(body)
-        except OverflowError:  # a whole number of more than 64 bits is JSON as well
+        except OverflowError:  # an integer of more than 64 bits
             return json.dumps(msgspec.to_builtins(body)).encode()
     except (TypeError, ValueError) as error:
         raise BadInputError(f"can't be written as JSON: {error}") from None

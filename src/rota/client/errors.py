@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its server."""
+"""Errors of clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS: dict[str, type[RotaError]] = {
 
 
 class ServerUnreachableError(RotaError):
-    """No Rota server answers at the address. `advised`: the message says by itself what to do about it."""
+    """No Rota server answers at the address. `advised`: the message already says what to do."""
 
     def __init__(self, message: str, *, advised: bool = False) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class ServerUnreachableError(RotaError):
 
 
 class AnswerError(RotaError):
-    """The server answered with a problem document; `retry_after_seconds` is when it asks to be asked again."""
+    """The server answered with a problem document; `retry_after_seconds` is when to try again."""
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after_seconds: float | None = None) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"the server answered with {status}")

@@ -1,4 +1,4 @@
-"""Reading server-sent events, and logs that come as such."""
+"""Readers for server-sent events and followed logs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import msgspec
 
 from rota.contract.runs import LogLine
 
-# Longer than a few of the server's signs of life.
-SILENCE_SECONDS = 35.0
+SILENCE_SECONDS = 35.0  # longer than a few heartbeats of the server
 
 
 class ServerEvent(NamedTuple):
-    """An event as it came; one without data only says where the stream is."""
+    """An event; one without data only gives the position in the stream."""
 
     event: str
     id: str
@@ -24,17 +23,14 @@ class ServerEvent(NamedTuple):
 
 
 class EventReader:
-    """Makes events of text that comes in pieces.
-
-    A line ends with a line feed and nothing else: a log may hold what others take for the end of a line.
-    """
+    """Parses events from pieces of text. Only a line feed ends a line: logs can contain other line separators."""
 
     def __init__(self) -> None:
         self._rest = ""
         self._fields: dict[str, str] = {}
 
     def read(self, piece: str) -> Iterator[ServerEvent]:
-        """The events that this piece completes."""
+        """The events completed by this piece."""
         *lines, self._rest = (self._rest + piece).split("\n")
         for line in lines:
             if line:
@@ -48,10 +44,10 @@ class EventReader:
 
 
 class LogReader:
-    """Makes lines of a followed log, none of them twice.
+    """Reads the lines of a followed log, each once.
 
-    Lines come in portions, and only the last line of one has an id. Those before it are held until it is there: after a
-    cut in the middle the whole portion comes again.
+    Lines arrive in portions, and only the last line of a portion has an id. The lines before it are held until then:
+    after a lost connection the server sends the whole portion again.
     """
 
     def __init__(self, path: str) -> None:
@@ -61,11 +57,11 @@ class LogReader:
         self._held: list[LogLine] = []
 
     def begin(self) -> None:
-        """A new connection: what was held comes again."""
+        """Starts a new connection: held lines will arrive again."""
         self._held = []
 
     def read(self, event: ServerEvent) -> list[LogLine]:
-        """The lines that are complete with this event."""
+        """The lines completed by this event."""
         if event.event == "end":
             self.ended = True
         if event.event != "line":
@@ -74,6 +70,6 @@ class LogReader:
         if not event.id:
             return []
         lines, self._held, self.position = self._held, [], event.id
-        # The latest run of a job may be another one by the time of the next connection.
+        # By the next connection the job may have a newer run: stay with this one.
         self.path = f"/v1/runs/{quote(lines[-1].run_id, safe='')}/logs"
         return lines

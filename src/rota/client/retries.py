@@ -1,8 +1,7 @@
-"""When a request is sent again, and after which pause.
+"""When a request is retried, and after which pause.
 
-What is safe to repeat is sent again when the connection or the answer was lost, and when the server, or a proxy before
-it, says that it can't answer now (429, 502, 503, 504). What is not safe is sent again only when it surely never left:
-no connection could be had.
+Safe requests are retried when the connection or the answer was lost, and when the server or a proxy can't answer now
+(429, 502, 503, 504). Other requests are retried only if they were never sent: the connection failed.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
-REFUSED_SECONDS = 1.0  # a server that is there but has too much to do gets some air
+REFUSED_SECONDS = 1.0  # pause for an overloaded server
 NOT_NOW = frozenset({429, 502, 503, 504})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Tries:
-    """The tries of one call: so many repeats, and none that begins later than twice the time-out."""
+    """The tries of one call: a number of retries, none later than twice the timeout."""
 
     def __init__(self, repeats: int, timeout_seconds: float, *, repeatable: bool) -> None:
         self._left = repeats
@@ -33,11 +32,11 @@ class Tries:
         self._repeatable = repeatable
 
     def pause_after_error(self, error: httpx.TransportError) -> float | None:
-        """How long to pause before the next try; None: there is none."""
+        """The pause before the next try; None: give up."""
         return self._pause() if self._repeatable or isinstance(error, _NEVER_SENT) else None
 
     def pause_after_answer(self, response: httpx.Response) -> float | None:
-        """The same after an answer; None as well when the answer is a good one."""
+        """The pause after an answer; None: use the answer."""
         if response.status_code not in NOT_NOW or not self._repeatable:
             return None
         return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
@@ -51,24 +50,24 @@ class Tries:
 
 
 class Patience:
-    """How long a server that went away is waited for, counted from the first error; for ever without a limit."""
+    """How long to wait for a lost server, counted from the first error; None: for ever."""
 
     def __init__(self, seconds: float | None = _PATIENCE_SECONDS) -> None:
         self._seconds = seconds
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """The server is there."""
+        """The server has answered."""
         self._pauses = _Pauses()
         self._since: float | None = None
 
     @property
     def lost(self) -> bool:
-        """Whether the server was not there the last time."""
+        """Whether the last request failed."""
         return self._since is not None
 
     def bear(self, error: ServerUnreachableError | AnswerError) -> None:
-        """Raises the error itself when waiting would not help, or took too long."""
+        """Raises the error if waiting would not help or took too long."""
         if isinstance(error, AnswerError) and error.status not in NOT_NOW:
             raise error
         now = time.monotonic()
@@ -77,7 +76,7 @@ class Patience:
             raise error
 
     def pause_after(self, error: ServerUnreachableError | AnswerError) -> float:
-        """How long to pause; raises as `bear` does."""
+        """The pause before the next try; raises as `bear` does."""
         self.bear(error)
         if isinstance(error, ServerUnreachableError):
             return self._pauses.next()
@@ -85,7 +84,7 @@ class Patience:
 
 
 class _Pauses:
-    """Pauses that double, each between half and all of its length: those who were cut off together come back apart."""
+    """Doubling pauses with jitter, so that clients don't come back at the same time."""
 
     def __init__(self) -> None:
         self._longest = FIRST_PAUSE_SECONDS
@@ -98,6 +97,6 @@ class _Pauses:
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """The seconds that the server asks for; a date is not understood, and no server of ours gives one."""
+    """The seconds in Retry-After; dates are ignored, as Rota sends none."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None

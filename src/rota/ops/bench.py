@@ -1,8 +1,7 @@
-"""Benchmarks of a server that is already there, over its public API alone.
+"""Benchmarks of a running server over its public API.
 
-Jobs run the built-in task `rota.echo` on whatever workers the server has. What is told comes from the records of the
-runs themselves (created, due, started, ended), so it does not depend on this machine's clock or on how often it asks.
-Everything submitted carries a tag of its own.
+Jobs run the built-in task `rota.echo` on the server's workers. The figures come from the records of the runs (created,
+due, started, ended), so they don't depend on this machine's clock or on the polling interval.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _UNFINISHED = "scheduled,queued,running,retrying,blocked"
 
 
 class NotFinishedError(RotaError):
-    """The server's workers did not run what was submitted in time."""
+    """The workers did not run all jobs in time."""
 
 
 class Throughput(msgspec.Struct, rename="camel"):
-    """A burst of jobs as fast as they are taken, run as fast as they can be."""
+    """A burst of jobs, submitted and run as fast as possible."""
 
     jobs: int
     accepted_per_second: float
@@ -52,7 +51,7 @@ class _Posts(msgspec.Struct, rename="camel"):
 
 
 class Figures(msgspec.Struct, rename="camel"):
-    """All of it."""
+    """All measurements."""
 
     throughput: Throughput
     instant: Spread
@@ -74,7 +73,7 @@ class _Page(msgspec.Struct, rename="camel"):
 
 
 class ServerBench:
-    """Measures one server; `say` is told what is going on."""
+    """Measures one server; calls `say` before each phase."""
 
     def __init__(self, url: str, token: str | None, *, patience_seconds: float, say: Callable[[str], None]) -> None:
         self._url = url
@@ -83,8 +82,8 @@ class ServerBench:
         self._say = say
 
     async def measure(self, *, jobs: int, seconds: float) -> Figures:
-        """Everything, one after the other."""
-        self._say(f"{jobs:,} jobs as fast as they are taken")
+        """Runs all phases in turn."""
+        self._say(f"{jobs:,} jobs as fast as possible")
         throughput = await self._throughput(jobs)
         self._say(f"{jobs // 10:,} jobs due at one instant")
         instant = await self._lags([timedelta()] * (jobs // 10))
@@ -97,8 +96,7 @@ class ServerBench:
     async def _throughput(self, jobs: int) -> Throughput:
         tag = _tag()
         async with self._connect(_AT_ONCE) as connections:
-            submitter = Submitter(connections, at_once=_AT_ONCE)
-            done = await submitter.submit(_batches([_job(tag)] * jobs))
+            done = await Submitter(connections, at_once=_AT_ONCE).submit(_batches([_job(tag)] * jobs))
             runs = await self._finished(connections, tag, done.accepted)
         first = min(run.created_time for run in runs)
         last = max(run.end_time for run in runs if run.end_time)
@@ -132,36 +130,33 @@ class ServerBench:
         return _Posts(done.per_second, Spread.of(done.latencies), done.refused)
 
     async def _finished(self, connections: Connections, tag: str, count: int) -> list[_Run]:
-        """All runs of this tag, once none is unfinished."""
+        """All runs with this tag, once all have finished."""
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             asked = time.monotonic()
             page = await self._page(connections, tag=tag, status=_UNFINISHED, limit=1)
             if not page.items:
                 return await self._all(connections, tag, count)
-            # Each poll costs the server something, which must not be what is measured.
+            # Polling costs the server time: keep it from distorting the result.
             await asyncio.sleep(max(0.2, 10 * (time.monotonic() - asked)))
         raise NotFinishedError(
             f"the server did not run everything within {self._patience:g} s; are there workers in the pool 'default'?"
         )
 
     async def _all(self, connections: Connections, tag: str, count: int) -> list[_Run]:
-        runs: list[_Run] = []
-        cursor = None
-        while True:
-            page = await self._page(connections, tag=tag, limit=_PAGE, cursor=cursor, status="success,failed")
+        query = {"tag": tag, "limit": _PAGE, "status": "success,failed"}
+        page = await self._page(connections, **query)
+        runs = page.items
+        while page.next_cursor:
+            page = await self._page(connections, **query, cursor=page.next_cursor)
             runs += page.items
-            cursor = page.next_cursor
-            if cursor is None:
-                break
         failed = sum(run.status != "success" for run in runs)
         if failed or len(runs) != count:
             raise NotFinishedError(f"{count} jobs were accepted, {len(runs)} are recorded, {failed} of them failed")
         return runs
 
     async def _page(self, connections: Connections, **query: Any) -> _Page:
-        wanted = {name: value for name, value in query.items() if value is not None}
-        return msgspec.convert(await connections.get(f"/v1/runs?{urlencode(wanted)}"), _Page)
+        return msgspec.convert(await connections.get(f"/v1/runs?{urlencode(query)}"), _Page)
 
     def _connect(self, count: int) -> Connections:
         return Connections(self._url, self._token, count)

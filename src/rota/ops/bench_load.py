@@ -1,7 +1,4 @@
-"""A load generator: keep-alive connections that cost little, so that what is measured is the server.
-
-One request at a time on each connection; requests at the same time need as many connections.
-"""
+"""A load generator with cheap keep-alive connections, each with one request at a time."""
 
 from __future__ import annotations
 
@@ -26,19 +23,17 @@ OK = 200
 
 
 class UnexpectedAnswerError(RotaError):
-    """The server refused what should have been fine."""
+    """The server rejected a valid request."""
 
 
 class _BenchReply(NamedTuple):
-    """What came back."""
-
     status: int
     retry_after: float | None
     body: bytes
 
 
 class _Protocol(asyncio.Protocol):
-    """Reads one answer after the other."""
+    """Reads answers in turn."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -73,7 +68,7 @@ class _Protocol(asyncio.Protocol):
         if self._waiting and not self._waiting.done():
             answer = _BenchReply(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
             self._waiting.set_result(answer)
-        self._forget()
+        self._retry_after, self._chunks = None, []
 
     def send(self, request: bytes) -> asyncio.Future[_BenchReply]:
         if self._transport is None:
@@ -86,13 +81,9 @@ class _Protocol(asyncio.Protocol):
         if self._transport:
             self._transport.close()
 
-    def _forget(self) -> None:
-        self._retry_after = None
-        self._chunks = []
-
 
 class Connections:
-    """As many connections to one server as there may be requests at the same time."""
+    """Connections to one server, one for each simultaneous request."""
 
     def __init__(self, url: str, token: str | None, count: int) -> None:
         parts = urlsplit(url)
@@ -112,14 +103,14 @@ class Connections:
             self._free.get_nowait().close()
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        """The bytes of a request: made once where the same is sent often."""
+        """The bytes of a request, to be reused."""
         return f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def send(self, request: bytes) -> _BenchReply:
-        """Sends and waits for the answer."""
+        """Sends a request and waits for the answer."""
         protocol = await self._free.get()
         try:
-            if protocol.is_closed:  # a server may end a connection that was idle for a while
+            if protocol.is_closed:  # servers close idle connections
                 protocol = await self._open()
             return await asyncio.wait_for(protocol.send(request), _ANSWER_SECONDS)
         finally:
@@ -139,7 +130,7 @@ class Connections:
 
 
 class BenchReceipt(msgspec.Struct):
-    """What a stream of submissions came to."""
+    """The result of a stream of submissions."""
 
     accepted: int = 0
     refused: int = 0
@@ -153,7 +144,7 @@ class BenchReceipt(msgspec.Struct):
 
 
 class Submitter:
-    """Submits batches of jobs as fast as they are taken, a few requests at the same time."""
+    """Submits batches of jobs as fast as possible, with a few requests at the same time."""
 
     def __init__(
         self, connections: Connections, *, at_once: int, before_each: Callable[[], Awaitable[None]] | None = None
@@ -163,12 +154,12 @@ class Submitter:
         self._before_each = before_each
 
     async def submit(self, batches: Iterator[Sequence[dict[str, Any]]]) -> BenchReceipt:
-        """Submits every batch; what is refused for overload is sent again when the server said it may."""
+        """Submits every batch; batches rejected for overload are sent again when the server allows."""
         made = (self._connections.request("POST", "/v1/jobs/batch", msgspec.json.encode(batch)) for batch in batches)
         return await self.send(made)
 
     async def send(self, requests: Iterator[bytes]) -> BenchReceipt:
-        """The same for requests that are made already."""
+        """Sends finished requests."""
         done = BenchReceipt()
         began = time.perf_counter()
 
@@ -193,9 +184,9 @@ class Submitter:
             done.latencies.append(time.perf_counter() - sent)
             accepted, problem = _read(answer)
             done.accepted += accepted
-            if problem is None:
-                return
-            raise UnexpectedAnswerError(f"a submission was refused: {problem}")
+            if problem:
+                raise UnexpectedAnswerError(f"a submission was rejected: {problem}")
+            return
 
 
 class _Result(msgspec.Struct, rename="camel"):
@@ -211,7 +202,7 @@ _results = msgspec.json.Decoder(_Results)
 
 
 def _read(answer: _BenchReply) -> tuple[int, str | None]:
-    """How many jobs an answer accepts, and the first problem in it."""
+    """The number of accepted jobs, and the first problem."""
     if answer.status == CREATED:
         return 1, None
     if answer.status != OK:
@@ -222,7 +213,7 @@ def _read(answer: _BenchReply) -> tuple[int, str | None]:
 
 
 class Spread(msgspec.Struct):
-    """How a measured quantity is spread, in milliseconds."""
+    """Percentiles of a measurement in milliseconds."""
 
     count: int
     p50: float
@@ -233,14 +224,14 @@ class Spread(msgspec.Struct):
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Spread:
-        """Of values in seconds; `negative` counts those below zero (a start that came early)."""
+        """From values in seconds; `negative` counts those below zero (early starts)."""
         ordered = sorted(seconds)
         p50, p99, p999, highest = (percentile(ordered, share) * 1000 for share in (0.5, 0.99, 0.999, 1.0))
         return cls(len(ordered), p50, p99, p999, highest, negative=sum(value < 0 for value in ordered))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which this share of the ordered values lies (nearest rank); nan when there are none."""
+    """The nearest-rank percentile of ordered values; nan if there are none."""
     if not ordered:
         return math.nan
     return ordered[min(len(ordered) - 1, max(0, math.ceil(share * len(ordered)) - 1))]

@@ -1,8 +1,7 @@
-"""Watches code: which Python files below some directories have changed since the last poll.
+"""Watches code: which Python files have changed since the last poll.
 
-It compares times and sizes again and again: a few milliseconds for a thousand files, the same on every system and every
-file system. Notifications of the system (inotify, as by watchfiles) can't leave out directories: they would watch
-virtual environments and the embedded database as well.
+It compares times and sizes: a few milliseconds for a thousand files, on every system and file system. inotify (as in
+watchfiles) can't exclude directories: it would also watch virtual environments and the embedded database.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from typing import Protocol
 
 _POLL_SECONDS = 0.5
 _QUIET_SECONDS = 0.2
-# Polls take at most a tenth of the time, however many files there are.
-_POLL_SHARE = 0.1
-# Files that are written without end don't hold up the others.
-MOST_POLLS = 25
-# Workers don't run these; those that the application itself imports are watched all the same (`include`).
+_POLL_SHARE = 0.1  # the most time polls take, with any number of files
+MOST_POLLS = 25  # so that files written all the time don't hold up the others
+# Workers don't run these; `include` still watches those that the application imports.
 _FOR_TESTS = re.compile(r"test_.*\.py|.*_test\.py|conftest\.py")
 _SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 _VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
@@ -33,15 +30,11 @@ _State = tuple[int, int]
 
 
 class _Watched(Protocol):
-    """What can be asked for changes."""
-
-    def changed(self) -> list[Path]:
-        """What changed since the last time."""
-        ...
+    def changed(self) -> list[Path]: ...
 
 
 class Watcher:
-    """Knows the Python files below `directories`, and those of `include`, as they were at the last poll."""
+    """Compares the Python files below `directories`, and included ones, with the last poll."""
 
     def __init__(self, directories: Sequence[Path], *, skip: Sequence[Path] = ()) -> None:
         self.directories = [directory.resolve() for directory in directories]
@@ -51,11 +44,11 @@ class Watcher:
         self._seen = self._scan()
 
     def include(self, files: Iterable[str]) -> None:
-        """Watches these as well from the next poll on, wherever they are. Can be called while another thread polls."""
+        """Also watches these files, from the next poll on. Safe to call while another thread polls."""
         self._wanted |= frozenset(files)
 
     def changed(self) -> list[Path]:
-        """The files that are new, changed or gone since the last poll."""
+        """The files added, changed or removed since the last poll."""
         added = self._wanted - self._included
         self._included |= added
         before, self._seen = self._seen, self._scan()
@@ -94,7 +87,7 @@ class Watcher:
 async def next_change(
     watcher: _Watched, *, poll_seconds: float = _POLL_SECONDS, quiet_seconds: float = _QUIET_SECONDS
 ) -> list[Path]:
-    """Waits for a change, and then for a moment of quiet: an editor writes several files, a checkout many."""
+    """Waits for a change and then for a quiet moment: editors and checkouts write several files."""
     changed: set[Path] = set()
     polls, took = 0, 0.0
     while polls < MOST_POLLS:
@@ -110,10 +103,7 @@ async def next_change(
 
 
 def code_directories(where: str) -> list[Path]:
-    """Where the code of MODULE:APP is: the current directory, or that of its module if it is elsewhere.
-
-    Found without importing anything, since the code may be broken.
-    """
+    """The directories of MODULE:APP: the current one, or the module's if it is elsewhere. Imports nothing."""
     here = Path.cwd()
     name = where.partition(":")[0].partition(".")[0]
     spec = PathFinder.find_spec(name, [str(here), *sys.path]) or importlib.util.find_spec(name)
@@ -130,12 +120,12 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
         with os.scandir(directory) as entries:
             return list(entries)
     except OSError:
-        return []  # gone since it was found, or not ours to read
+        return []  # removed meanwhile, or not readable
 
 
 def _state(file: os.DirEntry[str] | Path) -> _State | None:
     try:
         stat = file.stat()
     except OSError:
-        return None  # gone since it was found
+        return None  # removed meanwhile
     return stat.st_mtime_ns, stat.st_size

@@ -1,4 +1,4 @@
-"""Who listens on a port of this machine: nothing, a Rota server, or another program."""
+"""What listens on a port of this machine: nothing, a Rota server or another program."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared wit
 
 @dataclass(frozen=True)
 class PortOwner:
-    """What is known about the program that has a port."""
+    """The program that uses a port."""
 
     rota: bool
     process: str | None = None
 
     def __str__(self) -> str:
-        """A few words, for the middle of a sentence."""
         who = "another Rota server" if self.rota else "another program"
         return f"{who} ({self.process})" if self.process else who
 
 
 def can_bind(host: str, port: int) -> OSError | OverflowError | None:
-    """Why the port can't be listened on; None: it can."""
+    """The error when listening on the port; None if it is free."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -43,19 +42,18 @@ def can_bind(host: str, port: int) -> OSError | OverflowError | None:
 
 
 def is_taken(error: OSError | OverflowError) -> bool:
-    """Whether another program has the port; if not, the address itself can't be used."""
+    """Whether another program uses the port, rather than the address being invalid."""
     return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
 
 
 def who_listens(host: str, port: int) -> PortOwner:
-    """Asks what listens whether it is a Rota server, and the system which process it is."""
+    """Finds out whether a Rota server listens there, and the process."""
     host = _EVERYWHERE.get(host, host)
-    rota = any(_is_rota(host, port, secure=secure) for secure in (False, True))
-    return PortOwner(rota, _process(port))
+    return PortOwner(any(_is_rota(host, port, secure=secure) for secure in (False, True)), _process(port))
 
 
 def _is_rota(host: str, port: int, *, secure: bool) -> bool:
-    """Whether it describes itself as one does. The certificate does not matter: nothing is told."""
+    """Whether `/healthz` answers like Rota. The certificate is not checked: we send nothing secret."""
     try:
         with closing(_connection(host, port, secure=secure)) as connection:
             connection.request("GET", "/healthz")
@@ -76,7 +74,7 @@ def _connection(host: str, port: int, *, secure: bool) -> http.client.HTTPConnec
 
 
 def _process(port: int) -> str | None:
-    """Name and number of the process, where the system tells."""
+    """Name and pid of the process, if the system shows them."""
     try:
         found: list[Any] = [
             one for one in psutil.net_connections("tcp") if one.laddr.port == port and one.status == psutil.CONN_LISTEN

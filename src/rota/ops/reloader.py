@@ -1,10 +1,9 @@
-"""What `rota dev` does beside `rota up`: when the code changes, new workers take over.
+"""Replaces the workers of `rota dev` when the code changes.
 
-First the code is imported in a process of its own. If that fails, the workers there are go on with the code they have,
-and the next change is another chance. Else new workers are started, and the old ones are told to stop, as they are
-anywhere: they hand back what they have not started and finish what runs. So no run is lost or charged, and none waits
-for a long one to end. The code may change at any moment: the watcher takes note of the files before they are imported,
-so a change that comes after that is seen by the next poll.
+First the code is imported in a separate process. If that fails, the old workers continue, and the next change is tried.
+Otherwise new workers start and the old ones drain: they hand back runs they have not started and finish the others. So
+no run is lost or charged an attempt, and none waits for a long one to end. The watcher records the files before they
+are imported, so the next poll sees changes made during the import.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from rota.service import Service
 _IMPORT_SECONDS = 60.0
 _MOST_NAMED = 3
 ENVIRONMENT = {
-    # Compiled code is known by the second and the size of its source: a change within that second would go unnoticed.
+    # Bytecode is matched by the second and size of its source: a change within that second would go unnoticed.
     "PYTHONDONTWRITEBYTECODE": "1",
-    # Old and new workers are there at the same time, and can't share a port.
+    # Old and new workers overlap and can't share a port.
     "ROTA_WORKER_PORT": "0",
 }
 
 
 class Reloader(Service):
-    """Follows the code of one application, and says in short lines what happens; a round is one version of the code."""
+    """Follows the code of one application and reports each reload; a round is one version of the code."""
 
     full_round = 1
 
@@ -50,12 +49,12 @@ class Reloader(Service):
         self.renew_workers: Callable[[], None] = lambda: None
 
     async def tick(self) -> int:
-        """Calls `renew_workers` for the code as it is, and waits for the next change."""
+        """Loads the current code, calls `renew_workers`, and waits for the next change."""
         loading = asyncio.create_task(self._load())
         try:
             self._changed.update(await next_change(self._watcher))
         finally:
-            loading.cancel()  # if it is not done by now, what it loads is not the code any more
+            loading.cancel()  # what it is still loading is outdated
         await asyncio.wait([loading])
         return 1
 
@@ -63,14 +62,14 @@ class Reloader(Service):
         try:
             loaded = await try_import(self._app)
         except OSError as error:
-            loaded = Loaded(f"{self._app} can't be tried: {error}")
+            loaded = Loaded(f"{self._app} can't be imported: {error}")
         self._watcher.include(loaded.files)
         if loaded.problem is None:
             self._say(self._words())
             self._loaded_once = True
             self.renew_workers()
         else:
-            next_step = "The old code goes on; save" if self._loaded_once else "Save"
+            next_step = "The old code keeps running; save" if self._loaded_once else "Save"
             self._say(f"{loaded.problem.rstrip('.')}. {next_step} a change to try again.")
         self._changed.clear()
 
@@ -82,7 +81,7 @@ class Reloader(Service):
 
 
 def name_some(files: set[Path]) -> str:
-    """Files as a person calls them, and of many only the first."""
+    """The first few files, relative to the current directory."""
     here = Path.cwd()
     names = sorted(str(file.relative_to(here)) if file.is_relative_to(here) else str(file) for file in files)
     named, more = names[:_MOST_NAMED], len(names[_MOST_NAMED:])
@@ -90,7 +89,7 @@ def name_some(files: set[Path]) -> str:
 
 
 async def try_import(app: str, *, within_seconds: float = _IMPORT_SECONDS) -> Loaded:
-    """How the import of this code goes, in a process of its own that does not outlive the call."""
+    """Imports the code in a separate process, which ends with this call."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -108,10 +107,10 @@ async def try_import(app: str, *, within_seconds: float = _IMPORT_SECONDS) -> Lo
             answer, _ = await process.communicate()
         return msgspec.json.decode(answer, type=Loaded)
     except TimeoutError:
-        return Loaded(f"{app} can't be imported: that takes longer than {within_seconds:g} seconds")
+        return Loaded(f"{app} can't be imported: it takes longer than {within_seconds:g} seconds")
     except msgspec.DecodeError:
         return Loaded(f"{app} can't be imported: the process that tried ended with exit code {process.returncode}")
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # whatever the import started ends with it
+            os.killpg(process.pid, signal.SIGKILL)  # including what the import started
         await process.wait()

@@ -1,11 +1,10 @@
-"""The supervisor behind `rota up`: the embedded database, one server process, the workers; what dies is started again.
+"""The supervisor behind `rota up`: runs and restarts the embedded database, one server process and the workers.
 
-Workers can be replaced while everything else stays up: the new ones start at once, the old ones drain beside them.
-`rota dev` does so whenever the code changes (reloader.py).
+Workers can be replaced while everything else stays up: new ones start at once while the old ones drain. `rota dev` does
+that whenever the code changes (reloader.py).
 
-Only one supervisor may hold a home: it keeps a lock on a file in it, which the system lets go of when the process
-dies. Children have the read end of a pipe as their standard input; when the supervisor dies, however it dies, the pipe
-closes and they stop by themselves.
+Only one supervisor can use a home: it locks a file there, and the system releases the lock when the process dies.
+Children have a pipe as standard input; it closes when the supervisor dies, and then they stop.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _KILL_AFTER_SECONDS = 30.0
 _READY_SECONDS = 60.0
 _WATCH_SECONDS = 0.2
 _LITTLE_ROOM_BYTES = 50 * 1024**2
-# While tasks are developed a failure should be seen at once, unless the settings say otherwise.
+# Developers should see failures at once, unless the settings say otherwise.
 _DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
 _log = get_logger("supervisor")
 
 
 class SupervisedProcess(Service):
-    """A process that is started again when it ends unasked; a round is one life of it."""
+    """A process that is restarted when it dies; a round is one life of it."""
 
     jitter = 0
 
@@ -63,7 +62,7 @@ class SupervisedProcess(Service):
 
     @property
     def name(self) -> str:
-        """As it appears in logs and task names."""
+        """The name in logs and of tasks."""
         return self._name
 
     @property
@@ -82,10 +81,8 @@ class SupervisedProcess(Service):
         finally:
             self._ended.set()
         if not self._stopping:
-            settled = time.monotonic() - began > _SETTLED_SECONDS
-            self._pause_seconds = (
-                _FIRST_PAUSE_SECONDS if settled else min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
-            )
+            longer = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+            self._pause_seconds = _FIRST_PAUSE_SECONDS if time.monotonic() - began > _SETTLED_SECONDS else longer
             _log.warning("a process ended and is started again", process=self.name, exit_code=code)
         return 1
 
@@ -98,15 +95,15 @@ class SupervisedProcess(Service):
             stdin=asyncio.subprocess.PIPE,
             env=self._environment,
             start_new_session=True,
-            # It hears of our death by its pipe; while it is still importing an application, only by the system.
+            # The pipe tells it of our death, but not while it still imports an application.
             preexec_fn=end_with_parent(signal.SIGTERM),
         )
         if self._stopping:
-            self.process.terminate()  # asked to stop while it was being started
+            self.process.terminate()  # stopped while it was starting
         return await self.process.wait()
 
     async def stop(self, seconds: float) -> None:
-        """Asks the process to end, and makes it after a while; it is not started again."""
+        """Terminates the process, kills it after `seconds`, and does not restart it."""
         self._stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._ended.is_set():
@@ -119,7 +116,7 @@ class SupervisedProcess(Service):
 
 
 class PostgresKeeper(Service):
-    """Starts the embedded database again when it ends."""
+    """Restarts the embedded database when it dies."""
 
     interval_seconds = _WATCH_SECONDS
     jitter = 0
@@ -135,21 +132,21 @@ class PostgresKeeper(Service):
         return LONGEST_PAUSE_SECONDS if self._failed else self.interval_seconds
 
     async def tick(self) -> int:
-        """One look at the database's process."""
+        """Checks the database's process."""
         self._failed = False
         if self._postgres.is_running:
             return 0
         _log.warning("PostgreSQL ended and is started again")
         try:
             await self._postgres.start()
-        except Exception as error:  # noqa: BLE001 - without a database nothing runs: try until it does
+        except Exception as error:  # noqa: BLE001 - nothing runs without it: keep trying
             _log.error("PostgreSQL could not be started again", error=str(error))
             self._failed = True
         return 1
 
 
 class DiskWatch(Service):
-    """Says once when the disk gets full, and once when there is room again: the database goes on by itself."""
+    """Logs once when the disk gets full, and once when there is room again: the database recovers alone."""
 
     interval_seconds = _WATCH_SECONDS
     jitter = 0
@@ -160,11 +157,11 @@ class DiskWatch(Service):
         self._full = False
 
     async def tick(self) -> int:
-        """One look at the room there is."""
+        """Checks the free space."""
         try:
             free = shutil.disk_usage(self._home).free
         except OSError as error:
-            _log.debug("how much room the disk has can't be told", error=str(error))
+            _log.debug("free disk space is unknown", error=str(error))
             return 0
         full = free < _LITTLE_ROOM_BYTES
         if full != self._full:
@@ -175,7 +172,7 @@ class DiskWatch(Service):
 
 
 class Supervisor:
-    """Starts and stops everything of one home. With a reloader, that says when there is code for workers to run."""
+    """Starts and stops everything of one home. A reloader decides when workers start."""
 
     def __init__(
         self,
@@ -210,11 +207,11 @@ class Supervisor:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Everything a supervisor does; a reloader joins them when the server is up."""
+        """All services; a reloader joins them when the server is up."""
         return self._group.services
 
     async def run(self) -> None:
-        """Runs until told to stop; raises SetupError when it can't start."""
+        """Runs until stopped; raises SetupError if it can't start."""
         with _hold_home(self._settings):
             check_port(self._settings)
             self._settings.scripts.mkdir(parents=True, exist_ok=True)
@@ -240,7 +237,7 @@ class Supervisor:
             await self._stopped.wait()
 
     def renew_workers(self) -> None:
-        """Starts new workers and drains those there are, however long these take."""
+        """Starts new workers and drains the old ones, however long that takes."""
         if self._stopping:
             return
         for old in self._workers:
@@ -265,7 +262,7 @@ class Supervisor:
         return False
 
     async def stop(self) -> None:
-        """Stops everything: first what would start something, then all processes at once."""
+        """Stops everything: first what could start processes, then all processes at once."""
         self._stopping = True
         for watch in self._watches:
             await self._group.stop(watch)
@@ -301,7 +298,7 @@ class Supervisor:
 
 @contextmanager
 def _hold_home(settings: Settings) -> Iterator[None]:
-    """Makes us the only supervisor of this home."""
+    """Locks the home for this supervisor."""
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = (settings.home / "lock").open("a")
@@ -318,7 +315,7 @@ def _hold_home(settings: Settings) -> Iterator[None]:
 
 
 def check_port(settings: Settings) -> None:
-    """Says early, and in words, that the port is taken, and by whom as far as that can be told."""
+    """Raises SetupError if the port can't be used, and names the program that uses it."""
     error = can_bind(settings.host, settings.port)
     if error is None:
         return

@@ -1,4 +1,4 @@
-"""An application: its tasks and schedules, what surrounds their runs, and how they are submitted."""
+"""An application: its tasks, schedules, middleware and gateways."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _DEFAULT_NAME = "app"
 
 
 class Register(Protocol):
-    """What `@app.task(...)` makes a task with; a first parameter that is a context is not the submitter's business."""
+    """The decorator that `@app.task(...)` returns; callers don't pass a first parameter that is a context."""
 
-    # A coroutine function is also a function: the first that fits is meant.
+    # A coroutine function is also a function: the first match wins.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /
@@ -60,10 +60,9 @@ class Register(Protocol):
 class App:
     """A registry of tasks. `rota worker --app module:app` serves them.
 
-    `name` and `version` tell applications and their releases apart where schedules are declared in code; without a
-    version, what is declared is its own version. `url`, `token` and `namespace` say where to submit to, as ROTA_URL,
-    ROTA_TOKEN and ROTA_NAMESPACE do. Jobs that are submitted over HTTP belong to the token's owner; `owner` is for
-    those that are declared in code or submitted in a transaction.
+    `name` and `version` identify the application and its release for schedules declared in code; the default version
+    is a hash of the declarations. `url`, `token` and `namespace` override ROTA_URL, ROTA_TOKEN and ROTA_NAMESPACE.
+    `owner` owns jobs declared in code or submitted in a transaction; jobs over HTTP belong to the token's owner.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class App:
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
         self.gateways = Gateways(url, token, namespace)
-        self._declarations = Declarations(self.name, version)
+        self._declarations = Declarations(version)
         self._lifespan: Callable[[], Any] | None = None
 
     @property
@@ -95,12 +94,12 @@ class App:
 
     @property
     def has_lifespan(self) -> bool:
-        """Whether something is opened before the first run."""
+        """Whether there is a lifespan."""
         return self._lifespan is not None
 
     @property
     def declarations(self) -> Declarations:
-        """The schedules that are declared in code."""
+        """The schedules declared in code."""
         return self._declarations
 
     @overload
@@ -142,22 +141,19 @@ class App:
         transactional: bool = False,
         **defaults: Unpack[Defaults],
     ) -> Any:
-        """Makes a function, async or not, a task called `name` (else `module.function`). It can be called as before.
+        """Makes a function, async or not, a task named `name` (else `module.function`). It can still be called.
 
-        The other options are those of all its jobs, unless a submission says otherwise (`with_options`). With
-        `isolation="process"` it runs in a process of its own, which can be killed, may crash without harm to others,
-        and may be given a limit of memory. With `transactional=True` it gets `context.connection`, whose transaction
-        also carries the run's completion: its writes happen exactly once.
+        The other options are defaults for its jobs; a submission can override them (`with_options`). With
+        `isolation="process"` it runs in a separate process, which can be killed, can crash without affecting others and
+        can have a memory limit. With `transactional=True` it gets `context.connection`, whose transaction also
+        completes the run: its writes happen exactly once.
         """
         if isolation not in (None, "process"):
             raise SetupError(f'isolation must be "process", or left out, not {isolation!r}')
         if memory_mb is not None and (isolation is None or memory_mb < 1):
             raise SetupError('memory_mb is a number of megabytes, for a task with isolation="process"')
         if transactional and isolation:
-            raise SetupError(
-                "a task in a process of its own can't be transactional: the worker's database is not its own"
-            )
-
+            raise SetupError("a task with isolation can't be transactional: its process has no database connection")
         try:
             check_options(defaults)
         except BadInputError as error:
@@ -189,9 +185,9 @@ class App:
         arguments: dict[str, Any] | None = None,
         **calendar: Unpack[Calendar],
     ) -> Callable[[AnyTask], AnyTask]:
-        """Declares a schedule of the task below it: 5 fields, or 6 with seconds first. A worker's start makes it a job.
+        """Declares a cron schedule of the task below it: 5 fields, or 6 with seconds first. Workers make it a job.
 
-        `name` tells several schedules of a task apart; `arguments` are those of each run.
+        `name` distinguishes several schedules of a task; `arguments` are passed to each run.
         """
         return self._declare(name, recurring(calendar, cron=expression), arguments)
 
@@ -203,24 +199,23 @@ class App:
         arguments: dict[str, Any] | None = None,
         **calendar: Unpack[Calendar],
     ) -> Callable[[AnyTask], AnyTask]:
-        """Declares that the task below it runs at an interval; as `cron`."""
+        """Declares an interval schedule of the task below it, as `cron`."""
         return self._declare(name, recurring(calendar, every=interval), arguments)
 
     def lifespan(self, function: Lifespan) -> Lifespan:
-        """Makes an async generator the life of each worker process: before its `yield` things are opened, and put into
-        `app.state`; after it they are closed."""
+        """Registers an async generator that opens resources (in `app.state`), yields once and closes them."""
         if not inspect.isasyncgenfunction(function):
             raise SetupError("a lifespan is an async function with one `yield`")
         self._lifespan = asynccontextmanager(function)
         return function
 
     def add_middleware(self, middleware: Middleware) -> None:
-        """Puts something around every submission and run; what was added first is outermost."""
+        """Adds middleware to every submission and run; the first added is outermost."""
         self.middleware.append(middleware)
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[None]:
-        """For workers: what the lifespan opens is open."""
+        """For workers: opens the lifespan."""
         async with AsyncExitStack() as stack:
             if self._lifespan:
                 await stack.enter_async_context(self._lifespan())
@@ -239,7 +234,7 @@ class App:
     def using(
         self, gateway: JobGateway, sync_gateway: SyncJobGateway, now: Callable[[], datetime] | None = None
     ) -> Iterator[None]:
-        """For tests: submissions go through these gateways meanwhile, and now is what this says."""
+        """For tests: meanwhile submissions use these gateways and this clock."""
         before = self.now
         with self.gateways.replaced(gateway, sync_gateway):
             self.now = now or self.now
@@ -255,7 +250,7 @@ class App:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections to the API that submitting opened in this event loop."""
+        """Closes this event loop's connections to the API."""
         await self.gateways.close()
 
     def _register(self, task: Task[..., Any]) -> None:
@@ -264,8 +259,8 @@ class App:
         except msgspec.ValidationError:
             if task.function.__module__ == "__main__":
                 raise SetupError(
-                    f"{task.function.__qualname__} is defined in the program that is run, where no worker finds it: "
-                    "put tasks into a module of their own and import it, or give it a name: @app.task(name=…)."
+                    f"{task.function.__qualname__} is defined in the main program, where workers can't find it: move "
+                    "it to a module and import that, or give it a name: @app.task(name=…)."
                 ) from None
             raise SetupError(f"{task.name!r} can't be a task's name: letters, digits and _ . : - only.") from None
         if task.name in RESERVED_TASKS or task.name.startswith("rota."):
@@ -286,5 +281,5 @@ class App:
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """Where it is defined; inside of which function does not matter."""
+    """Module and qualified name, without enclosing functions."""
     return f"{function.__module__}.{function.__qualname__.rpartition('<locals>.')[2]}"

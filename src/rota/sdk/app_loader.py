@@ -1,7 +1,7 @@
-"""Finding an application: the App at module:name.
+"""Loads an application: the App at module:name.
 
-`python -m rota.sdk.app_loader MODULE:APP` tries it in a process of its own, so that nothing half-loaded is left
-behind, and answers on standard output: what is wrong, and which files were loaded.
+`python -m rota.sdk.app_loader MODULE:APP` tries that in a separate process and prints, as JSON, what is wrong and
+which files were loaded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """How an import went: what was wrong with it, if anything, and the files of the application's own modules."""
+    """The result of an import: the problem, if any, and the files of the application's modules."""
 
     problem: str | None = None
     files: tuple[str, ...] = ()
 
 
 def load_app(where: str) -> App:
-    """The App at module:name; raises SetupError with what is wrong."""
+    """The App at module:name; raises SetupError."""
     check_form(where)
     module_name, _, attribute = where.partition(":")
     sys.path.insert(0, str(Path.cwd()))
@@ -55,13 +55,13 @@ def load_app(where: str) -> App:
 
 
 def check_form(where: str) -> None:
-    """Raises SetupError for what can't be module:name; the message goes on after the name of the setting or option."""
+    """Raises SetupError unless it is module:name; callers put the option's name before the message."""
     if not _APP.fullmatch(where):
         raise SetupError(f"wants MODULE:APP, such as tasks:app, not {where!r}")
 
 
 def _try_to_load(where: str) -> Loaded:
-    """Loads the App, and says how it went; for a process that ends after it."""
+    """Loads the App, in a process that ends afterwards."""
     before = set(sys.modules)
     problem = None
     try:
@@ -87,7 +87,7 @@ def _import(module_name: str, where: str) -> ModuleType:
 
 
 def _blame(error: Exception) -> str:
-    """The error in one line, with the line of code it comes from."""
+    """The error and its line of code."""
     words = f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SyntaxError) or not frames:
@@ -96,7 +96,7 @@ def _blame(error: Exception) -> str:
 
 
 def _own_files(modules: Iterable[ModuleType]) -> list[str]:
-    """The files of modules that are neither Python's nor installed."""
+    """The files of modules that are neither in the standard library nor installed."""
     others = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     others |= {*site.getsitepackages(), site.getusersitepackages()}
     named = {getattr(module, "__file__", None) or "" for module in modules}
@@ -105,11 +105,11 @@ def _own_files(modules: Iterable[ModuleType]) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Answers on what was standard output; what the application prints while it is imported goes elsewhere."""
+    """Prints the result on standard output; what the application prints goes to standard error."""
     answer = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.write(answer, msgspec.json.encode(_try_to_load(arguments[0])))
-    os._exit(0)  # threads that the import started would keep us here
+    os._exit(0)  # don't wait for threads that the import started
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A call: a task with its arguments and options, checked, and not submitted yet."""
+"""A call: a task with its arguments and options, checked but not submitted."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# When it is to run: fields of the contract.
+# The contract's fields for the schedule.
 When = Mapping[str, Any]
 NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
 
 
 class Call(Generic[R]):
-    """What is submitted. Made by `task.call(...)`; many of them go together with `submit_many`."""
+    """A task with arguments, made by `task.call(...)`, for `submit_many`."""
 
     __slots__ = ("arguments", "headers", "job", "task")
 
@@ -50,7 +50,7 @@ class Call(Generic[R]):
         self.job = _read_job({**fields, "task": task.name}, payload)
 
     def finished(self) -> BatchJobIn:
-        """The job as it goes out, with the headers that middleware gave it; raises BadInputError for a bad one."""
+        """The job with the headers from middleware; raises BadInputError for a bad header."""
         if not self.headers:
             return self.job
         try:
@@ -60,14 +60,14 @@ class Call(Generic[R]):
 
 
 def check_calls(calls: Sequence[Any]) -> None:
-    """Raises BadInputError for what is no call."""
+    """Raises BadInputError for anything but calls."""
     for one in calls:
         if not isinstance(one, Call):
             raise BadInputError(f"submit_many wants calls, such as task.call(…), not {one!r}"[:200])
 
 
 def at_time(moment: datetime) -> When:
-    """Once, at a moment."""
+    """Once, at a time."""
     if not isinstance(moment, datetime):
         raise BadInputError(f"must be a datetime, not {moment!r}", field="at")
     if moment.tzinfo is None:
@@ -76,7 +76,7 @@ def at_time(moment: datetime) -> When:
 
 
 def after_delay(delay: Duration) -> When:
-    """Once, so long after its submission, by the server's clock."""
+    """Once, after a delay by the server's clock."""
     return {"schedule_type": "future", "delay_seconds": read_duration(delay, "after")}
 
 
@@ -91,27 +91,21 @@ def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | 
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Raises BadInputError for options that no job can have; keys that depend on arguments are made only later."""
+    """Raises BadInputError for invalid options; keys that depend on arguments are checked later."""
     fixed = {name: value for name, value in known_options(options).items() if not callable(value)}
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
-        fields.pop(name, None)  # they may belong to such a key
+        fields.pop(name, None)  # they can belong to such a key
     _read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
 
 
 def _read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
-    """A job of the contract out of its fields; raises BadInputError naming the one that is wrong."""
+    """A job from its fields; raises BadInputError that names the bad one."""
     given = {wire_name(name): value for name, value in fields.items() if value is not None}
     try:
         job = msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:
-        raise _with_option(bad_json(error)) from None
+        bad = bad_json(error)
+        field, message = bad.fields[0] if bad.fields else (None, str(bad))
+        raise BadInputError(f"{field}: {message}" if field else message, field=field) from None
     return msgspec.structs.replace(job, payload=msgspec.Raw(payload) if payload != b"{}" else UNSET)
-
-
-def _with_option(error: BadInputError) -> BadInputError:
-    """Names the option in the message as well."""
-    if not error.fields:
-        return error
-    field, message = error.fields[0]
-    return BadInputError(f"{field}: {message}", field=field)

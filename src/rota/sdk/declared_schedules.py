@@ -1,7 +1,7 @@
 """Schedules declared in code.
 
-They are reconciled with the database by the scheduler, for the version of the application that is in force; a worker
-says which application and version it runs, and what that declares.
+A worker reports its application, version and declared schedules. The scheduler reconciles them with the database for
+the version in force.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Declaration(NamedTuple):
     arguments: Mapping[str, Any]
 
     def job(self) -> BatchJobIn:
-        """The job it asks for; raises SetupError when it can't be one."""
+        """Its job; raises SetupError if it is invalid."""
         try:
             return Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments)).finished()
         except RotaError as error:
@@ -46,7 +46,7 @@ class Declaration(NamedTuple):
 
 
 def check_schedule(name: str, when: When) -> None:
-    """Raises SetupError where the times of a schedule can't be, as soon as it is declared."""
+    """Raises SetupError for invalid times, when the schedule is declared."""
     now = datetime.now(UTC)
     try:
         if when["cron_expression"] is not None:
@@ -60,31 +60,30 @@ def check_schedule(name: str, when: When) -> None:
 class Declarations:
     """All schedules of an application."""
 
-    def __init__(self, app: str, version: str | None) -> None:
-        self.app = app
+    def __init__(self, version: str | None) -> None:
         self._version = version
         self._declared: dict[str, Declaration] = {}
 
     def add(self, declaration: Declaration) -> None:
-        """One more; its name must be new."""
+        """Adds a schedule with a new name."""
         if declaration.name in self._declared:
             raise SetupError(f"Two schedules are called {declaration.name!r}; give one of them another name.")
         self._declared[declaration.name] = declaration
 
     def jobs(self) -> list[BatchJobIn]:
-        """The jobs they ask for, by name."""
+        """Their jobs, sorted by name."""
         return [self._declared[name].job() for name in sorted(self._declared)]
 
     @property
     def version(self) -> str:
-        """The given one, or one made of what is declared: another declaration is another version."""
+        """The given version, or a hash of the declarations."""
         if self._version is not None:
             return self._version
         return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:_VERSION_DIGITS]
 
 
 def check_app(app: App) -> None:
-    """Raises SetupError for what would keep a worker from starting."""
+    """Raises SetupError if a worker could not start."""
     describe_app(app, (app.caller.namespace,))
     for name, task in app.tasks.items():
         if task.isolation:
@@ -92,20 +91,20 @@ def check_app(app: App) -> None:
 
 
 def describe_app(app: App, namespaces: Sequence[str]) -> Application:
-    """What a worker says of its application; raises SetupError for a schedule that can't be."""
+    """A worker's description of its application; raises SetupError for an invalid schedule."""
     caller, declared = app.caller, app.declarations.jobs()
     if declared and not app.has_name:
-        raise SetupError('An application that declares schedules needs a name of its own: rota.App("shop").')
+        raise SetupError('An application that declares schedules needs a name: rota.App("shop").')
     if declared and caller.namespace not in namespaces:
         raise SetupError(
             f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve: "
             "ROTA_NAMESPACES, or rota.App(namespace=…)."
         )
-    preparer = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
+    builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
     schedules: list[DeclaredSchedule] = []
     for job in declared:
         try:
-            schedules.append(preparer.declared(job, caller, app.name))
+            schedules.append(builder.declared(job, caller, app.name))
         except BadInputError as error:
             raise SetupError(f"The schedule {job.name!r}: {error}") from error
     return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules))

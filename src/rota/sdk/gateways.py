@@ -1,4 +1,4 @@
-"""Which gateway a submission takes: inside a run that of its worker, else HTTP."""
+"""Chooses the gateway of a submission: the worker's inside a run, else HTTP."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Gateways:
-    """The gateways of one application. Connections belong to an event loop, or to a process; each gets its own.
+    """The gateways of one application: one for each event loop and process.
 
-    `barred` says why nothing may go out meanwhile: a test must not submit to a server by mistake.
+    `barred` is an error message while submissions are forbidden: tests must not submit to a server by mistake.
     """
 
     barred: ClassVar[str | None] = None
@@ -63,19 +63,19 @@ class Gateways:
             if process not in self._by_process:
                 from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
-                # A process that was forked must not speak on its parent's connections.
+                # A forked process must not use its parent's connections.
                 gateway = SyncHttpGateway(self._url, self._token, self._namespace)
                 self._by_process = {process: gateway}
                 atexit.register(gateway.close)
             return self._by_process[process]
 
     def of_run_async(self) -> JobGateway | None:
-        """The gateway of the run in which this is called."""
+        """The gateway of the current run."""
         context = current_context()
         return context.gateway if context else None
 
     def of_run_sync(self) -> SyncJobGateway | None:
-        """The same, for code that can't await."""
+        """The gateway of the current run for code that can't await."""
         context = current_context()
         return context.sync_gateway if context else None
 
@@ -85,7 +85,7 @@ class Gateways:
 
     @contextmanager
     def replaced(self, gateway: JobGateway, sync_gateway: SyncJobGateway) -> Iterator[None]:
-        """All submissions go through these meanwhile."""
+        """Meanwhile all submissions use these gateways."""
         before, self._instead = self._instead, (gateway, sync_gateway)
         try:
             yield
@@ -93,7 +93,7 @@ class Gateways:
             self._instead = before
 
     async def close(self) -> None:
-        """Closes what this event loop and this process opened."""
+        """Closes the gateways of this event loop and process."""
         if gateway := self._by_loop.pop(asyncio.get_running_loop(), None):
             await gateway.close()
         if sync_gateway := self._by_process.pop(os.getpid(), None):

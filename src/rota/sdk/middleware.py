@@ -1,4 +1,4 @@
-"""Middleware: what surrounds submissions and runs."""
+"""Middleware around submissions and runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from rota.task.context import Context
 
 
 class Middleware:
-    """Override what you need. Both are context managers: what the code inside raises goes through them."""
+    """Override what you need. Both methods are context managers, and see the errors raised inside."""
 
     @contextmanager
     def submitting(self, call: Call[Any]) -> Iterator[None]:  # noqa: ARG002 - for those who override it
-        """Around a submission, in the program that submits. What is put into `call.headers` travels with the run."""
+        """Around a submission, in the submitting program. Headers in `call.headers` travel with the run."""
         yield
 
     @asynccontextmanager
     async def running(self, context: Context) -> AsyncIterator[None]:  # noqa: ARG002 - for those who override it
-        """Around one attempt, in the process that runs it; `context.headers` has what came along. Context variables
-        that are set here are seen by the task, in its thread as well."""
+        """Around an attempt, in the process that runs it; `context.headers` has the headers of the submission.
+
+        The task sees context variables that are set here, also in a thread.
+        """
         yield

@@ -1,4 +1,4 @@
-"""What may be said of a job besides its arguments, in words of Python."""
+"""Options of jobs and schedules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = str | Callable[..., str]
 
 
 class Defaults(TypedDict, total=False):
-    """What a task may say of all its jobs."""
+    """Options of all jobs of a task."""
 
     retries: int
     retry: Retry
@@ -41,14 +41,14 @@ class Defaults(TypedDict, total=False):
 
 
 class SubmitOptions(Defaults, total=False):
-    """What may be said of one submission."""
+    """Options of one submission."""
 
     name: str
     idempotency_key: str
 
 
 class Calendar(TypedDict, total=False):
-    """What may be said of a schedule besides its times."""
+    """Options of a schedule."""
 
     timezone: str
     start: datetime
@@ -59,7 +59,7 @@ class Calendar(TypedDict, total=False):
     overlap: Overlap
 
 
-# What the contract calls it.
+# Names in the contract.
 _NAMES = {
     "retries": "max_retries",
     "timeout": "timeout_seconds",
@@ -69,14 +69,14 @@ _NAMES = {
     "end": "end_time",
     "jitter": "jitter_seconds",
 }
-# What others call it.
+# Names in other libraries.
 _OTHER_NAMES = {"queue": "pool", "max_retries": "retries", "countdown": "timeout", "time_limit": "timeout"}
 _DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter"})
 _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
 
 
 def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options; raises BadInputError for one that does not exist."""
+    """The options; raises BadInputError for an unknown one."""
     for name in options:
         if name not in SubmitOptions.__annotations__:
             near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), SubmitOptions.__annotations__, 1)
@@ -86,24 +86,21 @@ def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def fields_of(options: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the contract behind options; keys that depend on the arguments are made of them, by name."""
-    fields: dict[str, Any] = {}
-    for name, value in options.items():
-        if value is None:
-            continue
-        given = value
-        if name in _DURATIONS:
-            given = read_duration(value, name)
-        elif name in _KEYS and callable(value):
-            given = _made_of(value, arguments)
-        elif name == "rate_limit" and isinstance(value, str):
-            given = _read_rate(value)
-        fields[_NAMES.get(name, name)] = given
-    return fields
+    """The contract's fields for these options; keys that are functions are called with the arguments."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return {_NAMES.get(name, name): _field_value(name, value, arguments) for name, value in given.items()}
+
+
+def _field_value(name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
+    if name in _DURATIONS:
+        return read_duration(value, name)
+    if name in _KEYS and callable(value):
+        return _made_of(value, arguments)
+    return _read_rate(value) if name == "rate_limit" and isinstance(value, str) else value
 
 
 def _made_of(key: Callable[..., str], arguments: Mapping[str, Any]) -> str:
-    """The key for these arguments; the function gets those it asks for."""
+    """Calls a key function with the arguments it has parameters for."""
     wanted = inspect.signature(key).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in wanted):
         return key(**arguments)
@@ -111,7 +108,7 @@ def _made_of(key: Callable[..., str], arguments: Mapping[str, Any]) -> str:
 
 
 def read_duration(duration: Duration, field: str) -> float:
-    """Seconds; raises BadInputError naming the option."""
+    """Seconds; raises BadInputError that names the option."""
     try:
         return seconds_of(duration)
     except ValueError as error:
@@ -119,7 +116,7 @@ def read_duration(duration: Duration, field: str) -> float:
 
 
 def _read_rate(words: str) -> RateLimit:
-    """100/1m: so many starts per duration."""
+    """Reads 100/1m."""
     limit, _, per = words.partition("/")
     try:
         return RateLimit(limit=int(limit), per_seconds=seconds_of(per or "1s"))

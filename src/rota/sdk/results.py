@@ -1,4 +1,4 @@
-"""What a run came to, as the caller's types."""
+"""Results and failures of runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rota.sdk.task import Task
 
 R = TypeVar("R")
-WAIT_SECONDS = 20.0  # a question is answered at the latest after this, and asked again
+WAIT_SECONDS = 20.0  # the longest wait in one request
 
 
 def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:
-    """What the task returned; raises RunFailedError."""
+    """The task's return value; raises RunFailedError."""
     if outcome.status != "success":
         raise RunFailedError(run_id, outcome.status, outcome.error or outcome.reason, outcome.traceback)
     returns: Any = task.parameters.returns
@@ -31,7 +31,7 @@ def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:
 
 
 class RunFailedError(RotaError):
-    """A run that was waited for failed for good, was cancelled or skipped."""
+    """The run failed for good, was cancelled or skipped."""
 
     def __init__(self, run_id: str, status: str, why: str | None, traceback: str | None = None) -> None:
         super().__init__(f"{run_id} is {status}" + (f": {why}" if why else ""))
@@ -42,7 +42,7 @@ class RunFailedError(RotaError):
 
 
 class NotAcceptedError(RotaError):
-    """Some of many submissions were not accepted: `results` has, in their order, a run or an error for each."""
+    """Some submissions were not accepted: `results` has a run or an error for each, in order."""
 
     def __init__(self, results: Sequence[Any]) -> None:
         errors = [result for result in results if isinstance(result, RotaError)]

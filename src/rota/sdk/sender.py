@@ -1,7 +1,4 @@
-"""Sending tasks on their way, and what comes back: handles of runs and jobs.
-
-The sync face (sender_sync.py) is made of this file.
-"""
+"""Submits tasks and returns handles of runs and jobs. sender_sync.py is generated from this file."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ R = TypeVar("R")
 
 
 class Run(Generic[R]):
-    """A run that was submitted."""
+    """A submitted run."""
 
     def __init__(self, task: Task[..., R], answer: Submitted) -> None:
         self._task = task
@@ -41,8 +38,7 @@ class Run(Generic[R]):
         return f"<Run {self.id} of {self._task.name}>"
 
     async def result(self, timeout: Duration | None = None) -> R:
-        """What the task returned, once it has; raises RunFailedError when the run failed for good, was cancelled or
-        skipped, and TimeoutError when it has not ended by then."""
+        """Waits for the task's return value; raises TimeoutError, or RunFailedError if the run did not succeed."""
         deadline = Deadline(None if timeout is None else seconds_of(timeout))
         while True:
             outcome = await self._look(deadline.within(WAIT_SECONDS))
@@ -56,7 +52,7 @@ class Run(Generic[R]):
         return (await self._look(0)).status
 
     async def cancel(self) -> None:
-        """Ends it, or asks it to stop where it runs."""
+        """Cancels it, or asks it to stop if it is running."""
         await self._task.app.gateways.open_async().cancel(self.id)
 
     async def _look(self, seconds: float) -> RunSnapshot:
@@ -64,7 +60,7 @@ class Run(Generic[R]):
 
 
 class Job:
-    """A job with a schedule that was submitted. Change, pause or cancel it with a client, by its id."""
+    """A submitted job with a schedule. Change, pause or cancel it with a client, by its id."""
 
     def __init__(self, task: Task[..., Any], answer: Submitted) -> None:
         self._task = task
@@ -87,42 +83,42 @@ class Sender(Generic[P, R]):
         self._connection = connection
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> Sender[P, R]:
-        """The same with other options: retries, timeout, priority, keys, …"""
+        """Adds options: retries, timeout, priority, keys, …"""
         return self._changed(options={**self._options, **known_options(options)})
 
     def within(self, connection: Any) -> Sender[P, R]:
-        """Submits in the caller's own transaction: a connection or session with one open. Commit shows the job,
-        rollback leaves nothing of it."""
+        """Submits in the open transaction of a connection or session: the job appears on commit."""
         return self._changed(connection=given_connection(connection))
 
     def at(self, when: datetime) -> Sender[P, R]:
-        """Runs at a moment; it must have a time zone."""
+        """Runs at a time, which must have a time zone."""
         return self._changed(when=at_time(when))
 
     def after(self, delay: Duration) -> Sender[P, R]:
-        """Runs so many seconds (a number, a timedelta, or "15m") from now."""
+        """Runs after a delay: seconds, a timedelta or "15m"."""
         return self._changed(when=after_delay(delay))
 
     def every(self, interval: Duration, **calendar: Unpack[Calendar]) -> Recurrence[P]:
         """Runs at an interval, from now on."""
-        return self._recurring(recurring(calendar, every=interval))
+        when = recurring(calendar, every=interval)
+        return Recurrence(self._task, when, self._options, self._connection)
 
     def cron(self, expression: str, **calendar: Unpack[Calendar]) -> Recurrence[P]:
         """Runs on a cron expression: 5 fields, or 6 with seconds first."""
-        return self._recurring(recurring(calendar, cron=expression))
+        when = recurring(calendar, cron=expression)
+        return Recurrence(self._task, when, self._options, self._connection)
 
     def call(self, *arguments: P.args, **keywords: P.kwargs) -> Call[R]:
-        """The task with these arguments, to be submitted with others by `submit_many`."""
+        """The task with these arguments, for `submit_many`."""
         return Call(self._task, self._when, self._options, arguments, keywords)
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Run[R]:
-        """Submits it with these arguments; raises NotAcceptedError, or another RotaError, when it was not accepted."""
+        """Submits it with these arguments; raises a RotaError if it is not accepted."""
         call = Call(self._task, self._when, self._options, arguments, keywords)
-        (answer,) = await _send(self._task, [call], self._connection)
-        return Run(self._task, _accepted(answer))
+        return Run(self._task, await _send_one(call, self._connection))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
-        """Submits many calls in one go. When some are not accepted the others are, and NotAcceptedError names both."""
+        """Submits many calls at once. If some are not accepted, the others are, and NotAcceptedError lists all."""
         wanted = list(calls)
         check_calls(wanted)
         answers = await _send(self._task, wanted, self._connection)
@@ -145,9 +141,6 @@ class Sender(Generic[P, R]):
             self._connection if connection is None else connection,
         )
 
-    def _recurring(self, when: When) -> Recurrence[P]:
-        return Recurrence(self._task, when, self._options, self._connection)
-
 
 class Recurrence(Generic[P]):
     """A task with a schedule: `.submit(...)` takes the task's own arguments, the same for each of its runs."""
@@ -159,18 +152,17 @@ class Recurrence(Generic[P]):
         self._connection = connection
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> Recurrence[P]:
-        """The same with other options."""
+        """Adds options."""
         return Recurrence(self._task, self._when, {**self._options, **known_options(options)}, self._connection)
 
     def within(self, connection: Any) -> Recurrence[P]:
-        """Submits in the caller's own transaction."""
+        """Submits in the open transaction of a connection or session."""
         return Recurrence(self._task, self._when, self._options, given_connection(connection))
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Job:
         """Submits it with these arguments."""
         call = Call(self._task, self._when, self._options, arguments, keywords)
-        (answer,) = await _send(self._task, [call], self._connection)
-        return Job(self._task, _accepted(answer))
+        return Job(self._task, await _send_one(call, self._connection))
 
 
 async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any) -> Sequence[Submitted | RotaError]:
@@ -181,14 +173,15 @@ async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: An
         return await task.app.gateways.open_async().submit(jobs)
 
 
-async def _caller(app: App) -> Caller:
-    """Inside a run whose it is; else the application's own."""
-    gateway = app.gateways.of_run_async()
-    known = await gateway.caller() if gateway else None
-    return Caller(*known) if known else app.caller
-
-
-def _accepted(answer: Submitted | RotaError) -> Submitted:
+async def _send_one(call: Call[Any], connection: Any) -> Submitted:
+    (answer,) = await _send(call.task, [call], connection)
     if isinstance(answer, RotaError):
         raise answer
     return answer
+
+
+async def _caller(app: App) -> Caller:
+    """The current run's caller, else the application's."""
+    gateway = app.gateways.of_run_async()
+    known = await gateway.caller() if gateway else None
+    return Caller(*known) if known else app.caller

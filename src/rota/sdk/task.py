@@ -1,4 +1,4 @@
-"""A task: a function that can be called as before, and submitted."""
+"""A task: a function that can still be called, and submitted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Isolation = Literal["process"]
 
 
 class Task(Sender[P, R]):
-    """A registered function. What is common to async and sync ones; `.sync` has the face for code that can't await."""
+    """A registered function, async or not; `.sync` is for code that can't await."""
 
     def __init__(
         self,
@@ -50,8 +50,7 @@ class Task(Sender[P, R]):
         return f"<Task {self.name}>"
 
     def _called(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A task that wants a context and is called like a function gets that of the run it is called in, or one of
-        its own that belongs to no run; unless it is handed one."""
+        """Adds the context if the task wants one: of the current run, or one without a run."""
         name = self.parameters.context_name
         if name is None or name in keywords or any(isinstance(given, Context) for given in arguments):
             return self.function(*arguments, **keywords)
@@ -60,7 +59,7 @@ class Task(Sender[P, R]):
 
     @property
     def sync(self) -> SyncSender[P, R]:
-        """The same, for code that can't await."""
+        """The task for code that can't await."""
         return SyncSender(self)
 
 
@@ -68,7 +67,7 @@ class AsyncTask(Task[P, R], Generic[P, R]):
     """A task that is an async function."""
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Calls the function here and now."""
+        """Calls the function directly."""
         called: Coroutine[Any, Any, R] = self._called(arguments, keywords)
         return called
 
@@ -77,6 +76,6 @@ class PlainTask(Task[P, R], Generic[P, R]):
     """A task that is a plain function."""
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R:
-        """Calls the function here and now."""
+        """Calls the function directly."""
         returned: R = self._called(arguments, keywords)
         return returned

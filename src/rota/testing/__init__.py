@@ -1,6 +1,6 @@
-"""For tests of applications: their jobs on the real engine, in this process, with a time that the test moves.
+"""Tests of applications on the real engine, in one process, with a clock that the test moves.
 
-The pytest plugin (`pytest_rota`) has it as fixtures.
+The pytest plugin `pytest_rota` provides fixtures.
 """
 
 from rota.testing.databases import Databases, databases

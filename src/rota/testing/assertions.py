@@ -1,4 +1,4 @@
-"""Comparing what was submitted with what a test expects, and saying what is different."""
+"""Compares submissions with what a test expects, and shows the differences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
+from msgspec import json
 
 from rota.sdk.task import Task
 from rota.task.arguments import ArgumentsError, encode
@@ -17,12 +17,12 @@ _MISSING = object()
 
 
 def name_of(task: Task[..., Any] | str) -> str:
-    """A task may be said by its name."""
+    """The name of a task or its name."""
     return task if isinstance(task, str) else task.name
 
 
 def matches(one: Submission, task: Task[..., Any] | str, arguments: dict[str, Any]) -> bool:
-    """Whether this was submitted for the task with these arguments, whatever the others are."""
+    """Whether this is a submission of the task with at least these arguments."""
     return one.task == name_of(task) and not _differences(one, task, arguments)
 
 
@@ -34,7 +34,7 @@ def tell_missing(
     count: int | None = None,
     found: int = 0,
 ) -> str:
-    """What was expected, and what was submitted instead."""
+    """The expected submission, and the actual ones."""
     wanted = f"{name_of(task)}({show_arguments(arguments)})"
     said = f"{wanted} was not submitted." if count is None else f"{wanted} was submitted {_times(found)}, not {count}."
     of_task = [one for one in everything if one.task == name_of(task)]
@@ -50,16 +50,16 @@ def tell_missing(
 
 
 def tell_found(task: Task[..., Any] | str, arguments: dict[str, Any], found: Sequence[Submission]) -> str:
-    """What should not have been."""
+    """The submissions that should not exist."""
     wanted = f"{name_of(task)}({show_arguments(arguments)})"
     return "\n".join([f"{wanted} was submitted {_times(len(found))}:", *_shown(found, lambda _one: [])])
 
 
 def tell_failures(failures: Sequence[RunRecord]) -> str:
-    """Each run that failed, with its traceback."""
+    """The failed runs with their tracebacks."""
     lines = [f"{len(failures)} {'run' if len(failures) == 1 else 'runs'} failed:"]
     for run in failures[:_MOST_SHOWN]:
-        again = f", to be tried again at {run.due.isoformat()}" if run.status == "retrying" else ""
+        again = f", retry at {run.due.isoformat()}" if run.status == "retrying" else ""
         lines.append(f"{run.task}({show_arguments(run.arguments)}), attempt {run.attempt}{again}: {run.error}")
         lines += [f"    {line}" for line in (run.traceback or "").splitlines()]
     return "\n".join(lines)
@@ -78,14 +78,14 @@ def _shown(some: Sequence[Submission], differences: Callable[[Submission], list[
 def _differences(one: Submission, task: Task[..., Any] | str, arguments: dict[str, Any]) -> list[str]:
     found = {**_defaults(task), **one.arguments}
     return [
-        f"{name}: expected {expected!r}, was {_told(found.get(name, _MISSING))}"
+        f"{name}: expected {expected!r}, was {repr(found[name]) if name in found else 'not given'}"
         for name, expected in arguments.items()
         if not _is_same(expected, found.get(name, _MISSING))
     ]
 
 
 def _defaults(task: Task[..., Any] | str) -> dict[str, Any]:
-    """What a submission that leaves an argument out runs with."""
+    """The task's default arguments."""
     if isinstance(task, str):
         return {}
     parameters = inspect.signature(task.function).parameters.values()
@@ -93,22 +93,13 @@ def _defaults(task: Task[..., Any] | str) -> dict[str, Any]:
 
 
 def _is_same(expected: Any, found: Any) -> bool:
-    """Compared as JSON holds it: a datetime, a UUID or a model is its text or object there. Or by its own ==, for
-    what stands for anything (unittest.mock.ANY)."""
+    """Compares as JSON (datetimes, UUIDs and models), or by == (unittest.mock.ANY)."""
     if found is _MISSING:
         return False
     try:
-        return bool(expected == found) or _as_json(expected) == _as_json(found)
+        return bool(expected == found) or json.decode(encode(expected)) == json.decode(encode(found))
     except ArgumentsError:
         return False
-
-
-def _as_json(value: Any) -> Any:
-    return msgspec.json.decode(encode(value))
-
-
-def _told(value: Any) -> str:
-    return "not given" if value is _MISSING else repr(value)
 
 
 def _times(count: int) -> str:

@@ -1,7 +1,7 @@
-"""Databases for tests: one server, one migrated template, a clone of it for each test.
+"""Databases for tests: one server, one migrated template, a clone for each test.
 
-The time of these databases can be set (sql/make_clock.sql). The search path that makes it so is a setting of each
-database: PostgreSQL does not copy those from a template.
+Tests can set the clock of these databases (sql/make_clock.sql). That needs a search path in each database: PostgreSQL
+does not copy settings from a template.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.store.postgres.statements import load
 from rota.store.schema.migrate import migrate
 
 SERVER_VARIABLE = "ROTA_TEST_DATABASE_URL"
-# A test needs no protection against power cuts: it is off, and cloning a database takes some 20 ms.
+# Tests need no durability: without it cloning a database takes about 20 ms.
 _QUICK = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -36,20 +36,19 @@ _QUICK = {
     "max_connections": "200",
 }
 _ROOM_BYTES = 4 * 1024**3
-# What a test creates without saying where lands in public: not among the functions of the clock, nor, where the role is
-# called like it, in Rota's own schema.
+# Objects that a test creates without a schema go to public, not to the clock's or Rota's schema.
 _SEARCH_PATH = "public, rota_time, pg_catalog"
 T = TypeVar("T")
 
 
 class Databases:
-    """Makes databases on a server that is there. To be closed: its template goes with it."""
+    """Makes databases on a running server. Closing it drops the template."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._prefix = f"rota_test_{uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
-        # A loop of its own, which stands still between the calls: the test may have none, or another one.
+        # Its own loop, which runs only during calls: the test may have none or another.
         self._loop = asyncio.new_event_loop()
         self._admin: Any = None
 
@@ -58,7 +57,7 @@ class Databases:
         return f"{self._prefix}_template"
 
     def open(self) -> None:
-        """Makes the template; raises SetupError when this server won't have it."""
+        """Makes the template; raises SetupError if the server does not allow it."""
         self._run(self._open())
 
     def close(self) -> None:
@@ -72,7 +71,7 @@ class Databases:
 
     @contextmanager
     def fresh(self) -> Iterator[str]:
-        """The URL of a new database, which is dropped in the end."""
+        """The URL of a new database, which is dropped at the end."""
         name = f"{self._prefix}_{next(self._numbers)}"
         self._run(self._clone(name))
         try:
@@ -106,8 +105,8 @@ class Databases:
         try:
             await self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         except asyncpg.InsufficientPrivilegeError:
-            # A superuser's process is in it, most likely autovacuum's: only superusers may end those. Without FORCE
-            # PostgreSQL asks autovacuum itself to leave, and waits some seconds for the others.
+            # A superuser's process uses it, probably autovacuum: only superusers can end those. Without FORCE
+            # PostgreSQL stops autovacuum and waits a few seconds for others.
             await self._admin.execute(f"DROP DATABASE IF EXISTS {name}")
 
     async def _set_search_path(self, name: str) -> None:
@@ -119,8 +118,10 @@ class Databases:
 
 @contextmanager
 def databases() -> Iterator[Databases]:
-    """Databases on the server of ROTA_TEST_DATABASE_URL, whose role must be allowed to create them; else on an embedded
-    one that is started now and stopped in the end. Starting takes about two seconds, so keep it for all tests."""
+    """Databases on the server of ROTA_TEST_DATABASE_URL, whose role must be able to create them, or on an embedded one.
+
+    Starting the embedded one takes about two seconds: keep it for all tests.
+    """
     with _server() as url:
         found = Databases(url)
         try:
@@ -150,11 +151,10 @@ def _server() -> Iterator[str]:
 
 
 def _memory() -> Path | None:
-    """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
+    """A file system in memory with enough room, if there is one: a clone has hundreds of files."""
     place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
     return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > _ROOM_BYTES else None
 
 
 def _with_database(url: str, name: str) -> str:
-    """The same server, another database."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))

@@ -1,8 +1,7 @@
-"""The engine under a test: the scheduler's own services, ticked by hand, and workers without loops.
+"""The engine under a test: the real services of the scheduler, ticked by hand, and workers without loops.
 
-Time stands still while there is something to do, and moves from one moment at which something is due to the next. So
-everything happens at its time, in its order, however fast it is gone through: a schedule that fires every minute fires
-1440 times in a day, and none of them is late.
+The clock stops while there is work, and jumps from one due time to the next. So everything happens in order and on
+time, however fast the test is: a schedule that fires every minute fires 1440 times a day, never late.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from rota.task.output import RunHandler, RunStream, current
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 
 _CONNECTIONS = 8
-LEASE_SECONDS = 24 * 3600.0  # no other scheduler is there to take a shard
+LEASE_SECONDS = 24 * 3600.0  # there is no other scheduler
 _MOST_RUNS = 100_000
 PATIENCE_SECONDS = 60.0
 
 
 class Moments(NamedTuple):
-    """What comes next."""
+    """What is due, and when the next runs are."""
 
     is_due: bool
     next_at: datetime | None
@@ -49,7 +48,7 @@ class Moments(NamedTuple):
 
 
 class Engine:
-    """Everything but the loops, on one database."""
+    """Scheduler and workers without loops, on one database."""
 
     def __init__(
         self, *, database: Database, database_url: str, settings: Settings, shards: int, clock: StandingClock
@@ -77,7 +76,7 @@ class Engine:
     @classmethod
     @asynccontextmanager
     async def open(cls, database_url: str, moment: datetime) -> AsyncIterator[Engine]:
-        """An engine on a database of the kit's own; raises SetupError for another."""
+        """An engine on a database from `Databases`; raises SetupError for another."""
         async with AsyncExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
             database = await Database.connect(database_url, size=_CONNECTIONS, name="rota-test")
@@ -92,17 +91,18 @@ class Engine:
             )
             if not (await engine.fetch("has_clock"))[0][0]:
                 raise SetupError(
-                    "This database was not made by rota.testing, so its time can't be moved: take the fixture "
+                    "This database was not made by rota.testing, so its clock can't be moved: use the fixture "
                     "rota_database_url, or `with rota.testing.databases() as some, some.fresh() as url:`."
                 )
             await engine.set_clock(moment)
             stack.push_async_callback(engine._close)
-            await engine._begin(stack)
+            await stack.enter_async_context(ServiceGroup(engine.gateway.services))
+            await engine._scheduler.leases.tick()
             yield engine
 
     @property
     def reports(self) -> list[Report]:
-        """Of every attempt that has ended."""
+        """The reports of all ended attempts."""
         return [report for worker in self.workers for report in worker.reports]
 
     async def use(self, app: App) -> None:
@@ -124,28 +124,28 @@ class Engine:
         await worker.open()
 
     async def set_clock(self, moment: datetime) -> None:
-        """Sets the time, and does nothing else."""
+        """Sets the clock and does nothing else."""
         await self.fetch("set_clock", moment=moment)
         self.clock.moment = moment
 
     async def settle(self) -> Moments:
-        """Does all that is to be done at this moment; returns what comes next."""
+        """Does all work that is due now; returns what comes next."""
         async with self._busy:
             return await self._settle()
 
     async def advance(self, target: datetime) -> None:
-        """Lets time pass, as if it were waited for."""
+        """Moves the clock to `target` and does all work that becomes due on the way."""
         async with self._busy:
             before, steps = self._count, 0
             while (next_at := (await self._settle()).next_at) and next_at <= target:
                 steps += 1
-                self._check_bound(max(steps, self._count - before))  # unserved schedules fire all the same
+                self._check_bound(max(steps, self._count - before))  # unserved schedules fire too
                 await self.set_clock(next_at)
             if self.clock.moment < target:
                 await self.set_clock(target)
 
     async def fetch(self, name: str, /, **parameters: Any) -> list[Any]:
-        """The rows of a statement of the kit."""
+        """The rows of one of the kit's statements."""
         statement = load(name, "rota.testing")
         async with self._database.raw() as connection:
             rows: list[Any] = await connection.fetch(statement.text, *statement.bind(parameters))
@@ -161,14 +161,10 @@ class Engine:
 
     @property
     def _services(self) -> list[Service]:
-        """All that moves runs. Leases are taken once and kept, no worker is lost, and nothing needs sweeping."""
+        """The services that move runs. Leases don't expire, no worker is lost, and nothing needs sweeping."""
         scheduler = self._scheduler
         apart = (scheduler.leases, scheduler.reaper, scheduler.sweeper, scheduler.rezoner, scheduler.log_keeper)
         return [service for service in scheduler.services if service not in apart]
-
-    async def _begin(self, stack: AsyncExitStack) -> None:
-        await stack.enter_async_context(ServiceGroup(self.gateway.services))
-        await self._scheduler.leases.tick()
 
     async def _close(self) -> None:
         for worker in reversed(self.workers):
@@ -182,7 +178,7 @@ class Engine:
                 while self._is_busy:
                     await self._until_something_happens()
                     self._check_bound(self._count - before)
-                    # One that is still under way may wait for what it submitted.
+                    # A run under way may wait for one it submitted.
                     done += await self._round() if self._is_busy else 0
                 moments = await self._moments()
                 if not done or not moments.is_due:
@@ -192,7 +188,7 @@ class Engine:
         done = 0
         for service in self._services:
             done += await service.catch_up()
-        # Whatever is told from here on may come too late for this round.
+        # Later wake-ups may miss this round.
         self._wake_ups.some.clear()
         for worker in self.workers:
             await worker.stop_cancelled()
@@ -208,9 +204,9 @@ class Engine:
         except TimeoutError:
             tasks = ", ".join(sorted({task for worker in self.workers for task in worker.running}))
             raise StuckError(
-                f"Nothing has happened for {self.patience_seconds:g} s, and {tasks} has not ended. A task that waits "
-                "for time to pass, or for a run that is due later, waits in vain: time stands still while a run is "
-                "under way. One that really takes so long needs more patience (kit.limit(patience_seconds=…))."
+                f"Nothing has happened for {self.patience_seconds:g} s, and {tasks} has not ended. A task can't wait "
+                "for time to pass or for a run that is due later: the clock stops while a run is under way. If the "
+                "task really takes this long, raise kit.limit(patience_seconds=…)."
             ) from None
 
     def _check_bound(self, count: int) -> None:
@@ -218,8 +214,8 @@ class Engine:
             ran = Counter(report.claim.task for report in self.reports)
             tasks = ", ".join(task for task, _ in ran.most_common(3)) or "tasks that are not served here"
             raise EndlessError(
-                f"More than {self.most_runs:,} runs in one go, mostly of {tasks}: does something submit itself again "
-                "and again, or is the way too long for its schedules? (kit.limit(most_runs=…))"
+                f"More than {self.most_runs:,} runs in one call, mostly of {tasks}: does a task submit itself, or is "
+                "the time too long for its schedules? (kit.limit(most_runs=…))"
             )
 
     async def _moments(self) -> Moments:
@@ -237,7 +233,7 @@ class _Both(RunStream):
 
 @contextmanager
 def captured_output() -> Iterator[None]:
-    """Meanwhile, what is said inside a run goes to its log."""
+    """Meanwhile the output of a run goes to its log."""
     root, handler = logging.getLogger(), RunHandler()
     handler.addFilter(lambda _record: current.get() is not None)
     level, streams = root.level, (sys.stdout, sys.stderr)
@@ -254,7 +250,7 @@ def captured_output() -> Iterator[None]:
 
 
 class StandingClock(DatabaseClock):
-    """What the database's clock was set to, for everything in this process that asks a clock of that kind."""
+    """The clock of this process: the time that the database's clock was set to."""
 
     def __init__(self, moment: datetime) -> None:
         super().__init__()
@@ -262,10 +258,10 @@ class StandingClock(DatabaseClock):
 
     @property
     def is_set(self) -> bool:
-        """Always: the database need not be asked."""
+        """Always true."""
         return True
 
-    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - it follows no other clock
+    def observe(self, *, sent: float, received: float, database_time: datetime) -> float:  # noqa: ARG002 - follows no other clock
         """Changes nothing."""
         return 0.0
 
@@ -274,13 +270,13 @@ class StandingClock(DatabaseClock):
         return self.moment.timestamp()
 
     def now_datetime(self) -> datetime:
-        """The same as an aware datetime."""
+        """The time as an aware datetime."""
         return self.moment.astimezone(UTC)
 
 
 class StuckError(RotaError):
-    """A run does not end, and nothing else happens."""
+    """A run does not end, and nothing else is happening."""
 
 
 class EndlessError(RotaError):
-    """More runs than any test can want: something submits itself again and again."""
+    """Too many runs: a task probably submits itself."""

@@ -1,4 +1,4 @@
-"""The kit: an application on an engine of its own, whose time the test moves."""
+"""The kit: an application on its own engine, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 
 
 class Kit:
-    """Runs what is due when it is told to, and lets time pass. Nothing happens by itself.
+    """Runs due jobs and moves time, only when called.
 
-    Every call is made in the event loop in which the kit was opened. Calls that run something return the runs that
-    ended meanwhile, in order of time.
+    Call it in the event loop that opened it. Calls that run jobs return the ended runs in order of time.
     """
 
     def __init__(self, engine: Engine, database_url: str) -> None:
@@ -36,25 +35,22 @@ class Kit:
         self._engine = engine
         self._bindings = ExitStack()
         self._bindings.enter_context(_barred())
-        self._known: set[UUID] = set()  # runs that have ended and were told
-        self._submitted: dict[UUID, int] = {}  # in which order: many are submitted at one moment
+        self._known: set[UUID] = set()  # ended runs already returned
+        self._submitted: dict[UUID, int] = {}  # their order: many have the same time
 
     # Time
 
     @property
     def now(self) -> datetime:
-        """The time, in UTC. It stands still until it is moved."""
+        """The time in UTC, until the test moves it."""
         return self._engine.clock.now_datetime()
 
     async def travel_to(self, moment: datetime) -> None:
-        """Sets the time, forward or back, at the beginning of a test; raises SetupError once there is something that
-        would have happened on the way."""
+        """Sets the time, forward or back, at the start of a test; raises SetupError once there are jobs."""
         _check_zone(moment)
         if not (await self._engine.fetch("is_untouched"))[0][0]:
-            raise SetupError(
-                "travel_to() is for the beginning of a test; there are jobs already, and what is due on the way would "
-                "be passed over. advance_to() lets the time pass."
-            )
+            words = "travel_to() is for the start of a test: there are jobs already, and it would skip their due times."
+            raise SetupError(f"{words} Use advance_to().")
         await self._engine.set_clock(moment)
 
     async def advance(
@@ -68,15 +64,15 @@ class Kit:
         minutes: float = 0,
         seconds: float = 0,
     ) -> list[RunRecord]:
-        """Lets so much time pass. Everything that comes due on the way runs at its moment, retries included."""
+        """Moves time. Everything that becomes due on the way runs on time, retries included."""
         way = by + timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
         return await self.advance_to(self.now + way)
 
     async def advance_to(self, moment: datetime) -> list[RunRecord]:
-        """Lets time pass until this moment."""
+        """Moves time to this moment, as `advance`."""
         _check_zone(moment)
         if moment < self.now:
-            raise BadInputError(f"time does not go back: it is {self.now.isoformat()}", field="moment")
+            raise BadInputError(f"time can't go back: it is {self.now.isoformat()}", field="moment")
         await self._engine.advance(moment)
         await self._engine.settle()
         return await self._newly_ended()
@@ -84,11 +80,10 @@ class Kit:
     # Running
 
     async def run_until_idle(self, *, retries: bool = False, raise_errors: bool = False) -> list[RunRecord]:
-        """Runs everything that is due now, and what comes of it, until nothing is left to do.
+        """Runs everything that is due now, and what that submits, until nothing is left.
 
-        A failed attempt waits out its backoff, and so is not retried before time moves; with `retries=True` it is moved
-        as far as that takes. With `raise_errors=True` it raises AssertionError, with the traceback of the task, when a
-        run failed.
+        A failed attempt waits for its backoff; with `retries=True` time moves far enough for all retries. With
+        `raise_errors=True` it raises AssertionError with the tracebacks if a run failed.
         """
         moments = await self._engine.settle()
         while retries and moments.retry_at:
@@ -102,16 +97,16 @@ class Kit:
     # Looking
 
     async def runs(self, task: AnyTask | None = None, *, status: str | None = None) -> list[RunRecord]:
-        """Every run there is, in order of time: those that ended, and those that wait."""
+        """All runs, ended or waiting, in order of time."""
         return await self._read_runs(None, _name(task), status)
 
     async def failures(self) -> list[RunRecord]:
-        """Runs that failed: for good, or for now (`retrying`). With errors and tracebacks."""
+        """Runs that failed for good or wait for a retry (`retrying`), with errors and tracebacks."""
         found = await self._read_runs(None, None, None)
         return [run for run in found if run.status == "failed" or (run.status == "retrying" and run.error)]
 
     async def submitted(self, task: AnyTask | None = None) -> list[Submission]:
-        """Everything that was submitted, in order. Schedules that are declared in code are not."""
+        """All submissions in order, without schedules declared in code."""
         rows = await self._engine.fetch("read_submissions", task=_name(task))
         last = len(self._submitted)
         rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
@@ -120,8 +115,10 @@ class Kit:
     async def assert_submitted(
         self, task: AnyTask, /, *, count: int | None = None, **arguments: Any
     ) -> list[Submission]:
-        """Asserts that the task was submitted with these arguments (others may be anything): at least once, or exactly
-        `count` times. Returns what was found."""
+        """Asserts that the task was submitted with at least these arguments, at least once or `count` times.
+
+        Returns the matching submissions.
+        """
         everything = await self.submitted()
         found = [one for one in everything if matches(one, task, arguments)]
         if count is None and not found:
@@ -136,33 +133,31 @@ class Kit:
             raise AssertionError(tell_found(task, arguments, found))
 
     async def assert_no_failures(self) -> None:
-        """Asserts that no run failed, and that none waits for its retry; says which, with tracebacks."""
+        """Asserts that no run failed or waits for a retry; shows the tracebacks."""
         if failures := await self.failures():
             raise AssertionError(tell_failures(failures))
 
     # Surroundings
 
     async def use(self, app: App) -> None:
-        """Serves an application: its submissions come here until the end, its tasks run here, and the schedules it
-        declares in code are made at the next run or move of time."""
+        """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""
         outside = self._engine.gateway.for_caller(app.caller)
         gateway = KitGateway(outside, settle=self._engine.settle, note=self._note)
         self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
     def limit(self, *, patience_seconds: float | None = None, most_runs: int | None = None) -> None:
-        """For how long a run may take while nothing else happens, and how many runs one call may make, before it is
-        taken for an error."""
+        """Sets how long a run can take while nothing else happens, and how many runs one call can make."""
         self._engine.patience_seconds = patience_seconds or self._engine.patience_seconds
         self._engine.most_runs = most_runs or self._engine.most_runs
 
     def errors(self) -> list[str]:
-        """The tracebacks of all attempts that failed, with the names of their tasks; may be called from anywhere."""
+        """The tracebacks of all failed attempts, with their tasks; can be called from any thread."""
         failed = [report for report in self._engine.reports if report.outcome in _FAILED]
         return [f"{report.claim.task}: {report.traceback or report.error}" for report in failed]
 
     def unbind(self) -> None:
-        """Submissions go where they went before."""
+        """Restores the applications' own gateways."""
         self._bindings.close()
 
     def _note(self, answers: Iterable[Submitted | RotaError]) -> None:
@@ -193,7 +188,7 @@ class Kit:
 
 @asynccontextmanager
 async def running(*apps: App, database_url: str) -> AsyncIterator[Kit]:
-    """A kit that serves these applications, on a database of `databases()` or of the fixture `rota_database_url`."""
+    """A kit for these applications, on a database of `databases()` or of the fixture `rota_database_url`."""
     moment = datetime.now(UTC).replace(microsecond=0)
     async with Engine.open(database_url, moment) as engine:
         kit = Kit(engine, database_url)
@@ -216,7 +211,7 @@ def _check_zone(moment: datetime) -> None:
 
 @contextmanager
 def _barred() -> Iterator[None]:
-    """While there is a kit nothing goes to a server: what the kit does not serve is told to be served."""
+    """Meanwhile applications that the kit does not serve can't submit."""
     before = Gateways.barred
     Gateways.barred = (
         "This application is not served by the test's kit, and a test must not submit to a server: name it "

@@ -1,4 +1,4 @@
-"""How code under test submits: straight into the test's database, from whatever event loop or thread it runs in."""
+"""The gateway of code under test: submits to the test's database from any event loop or thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class KitGateway:
-    """Submits for the application; waiting for a run here makes it run, as no worker does by itself."""
+    """Submits for the application; waiting for a run runs everything that is due."""
 
     def __init__(
         self,
@@ -26,20 +26,20 @@ class KitGateway:
         settle: Callable[[], Awaitable[Any]],
         note: Callable[[Sequence[Submitted | RotaError]], None],
     ) -> None:
-        """`outside` is for code that belongs to no run."""
+        """`outside` is for code outside runs."""
         self._outside = outside
         self._settle = settle
         self._note = note
         self._loop = asyncio.get_running_loop()
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """Submits, and notes what was accepted."""
+        """Submits, and notes the accepted jobs."""
         answers = await self._hop((_of_run() or self._outside).submit(jobs))
         self._note(answers)
         return answers
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The state of a run; if it is to be waited for, after everything that is due has been run."""
+        """The state of a run; with `wait_seconds`, after everything due has run."""
         inside = _of_run()
         return await self._hop(inside.look(run_id, wait_seconds) if inside else self._look(run_id, wait_seconds))
 
@@ -48,7 +48,7 @@ class KitGateway:
         await self._hop((_of_run() or self._outside).cancel(run_id))
 
     async def caller(self) -> tuple[str, str] | None:
-        """Whose jobs it submits."""
+        """The namespace and owner of its jobs."""
         return await self._hop((_of_run() or self._outside).caller())
 
     async def _look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
@@ -59,20 +59,19 @@ class KitGateway:
         outcome = await self._outside.look(run_id, 0)
         if not outcome.ended:
             raise SetupError(
-                f"{run_id} is {outcome.status}, and waiting won't change that: nothing more is due now. "
-                "Time has to be moved first (kit.advance)."
+                f"{run_id} is {outcome.status}, and nothing more is due now. Move time first (kit.advance)."
             )
         return outcome
 
     async def _hop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Connections belong to the kit's event loop; code under test may run in another."""
+        """Runs work in the kit's event loop, which owns the connections."""
         if asyncio.get_running_loop() is self._loop:
             return await work
         return await asyncio.wrap_future(_hop(work, self._loop))
 
 
 class SyncKitGateway(ThreadGateway):
-    """The same for code that can't await."""
+    """The gateway for code that can't await."""
 
     def __init__(self, gateway: KitGateway) -> None:
         super().__init__(gateway, asyncio.get_running_loop())
@@ -81,26 +80,25 @@ class SyncKitGateway(ThreadGateway):
         if _running_loop() is self._loop:
             work.close()
             raise SetupError(
-                "`.sync` would stop the event loop that it waits for. Where code can await, leave it out; "
-                "code under test that can't is called in a thread (await asyncio.to_thread(…)), or in a test that "
-                "is not async, with rota_kit_sync."
+                "`.sync` would block the event loop that it waits for. Leave it out where code can await; otherwise "
+                "call the code in a thread (await asyncio.to_thread(…)), or in a sync test with rota_kit_sync."
             )
         return _hop(work, self._loop).result()
 
 
 def _of_run() -> JobGateway | None:
-    """Inside a run, the gateway of its worker: what it submits belongs to its owner."""
+    """The current run's gateway: its jobs belong to the run's owner."""
     context = current_context()
     return context.gateway if context else None
 
 
 def _hop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> Future[T]:
-    """Starts work in another loop; raises SetupError where that stands still and would never do it."""
+    """Starts work in another loop; raises SetupError if that loop is not running."""
     if not loop.is_running():
         work.close()
         raise SetupError(
-            "The kit lives in another event loop, which stands still now. Give the fixture and the test the same "
-            "scope of loop, or open the kit inside the test: async with rota.testing.running(app, database_url=…)."
+            "The kit's event loop is not running. Give the fixture and the test the same "
+            "loop scope, or open the kit inside the test: async with rota.testing.running(app, database_url=…)."
         )
     return asyncio.run_coroutine_threadsafe(work, loop)
 

@@ -1,4 +1,4 @@
-"""The kit for tests that can't await: the same calls, made in an event loop of a thread."""
+"""The kit for sync tests: the same calls, run in an event loop of a thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SyncKit:
         self._loop = loop
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Does something in the kit's event loop."""
+        """Runs work in the kit's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @property

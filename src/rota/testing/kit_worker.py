@@ -1,5 +1,4 @@
-"""A worker without loops: it claims what is due when it is asked to, runs it with what a worker runs it with, and
-reports as a worker does."""
+"""A worker without loops: it claims due runs when called, and runs and reports them like a real worker."""
 
 from __future__ import annotations
 
@@ -33,24 +32,24 @@ from rota.worker.run_log import LogWriter
 from rota.worker.runners.registry import Runners
 
 SLOTS = 100
-LEASE_SECONDS = 3600.0  # no reaper watches it
+LEASE_SECONDS = 3600.0  # there is no reaper
 _STOP_SECONDS = 1.0
 
 
 class RecordedWakeUps(WakeUps):
-    """Remembers that there was one; the engine then looks at everything."""
+    """Remembers that there was a wake-up; the engine then checks everything."""
 
     def __init__(self) -> None:
         self.some = asyncio.Event()
 
     def __call__(self, **wanted: Any) -> None:
-        """Something may be to be done."""
+        """There may be work."""
         if any(wanted.values()):
             self.some.set()
 
 
 class AppWorker:
-    """Serves one application, in every pool in which something waits for it."""
+    """Serves one application in every pool where its runs wait."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class AppWorker:
         gateways: Callable[[Claim], JobGateway],
     ) -> None:
         self.app = app
-        self.reports: list[Report] = []  # of everything it ran
+        self.reports: list[Report] = []  # of all its runs
         self._wake_ups = wake_ups
         self._stack = AsyncExitStack()
         self._transactions = TaskTransactions(database_url, size=settings.transactions)
@@ -86,27 +85,27 @@ class AppWorker:
             blobs=blobs,
             grace_seconds=settings.grace_seconds,
         )
-        self._ids: list[UUID] = []  # under which it claimed; the last is in use
+        self._ids: list[UUID] = []  # its worker ids; the last is in use
         self._under_way: set[int] = set()
         self._served: set[tuple[str, str]] = set()
 
     @property
     def tasks(self) -> list[str]:
-        """What it can run."""
+        """The tasks it can run."""
         return list(self._runners.by_task)
 
     @property
     def running(self) -> list[str]:
-        """The tasks of the runs that have not ended."""
+        """The tasks of unfinished runs."""
         return [attempt.claim.task for attempt in self._executor.running.values()]
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run has not ended, or its end is not recorded yet."""
+        """Whether a run has not ended or is not recorded yet."""
         return bool(self._under_way)
 
     async def open(self) -> None:
-        """Opens what the application needs, and makes itself known."""
+        """Opens the application's resources and registers the worker."""
         await self._stack.enter_async_context(self.app.living())
         self._stack.push_async_callback(self._transactions.close)
         self._stack.push_async_callback(self._runners.close)
@@ -115,11 +114,11 @@ class AppWorker:
         await self.serve({(self.app.caller.namespace, "default")})
 
     async def close(self) -> None:
-        """Stops what still runs."""
+        """Stops running runs."""
         await self._stack.aclose()
 
     async def serve(self, more: set[tuple[str, str]]) -> None:
-        """Serves these pools of namespaces, too."""
+        """Also serves these (namespace, pool) pairs."""
         if more <= self._served:
             return
         self._served |= more
@@ -132,7 +131,7 @@ class AppWorker:
         self._ids.append(await self._broker.join(profile))
 
     async def start_due(self) -> int:
-        """Starts what is due; returns how many runs that are."""
+        """Starts due runs; returns the count."""
         room = SLOTS - len(self._under_way)
         claims = await self._broker.claim(room) if room > 0 else []
         for claim in sorted(claims, key=lambda claim: (claim.rank, claim.number)):
@@ -141,7 +140,7 @@ class AppWorker:
         return len(claims)
 
     async def stop_cancelled(self) -> None:
-        """Asks runs to stop that were cancelled."""
+        """Stops cancelled runs."""
         if not self._executor.running:
             return
         for worker_id in self._ids:

@@ -1,4 +1,4 @@
-"""What a test gets to see: runs, and what was submitted."""
+"""Runs and submissions as a test sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.domain.job import Priority
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands. `attempt` counts those that were made; `started` is the start of the last."""
+    """A run. `attempt` counts its attempts; `started` is the start of the last."""
 
     run_id: str
     job_id: str
@@ -31,7 +31,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it was submitted. `at` is None for one that was to run at once; a schedule has `cron` or `every`."""
+    """A submitted job. `at` is None for one that runs at once; a schedule has `cron` or `every_seconds`."""
 
     job_id: str
     task: str
@@ -62,7 +62,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_of(row: Any, payload: str | None, result: str | None) -> RunRecord:
-    """A run out of its row; a payload and a result may come from object storage."""
+    """A run from its row; payload and result can come from object storage."""
     return RunRecord(
         run_id=show_run(row["id"]),
         job_id=show_job(row["job_id"]),
@@ -82,7 +82,7 @@ def run_of(row: Any, payload: str | None, result: str | None) -> RunRecord:
 
 
 def submission_of(row: Any, payload: str | None) -> Submission:
-    """What was submitted, out of its row."""
+    """A submission from its row."""
     return Submission(
         job_id=show_job(row["job_id"]),
         task=row["task"],
@@ -104,7 +104,7 @@ def submission_of(row: Any, payload: str | None) -> Submission:
 
 
 def show_arguments(arguments: dict[str, Any]) -> str:
-    """As they are written in a call."""
+    """Arguments as in a call."""
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 

@@ -1,16 +1,12 @@
-"""Values for the shell's completion, asked of the server: names of tasks and pools, ids of jobs and runs.
+"""Shell completion from the server: names of tasks and pools, ids of jobs and runs.
 
-The user waits at the tab key: the server has a moment to answer, and errors are not shown, since they would land in the
-middle of the line that is being written.
-
-Completions become part of a command line, and other users chose the names: only words that have no meaning to a shell
-are offered and shown.
+The user waits at the tab key, so the server gets little time, and errors are not shown. Other users chose the names:
+only words without a meaning to the shell are offered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, get_args
 
 from rota.client import Client
@@ -39,17 +35,17 @@ def complete_pool(incomplete: str) -> list[_Choice]:
 
 
 def complete_job(incomplete: str) -> list[_Choice]:
-    """Ids of the latest jobs, with their names where the shell shows them."""
-    return list(_matching(_items("/v1/jobs", limit=_MOST), "jobId", incomplete))
+    """Ids of the latest jobs, with their names."""
+    return _matching("/v1/jobs", "jobId", incomplete)
 
 
 def complete_run(incomplete: str) -> list[_Choice]:
-    """Ids of the latest runs, with their names where the shell shows them."""
-    return list(_matching(_items("/v1/runs", limit=_MOST), "runId", incomplete))
+    """Ids of the latest runs, with their names."""
+    return _matching("/v1/runs", "runId", incomplete)
 
 
 def complete_job_or_run(incomplete: str) -> list[_Choice]:
-    """Ids of either kind, by how the word begins."""
+    """Ids of jobs and runs."""
     if incomplete.startswith("job_"):
         return complete_job(incomplete)
     return complete_run(incomplete) + ([] if incomplete.startswith("run_") else complete_job(incomplete))
@@ -67,14 +63,13 @@ def complete_run_status(incomplete: str) -> list[_Choice]:
 
 
 def complete_job_status(incomplete: str) -> list[_Choice]:
-    """Statuses of jobs: of a schedule its own, else its run's."""
+    """Statuses of jobs."""
     return [(status, "") for status in get_args(JobStatusName) if status.startswith(incomplete)]
 
 
-def _matching(items: list[dict[str, Any]], key: str, incomplete: str) -> Iterator[_Choice]:
-    for item in items:
-        if item[key].startswith(incomplete):
-            yield item[key], f"{_SPECIAL.sub('?', item['name'])} {item['status']}"
+def _matching(path: str, key: str, incomplete: str) -> list[_Choice]:
+    items = [item for item in _items(path, limit=_MOST) if item[key].startswith(incomplete)]
+    return [(item[key], f"{_SPECIAL.sub('?', item['name'])} {item['status']}") for item in items]
 
 
 def _is_plain(word: str) -> bool:
@@ -82,11 +77,11 @@ def _is_plain(word: str) -> bool:
 
 
 def _items(path: str, **query: Any) -> list[dict[str, Any]]:
-    """A list of the server's, or nothing."""
+    """The items of a list, or none if the server does not answer."""
     try:
         settings = Settings.from_environment()
         with Client(settings.url, settings.token or "", retries=0, timeout=SECONDS) as client:
             items: list[dict[str, Any]] = client.call("GET", path, query=query)["items"]
     except (RotaError, OSError):
-        return []  # a completion that fails is no completion; the command itself will say why
+        return []  # the command itself will report the error
     return items

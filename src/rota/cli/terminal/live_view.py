@@ -1,4 +1,4 @@
-"""Views that are drawn again and again, until q or Ctrl-C. They wait for a server that is away."""
+"""Views that are redrawn until q or Ctrl-C. They wait for a lost server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUIT = ("q", "Q", "\x03", "\x04", "\x1b")
 
 
 class ViewEnded(Exception):  # noqa: N818 - not an error: there is nothing more to look at
-    """A view is over; carries its last picture."""
+    """A view has ended; carries its last lines."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()
@@ -38,10 +38,9 @@ def is_live() -> bool:
 
 
 def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen: bool) -> None:
-    """Draws (width, height) → lines every so many seconds, until a key ends it or `draw` raises ViewEnded.
+    """Calls `draw(width, height)` every `seconds` and shows its lines, until a key is pressed or it raises ViewEnded.
 
-    If the server does not answer, a line below the last picture says so. The last picture stays unless it took the
-    whole screen.
+    While the server does not answer, a line below says so. The last lines stay unless they took the whole screen.
     """
     screen = console()
     lines: Lines = []
@@ -62,7 +61,7 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
 
 
 def try_again(poll: Callable[[], Any], tell: Callable[[str], None]) -> Any:
-    """What `poll` returns once the server answers. Raises if none comes back: without a terminal, no key can end it."""
+    """Calls `poll` until the server answers; raises when patience runs out."""
     told, patience = None, Patience(PATIENCE_SECONDS)
     while True:
         try:
@@ -76,7 +75,7 @@ def try_again(poll: Callable[[], Any], tell: Callable[[str], None]) -> Any:
 
 
 def _passing(error: ServerUnreachableError | AnswerError) -> str:
-    """What to say about an error that may pass; raises others."""
+    """A note about a temporary error; raises others."""
     if isinstance(error, AnswerError) and error.status not in NOT_NOW:
         raise error
     return f"No answer, trying again: {error}"
@@ -91,7 +90,7 @@ def _one_line(line: Text, width: int) -> Text:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Gives a function that waits so many seconds, or until a key is pressed that means "enough" (then true)."""
+    """Gives a function that waits some seconds, and returns true at once when a quit key is pressed."""
     if not sys.stdin.isatty():
         yield _sleep
         return

@@ -1,6 +1,6 @@
 """Output and input of commands: JSON for programs, one line for errors, ids and JSON from options.
 
-Exit codes: 0 it worked; 2 what was given can't be accepted; 1 everything else that failed.
+Exit codes: 0 success; 2 bad input; 1 any other failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 from typer.models import ArgumentInfo, OptionInfo
 
-from rota.cli.terminal.tables import Column, clean, console, print_table
+from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of
@@ -28,11 +28,11 @@ from rota.settings import Settings
 Command = Callable[..., None]
 BAD_INPUT = 2
 FAILED = 1
-PATIENCE_SECONDS = 30.0  # how long a command waits for a server that went away
+PATIENCE_SECONDS = 30.0  # how long a command waits for a lost server
 _CLIENT_ERRORS = range(400, 500)
 _NOT_AUTHENTICATED = 401
 
-# Options of fields whose parameters can't have the same name. The other parameters are named like the fields.
+# Options for fields whose parameter has another name. All other parameters are named like their field.
 _OPTIONS = {
     "Idempotency-Key": "--key",
     "Rota-Namespace": "--namespace",
@@ -53,27 +53,27 @@ _LIST = {"job": "rota jobs", "run": "rota runs"}
 
 
 def say(message: str, style: str = "") -> None:
-    """A line on standard error: for people, never part of the output."""
+    """Prints a line for people on standard error."""
     console(stderr=True).print(Text(clean(message), style), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """One line on standard error, and the exit code."""
-    line = Text.assemble(("error: ", "bold red"), clean(message))
-    console(stderr=True).print(line, soft_wrap=True)
+    """Prints the error on standard error and exits with the code."""
+    console(stderr=True).print(Text.assemble(("error: ", "bold red"), clean(message)), soft_wrap=True)
     raise typer.Exit(code)
 
 
 @contextmanager
 def errors_in_words(command: Command | None = None) -> Iterator[None]:
-    """Turns errors into a line and an exit code; fields of the API are called what they are called in the command."""
+    """Turns errors into one line and an exit code, with API fields renamed to the command's options."""
     try:
         yield
     except ServerUnreachableError as error:
-        hint = "" if error.advised else " Start one with `rota up`, or say where it is: ROTA_URL, or ROTA_PORT."
+        hint = "" if error.advised else " Start one with `rota up`, or set ROTA_URL or ROTA_PORT."
         fail(f"{error}.{hint}")
     except AnswerError as error:
-        fail(_problem_words(error, _options_of(command)), BAD_INPUT if _is_refusal(error.status) else FAILED)
+        refused = error.status in _CLIENT_ERRORS and error.status not in NOT_NOW
+        fail(_problem_words(error, _options_of(command)), BAD_INPUT if refused else FAILED)
     except BadInputError as error:
         field = error.fields[0][0] if error.fields else ""
         fail(f"{_options_of(command).get(field, field)}: {error}" if field else str(error), BAD_INPUT)
@@ -85,22 +85,21 @@ def errors_in_words(command: Command | None = None) -> Iterator[None]:
 
 @contextmanager
 def server(command: Command | None = None, *, namespace: str | None = None) -> Iterator[Client]:
-    """A client for the server that the environment names; errors are told as `errors_in_words` does."""
+    """A client for the server named in the environment; errors are reported as in `errors_in_words`."""
     with errors_in_words(command):
         settings = Settings.from_environment()
-        token = settings.token
-        # No retries: a person at a terminal sees at once that something is wrong, and decides.
-        with Client(settings.url, token or "", namespace=namespace, retries=0) as client:
+        # No retries: a person at a terminal should see the error at once.
+        with Client(settings.url, settings.token or "", namespace=namespace, retries=0) as client:
             try:
                 yield client
             except AnswerError as error:
                 if error.status == _NOT_AUTHENTICATED:
-                    fail(_token_words(settings, token, str(error.problem.get("said", ""))))
+                    fail(_token_words(settings, str(error.problem.get("said", ""))))
                 raise
 
 
 def _options_of(command: Command | None) -> dict[str, str]:
-    """The option or argument of a command that sets each field of the API."""
+    """Maps each API field to the command's option or argument."""
     if command is None:
         return {}
     named: dict[str, str] = {}
@@ -112,18 +111,18 @@ def _options_of(command: Command | None) -> dict[str, str]:
     return _OPTIONS | fields_of(named)
 
 
-def _is_refusal(status: int) -> bool:
-    """Whether an answer says that what was given can't be accepted, now or later."""
-    return status in _CLIENT_ERRORS and status not in NOT_NOW
-
-
 def print_json(value: Any) -> None:
-    """For programs."""
+    """Prints JSON for programs."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
+def show_object(answer: Mapping[str, Any], *, as_json: bool) -> None:
+    """Prints an object as JSON or as a line per field."""
+    print_json(answer) if as_json else print_fields(answer)
+
+
 def show_page(page: Mapping[str, Any], columns: Sequence[Column], *, none: str, as_json: bool) -> None:
-    """A list as JSON or as a table, with how to go on where it was cut."""
+    """Prints a page of a list as JSON or as a table."""
     if as_json:
         print_json(page)
     else:
@@ -132,7 +131,7 @@ def show_page(page: Mapping[str, Any], columns: Sequence[Column], *, none: str, 
 
 
 def tell_next_page(page: Mapping[str, Any]) -> None:
-    """Says how to go on where a list was cut."""
+    """Prints the cursor of the next page, if there is one."""
     if page.get("nextCursor"):
         say(f"There may be more: --cursor {page['nextCursor']}", "dim")
 
@@ -151,25 +150,19 @@ def _field_words(problem: Mapping[str, str], options: Mapping[str, str]) -> str:
     return f"{options.get(_INDEX.sub('', field), field)}: {message}"
 
 
-def _token_words(settings: Settings, token: str | None, said: str) -> str:
+def _token_words(settings: Settings, said: str) -> str:
+    where = f"the server at {settings.url}"
     if settings.given_token:
-        return (
-            f"the server at {settings.url} does not accept the token in ROTA_TOKEN: {said or 'it says no more'}. "
-            "Set it to one that the server knows; without it, the one of ROTA_HOME is taken."
-        )
-    if token:
-        return (
-            f"the server at {settings.url} does not accept the token in {settings.admin_token_file}. "
-            "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
-        )
-    return (
-        f"the server at {settings.url} wants a token, and {settings.admin_token_file} can't be read. "
-        "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
-    )
+        fix = "Set it to a valid token, or unset it to use the one in ROTA_HOME."
+        return f"{where} does not accept the token in ROTA_TOKEN: {said or 'no reason given'}. {fix}"
+    fix = "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
+    if settings.token:
+        return f"{where} does not accept the token in {settings.admin_token_file}. {fix}"
+    return f"{where} wants a token, and {settings.admin_token_file} can't be read. {fix}"
 
 
 def check_id(content: str, kind: str, field: str) -> str:
-    """An id of this kind (`job` or `run`), as lists show it."""
+    """The id, stripped; raises BadInputError unless it is one of this kind (`job` or `run`)."""
     content = content.strip()
     match = _ID.fullmatch(content)
     if match is None:
@@ -182,7 +175,7 @@ def check_id(content: str, kind: str, field: str) -> str:
 
 
 def read_object(content: str | None, field: str) -> dict[str, Any] | None:
-    """A JSON object."""
+    """The JSON object in an option."""
     if content is None:
         return None
     try:
@@ -194,8 +187,15 @@ def read_object(content: str | None, field: str) -> dict[str, Any] | None:
     return found
 
 
+def refuse_options_before(command: str, *given: Any) -> None:
+    """Refuses options before a subcommand: they would not apply to it."""
+    with errors_in_words():
+        if any(value not in (None, False) for value in given):
+            raise BadInputError(f"put options after {command}")
+
+
 def refuse_empty(content: str | None, field: str) -> None:
-    """Refuses an empty value: in a script it is a variable that was not set."""
+    """Raises BadInputError for an empty value: in a script that is usually an unset variable."""
     if content is not None and not content.strip():
         raise BadInputError("must not be empty", field=field)
 

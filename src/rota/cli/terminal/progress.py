@@ -1,7 +1,4 @@
-"""How far a long command has come: a bar on a terminal, a plain line now and then elsewhere, or nothing.
-
-All of it goes to standard error, so the output of the command can be piped meanwhile.
-"""
+"""Progress of a long command on standard error: a bar on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
@@ -13,19 +10,18 @@ from rich.text import Text
 
 from rota.cli.terminal.tables import clean, console, wants_no_colour
 
-PLAIN_SECONDS = 5.0  # between two lines where there is no bar
+PLAIN_SECONDS = 5.0  # between two lines without a bar
 
 
 class Meter:
-    """Shows how many bytes of a file and how many jobs are done, from `with` to its end; `total` is the file's size."""
+    """Shows how many jobs of a file are done; `total` is the file's size in bytes."""
 
     def __init__(self, total: int | None, *, quiet: bool) -> None:
         self._console = console(stderr=True)
         self._total = total
         self._quiet = quiet
-        self._has_bar = not (
-            quiet or not self._console.is_terminal or self._console.is_dumb_terminal or wants_no_colour()
-        )
+        can_draw = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._has_bar = can_draw and not quiet and not wants_no_colour()
         self._began = self._told = time.monotonic()
         self._progress = Progress(
             BarColumn(bar_width=None),
@@ -49,7 +45,7 @@ class Meter:
             self._progress.stop()
 
     def show(self, position: int, count: int) -> None:
-        """Moves the bar; without one, says how far it is, unless it did a moment ago."""
+        """Moves the bar; without one, prints a line every few seconds."""
         now = time.monotonic()
         rate = count / max(now - self._began, 1e-6)
         if self._has_bar:
@@ -60,13 +56,10 @@ class Meter:
             self.tell(f"{count:,} jobs{part}, {rate:,.0f} a second")
 
     def tell(self, words: str) -> None:
-        """Prints a line about the progress, such as why nothing moves; not when it is quiet."""
+        """Prints a line about the progress, unless quiet."""
         if not self._quiet:
-            self._print(Text(clean(words), "dim" if self._has_bar else ""))
+            self._console.print(Text(clean(words), "dim" if self._has_bar else ""), soft_wrap=True)
 
     def warn(self, words: str) -> None:
-        """Prints a line, even when it is quiet."""
-        self._print(Text(clean(words)))
-
-    def _print(self, line: Text) -> None:
-        self._console.print(line, soft_wrap=True)
+        """Prints a line, even when quiet."""
+        self._console.print(Text(clean(words)), soft_wrap=True)

@@ -1,7 +1,7 @@
-"""Tables that fit: columns give way one after another, ids are never cut, and what goes into a pipe is whole.
+"""Tables that fit the terminal. Ids are never cut, and output to a pipe is never shortened.
 
-On a terminal a table that is too wide first shows times briefly, then leaves columns out (those with the highest
-`drop` first), then cuts names and messages down to `least`. Without a terminal nothing is shortened.
+A table that is too wide first shortens times, then drops columns (highest `drop` first), then cuts names and messages
+down to `least`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _STYLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What a column shows, and how it gives way: `brief` text, cut to `least` characters, left out by `drop`."""
+    """What a column shows, and how it shrinks: `brief` text, cut to `least` characters, dropped in order of `drop`."""
 
     heading: str
     show: _Show
@@ -52,7 +52,7 @@ class Column:
 
 
 def text(heading: str, name: str, *, drop: int = 0, least: int | None = None) -> Column:
-    """A column with a field as it is."""
+    """A column with a field."""
     return Column(heading=heading, show=lambda item: _word(item.get(name)), drop=drop, least=least)
 
 
@@ -72,26 +72,27 @@ def status() -> Column:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Made anew each time, so that it follows redirections.
-
-    With NO_COLOR there is no escape sequence at all: the library would leave out colours, but send bold and dim.
-    """
+    """A new console each time, to follow redirections. With NO_COLOR it sends no bold or dim either."""
     return Console(stderr=stderr, highlight=False, emoji=False, color_system=None if wants_no_colour() else "auto")
 
 
 def wants_no_colour() -> bool:
-    """Whether NO_COLOR is set, to anything."""
+    """Whether NO_COLOR is set."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 def terminal_width() -> int | None:
-    """How wide standard output is; None when it is no terminal and may be as wide as it likes."""
-    # The library takes every dumb terminal to have 80 columns.
+    """The width of standard output; None if it is not a terminal. Rich would say 80 for a dumb terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def print_line(words: str) -> None:
+    """Prints one line, without markup and without wrapping."""
+    console().print(words, soft_wrap=True, markup=False)
+
+
 def print_table(items: Sequence[Item], columns: Sequence[Column], *, none: str) -> None:
-    """For people; says so when there is nothing."""
+    """Prints a table, or `none` if there are no items."""
     if not items:
         console().print(Text(none, "dim"), soft_wrap=True)
         return
@@ -100,7 +101,7 @@ def print_table(items: Sequence[Item], columns: Sequence[Column], *, none: str) 
 
 
 def table_lines(items: Sequence[Item], columns: Sequence[Column], width: int | None) -> list[Text]:
-    """The same as lines, the headings first."""
+    """The table as lines, headings first."""
     kept, rows = lay_out(items, columns, width)
     lines = [_join([Text(cell, "bold") for cell in rows[0]])]
     for row in rows[1:]:
@@ -114,11 +115,11 @@ def table_lines(items: Sequence[Item], columns: Sequence[Column], width: int | N
 def lay_out(
     items: Sequence[Item], columns: Sequence[Column], width: int | None
 ) -> tuple[list[Column], list[list[str]]]:
-    """The columns that are shown, and the lines (the first is the headings) with every cell padded to its column."""
+    """The columns shown, and the rows (headings first) with every cell padded to its column."""
     kept = list(columns)
-    cells = [[column.heading, *(column.show(item) for item in items)] for column in kept]
+    cells = [[column.heading, *map(column.show, items)] for column in kept]
     if width is not None and _total(_widths(cells)) > width:
-        cells = [[column.heading, *(_brief(column, item) for item in items)] for column in kept]
+        cells = [[column.heading, *map(column.brief or column.show, items)] for column in kept]
         while _total(_least(kept, cells)) > width and any(column.drop for column in kept):
             index = max(range(len(kept)), key=lambda index: kept[index].drop)
             del kept[index], cells[index]
@@ -128,7 +129,7 @@ def lay_out(
 
 
 def print_fields(value: Item) -> None:
-    """One object, a line per field; what is empty is left out."""
+    """Prints an object, a line per field; empty fields are left out."""
     shown = {name: content for name, content in value.items() if content is not None and content != []}
     indent = max((len(name) for name in shown), default=0) + len(_GAP)
     width = terminal_width()
@@ -140,17 +141,13 @@ def print_fields(value: Item) -> None:
 
 
 def clean(content: str) -> str:
-    """Text that can't move the cursor or change colours: control characters become visible."""
+    """Makes control characters visible, so text can't move the cursor or change colours."""
     return strip_control(content)
 
 
 def _word(content: Any) -> str:
-    """One line, whatever it holds."""
+    """Any value on one line."""
     return "" if content is None else clean(" ".join(str(content).split()))
-
-
-def _brief(column: Column, item: Item) -> str:
-    return (column.brief or column.show)(item)
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
@@ -170,7 +167,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shrink(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None) -> list[int]:
-    """Takes room from the widest column that can give some, until all fit or none can."""
+    """Narrows the widest column that can shrink, until all fit or none can."""
     widths, least = _widths(cells), _least(columns, cells)
     while width is not None and _total(widths) > width:
         giving = [index for index in range(len(widths)) if widths[index] > least[index]]
@@ -204,7 +201,7 @@ def _field_lines(content: Any, room: int | None) -> list[str]:
 
 
 def _wrap(content: str, room: int | None) -> list[str]:
-    """Lines broken between words; a word that is too long is left whole, the terminal breaks it."""
+    """Lines broken between words; the terminal breaks words that are too long."""
     lines = content.splitlines() or [""]
     return lines if room is None else [short for line in lines for short in _wrap_line(line, room)]
 

@@ -1,4 +1,4 @@
-"""Times and durations as people read and write them. Everything shown is in UTC, and says so with a Z."""
+"""Times and durations as people read and write them. Times are shown in UTC, with a Z."""
 
 from __future__ import annotations
 
@@ -18,17 +18,12 @@ def show_time(moment: str | None) -> str:
 
 
 def show_local_time(moment: str, zone: tzinfo) -> str:
-    """A time on the wall clock of a zone, with its offset: in the repeated hour nothing else tells two times apart."""
+    """A time in a zone, with its offset, which tells the two times of a repeated hour apart."""
     return _parse(moment).astimezone(zone).strftime("%a %Y-%m-%d %H:%M:%S %z")
 
 
-def show_local_time_briefly(moment: str, zone: tzinfo) -> str:
-    """The same in little room: without seconds, where there are none."""
-    return show_local_time(moment, zone).replace(":00 ", " ")
-
-
 def show_time_briefly(moment: str | None, now: datetime | None = None) -> str:
-    """A time in little room: the clock for today, month and day for this year, else the date."""
+    """A short time: the clock for today, month and day for this year, else the date."""
     if not moment:
         return ""
     found, now = _parse(moment), now or datetime.now(UTC)
@@ -39,9 +34,7 @@ def show_time_briefly(moment: str | None, now: datetime | None = None) -> str:
 
 def show_age(moment: str | None, now: datetime | None = None) -> str:
     """How long ago something was."""
-    if not moment:
-        return ""
-    return show_seconds(((now or datetime.now(UTC)) - _parse(moment)).total_seconds()) + " ago"
+    return f"{show_seconds(((now or datetime.now(UTC)) - _parse(moment)).total_seconds())} ago" if moment else ""
 
 
 def show_length(start: str | None, end: str | None) -> str:
@@ -50,7 +43,7 @@ def show_length(start: str | None, end: str | None) -> str:
 
 
 def show_seconds(seconds: float, *, exact: bool = False) -> str:
-    """A duration in its largest fitting unit; `exact` tells more of short ones."""
+    """A duration in its largest fitting unit; `exact` is more precise for short ones."""
     seconds = max(0.0, seconds)
     if exact and seconds < 1:
         return f"{seconds * 1000:.0f} ms" if seconds >= _MILLISECOND else "<1 ms"
@@ -77,7 +70,7 @@ def parse_interval(content: str, option: str) -> float:
 
 
 def check_time(content: str | None, option: str) -> str | None:
-    """A time as it was given, refused when it is none or leaves open in which zone it is."""
+    """The time in ISO format; raises BadInputError if it is not a time or has no offset."""
     if content is None:
         return None
     try:

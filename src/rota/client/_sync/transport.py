@@ -1,5 +1,5 @@
 # Made from src/rota/client/async_transport.py by tools/make_sync.py (`make sync`): change that file, not this one.
-"""How requests are sent, repeated, read page by page and followed; the calls themselves are in `Client`."""
+"""Sends and retries requests, reads pages and follows streams for `Client`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLLOW = {"follow": "true"}
 
 
 class Calls:
-    """A connection to a server, with its token: turns problems into errors and repeats what may be repeated."""
+    """A connection to a server: turns problems into errors and retries safe requests."""
 
     def __init__(
         self,
@@ -41,11 +41,10 @@ class Calls:
         ca_file: str | Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Takes address, token and namespace from where the command line has them, unless they are given.
+        """Takes missing address, token and namespace from the environment, like the command line.
 
-        Each try of a call may take `timeout` seconds; there are at most `retries` more of them, none of which begins
-        later than twice the time-out. Of a server with TLS only certificates are believed that lead to those in
-        `ca_file` (or ROTA_CA_FILE), where one is named. Raises SetupError for an address or token that can't be one.
+        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout. With
+        `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad address or token.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
@@ -78,21 +77,20 @@ class Calls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Any call of the API, in the contract's words: the decoded answer. Only a GET is taken to be repeatable.
+        """Any call of the API, with its field names; returns the decoded answer. Only GET is retried.
 
-        Raises AnswerError, ServerUnreachableError, or BadInputError for what can't be sent.
+        Raises AnswerError, ServerUnreachableError, or BadInputError for a body that can't be sent.
         """
-        content = None if body is None else encode(body)
-        safe = method == "GET"
+        content, safe = None if body is None else encode(body), method == "GET"
         response = self._send(method, path, content=content, query=query, headers=headers, repeatable=safe)
         return read_object(self.url, response)
 
     def read_text(self, path: str) -> str:
-        """An answer that is text; raises as `call` does."""
+        """The answer as text; raises as `call` does."""
         return read_text(self.url, self._send("GET", path))
 
     def stream(self, path: str, *, query: Mapping[str, Any], after: str | None = None) -> Generator[ServerEvent, None]:
-        """Server-sent events behind an id; ends when the server ends it, raises as `call` does when it is cut."""
+        """Server-sent events after an id, until the server ends the stream; raises as `call` does."""
         headers = {"Last-Event-ID": after} if after else {}
         limits = time_limits(max(self._timeout, SILENCE_SECONDS))
         reader = EventReader()
@@ -135,7 +133,7 @@ class Calls:
         retries: int | None = None,
         longer: float = 0.0,
     ) -> httpx.Response:
-        """The last answer there was; `longer` is what the server may take on purpose."""
+        """The last answer; `longer` extends the timeout for a request that waits on purpose."""
         check_headers(headers or {})
         kind = {} if content is None else {"Content-Type": "application/json"}
         tries = Tries(self._retries if retries is None else retries, self._timeout, repeatable=repeatable)
@@ -160,7 +158,7 @@ class Calls:
             time.sleep(pause)
 
     def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
-        """Everything in a list, page by page as it is asked for."""
+        """All items of a list, fetched page by page."""
         query = query_of({**filters, "limit": page_size})
         while True:
             page = self._ask(kind, "GET", path, query=query, repeatable=True)
@@ -171,12 +169,12 @@ class Calls:
             query["cursor"] = page.next_cursor
 
     def _follow_log(self, path: str) -> Iterator[LogLine]:
-        """Lines until the end of the run, through lost connections."""
-        log = LogReader(path)
-        patience = Patience()
+        """Lines until the end of the run; reconnects."""
+        log, patience = LogReader(path), Patience()
         while True:
-            lost: ServerUnreachableError | AnswerError
-            lost = ServerUnreachableError(f"{self.url} ended the stream before the run has ended")
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(
+                f"{self.url} ended the stream before the run has ended"
+            )
             log.begin()
             try:
                 with closing(self.stream(log.path, query=_FOLLOW, after=log.position)) as events:
@@ -191,12 +189,10 @@ class Calls:
             time.sleep(patience.pause_after(lost))
 
     def _follow_events(self, after: int | None) -> Iterator[EventOut]:
-        """Events without an end, through lost connections."""
-        position = None if after is None else str(after)
-        patience = Patience(None)
+        """Events without an end; reconnects."""
+        position, patience = None if after is None else str(after), Patience(None)
         while True:
-            lost: ServerUnreachableError | AnswerError
-            lost = ServerUnreachableError(f"{self.url} ended the stream")
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
             try:
                 with closing(self.stream("/v1/events", query=_FOLLOW, after=position)) as events:
                     for event in events:

@@ -1,5 +1,4 @@
-"""The checks of `rota doctor`. A check is a small function that gives findings, and never raises for what it finds.
+"""The checks of `rota doctor`: small functions that return findings.
 
-Some checks need nothing but this machine, some a server, some the database. What is missing is reported once, by the
-check that needs it first, and the others are left out.
+Some need a server or the database. If that is missing, the first check reports it and the others are skipped.
 """

@@ -1,4 +1,4 @@
-"""All checks in their order, each with what it needs."""
+"""Runs all checks in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rota.store.postgres.database import Database
 
 
 async def examine(environment: MutableMapping[str, str]) -> list[Finding]:
-    """The findings of all checks, for a process that has this environment (see `read_settings`)."""
+    """The findings of all checks (for the environment see `read_settings`)."""
     settings, findings = read_settings(environment)
     findings = [*machine.check_versions(), *findings]
     findings += await collect("home", machine.check_home(settings))
@@ -39,7 +39,7 @@ async def examine(environment: MutableMapping[str, str]) -> list[Finding]:
 
 
 def _check_server(settings: Settings, findings: list[Finding]) -> bool:
-    """Adds what is found; whether the server told of the fleet."""
+    """Adds findings; returns whether the server showed the fleet."""
     answer = server.ask_server(settings)
     if isinstance(answer, Finding):
         findings.append(answer)
@@ -58,7 +58,7 @@ def _check_server(settings: Settings, findings: list[Finding]) -> bool:
 
 
 async def _check_database(settings: Settings, database: Database) -> list[Finding]:
-    facts = await databases.examine(database)
+    facts = await database.examine()
     return [
         *databases.check_kind(facts, pooled=database.pooled, embedded=not settings.database_url),
         *databases.check_pooler(settings, pooled=database.pooled),
@@ -72,11 +72,11 @@ async def _check_database(settings: Settings, database: Database) -> list[Findin
 
 
 async def _check_fleet(database: Database) -> list[Finding]:
-    """Without a server that tells; nothing if there is no schema, which another check reports."""
-    facts = await databases.examine(database)
+    """The fleet from the database; other checks report a missing schema or missing rights."""
+    facts = await database.examine()
     if not facts["has_schema"]:
         return []
     try:
         return list(fleet.check_fleet(await databases.fetch_fleet(database), owner="owner"))
     except asyncpg.InsufficientPrivilegeError:
-        return []  # another check reports a role without rights; a worker's role need not see the fleet
+        return []

@@ -1,4 +1,4 @@
-"""The database: whether it can be reached, is new enough and set up well, and what our role may do in it."""
+"""Checks of the database: connection, version, settings, and the rights of our role."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import missing_steps
 
 _CHECK = "database"
-# What a server and one worker take, each with one connection more to listen on.
+# A server and a worker, each with one more connection to listen on.
 _WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
 _SMALL_BUFFERS = 128 * 1024**2
 OLD_TRANSACTION_SECONDS = 300
-_SHORT_TIMEOUT_MS = 30_000
+_SHORT_TIMEOUT_SECONDS = 30
 _SAMPLE = 1000
 _Facts = Mapping[str, Any]
 
 
 @asynccontextmanager
 async def reach(settings: Settings) -> AsyncIterator[Database | Finding]:
-    """The database, or the finding that there is none to be had."""
+    """The database, or a finding if it can't be reached."""
     try:
         opened = open_database(settings, size=1, name="rota-doctor", check=False)
         database = await opened.__aenter__()
@@ -53,20 +53,14 @@ def _unreached(settings: Settings, error: SetupError) -> Finding:
     return problem(_CHECK, str(error), "set ROTA_DATABASE_URL to an address and account that work")
 
 
-async def examine(database: Database) -> _Facts:
-    """What the server tells of itself."""
-    facts: _Facts = await database.examine()
-    return facts
-
-
 def check_kind(facts: _Facts, *, pooled: bool, embedded: bool) -> Iterator[Finding]:
-    """Which server it is, and what lies between."""
+    """The server's version, TLS and pooler."""
     kind = "the embedded PostgreSQL" if embedded else "PostgreSQL"
     between = ", through a pooler" if pooled else ""
     secure = "over TLS" if facts["tls"] else "on this host" if facts["local"] else "without TLS"
     words = f"{kind} {facts['version_text']} as {facts['role']}, {secure}{between}"
     if facts["standby"] or facts["read_only"]:
-        yield problem(_CHECK, f"{words}: it takes no writes", "set ROTA_DATABASE_URL to the primary")
+        yield problem(_CHECK, f"{words}: it is read-only", "set ROTA_DATABASE_URL to the primary")
     elif not facts["tls"] and not facts["local"] and not pooled:
         yield warning(_CHECK, words, "add ?sslmode=verify-full to ROTA_DATABASE_URL where others can listen")
     else:
@@ -74,19 +68,16 @@ def check_kind(facts: _Facts, *, pooled: bool, embedded: bool) -> Iterator[Findi
 
 
 def check_pooler(settings: Settings, *, pooled: bool) -> Iterator[Finding]:
-    """LISTEN does not go through a pooler in transaction mode."""
+    """LISTEN does not work through a pooler in transaction mode."""
     if pooled and settings.notify and not settings.listen_url:
-        yield warning(
-            "pooler",
-            "nobody can listen through it: workers look for work every 0.2 seconds",
-            "set ROTA_LISTEN_URL to the server itself",
-        )
+        words = "LISTEN does not work through it: workers poll every 0.2 seconds"
+        yield warning("pooler", words, "set ROTA_LISTEN_URL to the server itself")
 
 
 async def check_schema(database: Database, facts: _Facts) -> AsyncIterator[Finding]:
-    """The schema's version against ours, and whether our role may do what servers do."""
+    """The schema's version, and what our role can do."""
     if not facts["has_schema"]:
-        yield warning("schema", "there is none yet", "rota migrate, or leave it to whatever starts first")
+        yield warning("schema", "there is none yet", "rota migrate, or start a server")
         return
     try:
         missing = await missing_steps(database)
@@ -102,14 +93,14 @@ async def check_schema(database: Database, facts: _Facts) -> AsyncIterator[Findi
 
 
 def check_durability(facts: _Facts) -> Iterator[Finding]:
-    """Settings without which a commit is not kept."""
+    """Settings that keep commits safe."""
     if not facts["fsync"] or not facts["full_page_writes"]:
         name = "full_page_writes" if facts["fsync"] else "fsync"
         yield problem("durability", f"{name} is off: a crash can destroy the database", f"ALTER SYSTEM SET {name} = on")
     elif facts["synchronous_commit"] == "off":
         yield warning(
             "durability",
-            "synchronous_commit is off: what was accepted in the last moments before a crash is lost",
+            "synchronous_commit is off: a crash loses the jobs accepted just before it",
             "ALTER SYSTEM SET synchronous_commit = on",
         )
     else:
@@ -117,72 +108,56 @@ def check_durability(facts: _Facts) -> Iterator[Finding]:
 
 
 def check_upkeep(facts: _Facts) -> Iterator[Finding]:
-    """What keeps it quick."""
-    found = False
+    """Settings and transactions that make it slow."""
+    found = []
     if not facts["autovacuum"]:
-        found = True
-        yield problem("upkeep", "autovacuum is off: tables grow without end", "ALTER SYSTEM SET autovacuum = on")
+        words = "autovacuum is off: tables grow without end"
+        found.append(problem("upkeep", words, "ALTER SYSTEM SET autovacuum = on"))
     if facts["oldest_transaction_seconds"] > OLD_TRANSACTION_SECONDS:
-        found = True
         minutes = facts["oldest_transaction_seconds"] / 60
-        yield warning(
-            "upkeep",
-            f"a transaction has been open for {minutes:.0f} minutes: nothing that was deleted since can be cleaned up",
-            "find it in pg_stat_activity (xact_start), and end it",
-        )
+        words = f"a transaction has been open for {minutes:.0f} minutes: VACUUM can't remove rows deleted since"
+        found.append(warning("upkeep", words, "find it in pg_stat_activity (xact_start), and end it"))
     if facts["idle_slots"]:
-        found = True
-        yield warning(
-            "upkeep", f"{facts['idle_slots']} replication slots are not read from and keep WAL", "drop what nobody uses"
-        )
+        words = f"{facts['idle_slots']} inactive replication slots keep WAL"
+        found.append(warning("upkeep", words, "drop unused slots"))
     if facts["shared_buffers"] < _SMALL_BUFFERS:
-        found = True
-        size = f"{facts['shared_buffers'] / 1024**2:.0f} MB"
-        yield warning(
-            "upkeep", f"shared_buffers is {size}", "ALTER SYSTEM SET shared_buffers = '256MB', and restart it"
-        )
-    if not found:
-        yield ok("upkeep", "autovacuum is on, no transaction is old")
+        words = f"shared_buffers is {facts['shared_buffers'] / 1024**2:.0f} MB"
+        found.append(warning("upkeep", words, "ALTER SYSTEM SET shared_buffers = '256MB', and restart it"))
+    yield from found or [ok("upkeep", "autovacuum is on, no transaction is old")]
 
 
 def check_timeouts(facts: _Facts) -> Iterator[Finding]:
-    """Time-outs of the server or the role that would cut statements and connections of ours."""
+    """Timeouts that would interrupt our statements and connections."""
+    role = facts["role"]
     for name in ("statement_timeout", "lock_timeout", "idle_session_timeout"):
-        milliseconds = facts[f"{name}_ms"]
-        if milliseconds and milliseconds < _SHORT_TIMEOUT_MS:
-            yield warning(
-                "time-outs",
-                f"{name} is {milliseconds / 1000:g} s for role {facts['role']}: Rota's own are cut",
-                f"ALTER ROLE {facts['role']} SET {name} = 0",
-            )
+        seconds = (facts[f"{name}_ms"] or 0) / 1000
+        if 0 < seconds < _SHORT_TIMEOUT_SECONDS:
+            words = f"{name} is {seconds:g} s for role {role}: it interrupts Rota"
+            yield warning("time-outs", words, f"ALTER ROLE {role} SET {name} = 0")
 
 
 def check_connections(facts: _Facts, *, wanted: int = _WANTED_CONNECTIONS) -> Iterator[Finding]:
-    """Room for what a server and a worker take."""
+    """Room for a server and a worker."""
     limit = facts["role_limit"] if facts["role_limit"] >= 0 else facts["max_connections"]
     name = "the role's connection limit" if facts["role_limit"] >= 0 else "max_connections"
     words = f"{facts['connections']} of {facts['max_connections']} in use"
     if min(limit, facts["max_connections"] - facts["connections"]) < wanted:
-        yield warning(
-            "connections",
-            f"{words}; a server and a worker take up to {wanted} ({name} is {limit})",
-            "raise max_connections, or put a pooler in between",
-        )
+        words += f"; a server and a worker take up to {wanted} ({name} is {limit})"
+        yield warning("connections", words, "raise max_connections, or use a pooler")
     else:
         yield ok("connections", words)
 
 
 def check_database_clock(facts: _Facts, now: datetime) -> Iterator[Finding]:
-    """This host's clock against the one that decides what is due."""
+    """This host's clock against the database's."""
     yield compare_clocks("clock", "the database's", facts["now"] - now)
 
 
 async def fetch_fleet(database: Database) -> dict[str, Any]:
-    """The same as a server tells, where there is none to ask."""
+    """The fleet as a server shows it, for when there is none."""
     fleet = Fleet(database)
-    waiting = await fleet.sample_waiting(_SAMPLE)
     return {
         "workers": [dict(row) for row in await fleet.workers()],
         "shards": [dict(row) for row in await fleet.shards()],
-        "queued": [dict(row) for row in waiting],
+        "queued": [dict(row) for row in await fleet.sample_waiting(_SAMPLE)],
     }

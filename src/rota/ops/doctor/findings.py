@@ -6,8 +6,6 @@ from collections.abc import AsyncIterable, Awaitable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-_DEFECT = "this is a defect of Rota's: please report it"
-
 
 class State(StrEnum):
     """How serious it is."""
@@ -28,12 +26,12 @@ class Finding:
 
 
 def ok(check: str, words: str) -> Finding:
-    """It is as it should be."""
+    """All is well."""
     return Finding(check, State.ok, words)
 
 
 def warning(check: str, words: str, fix: str | None = None) -> Finding:
-    """It works, but not as well or as safely as it could; or it is not there yet."""
+    """It works, but not as well or as safely as it could; or it is not set up yet."""
     return Finding(check, State.warning, words, fix)
 
 
@@ -45,10 +43,14 @@ def problem(check: str, words: str, fix: str | None = None) -> Finding:
 async def collect(
     check: str, findings: Iterable[Finding] | AsyncIterable[Finding] | Awaitable[Iterable[Finding]]
 ) -> list[Finding]:
-    """The findings of a check. If the check itself fails, that is a finding too, and the other checks go on."""
+    """The findings of a check. If the check itself fails, that is a finding too."""
     try:
         if isinstance(findings, AsyncIterable):
             return [finding async for finding in findings]
         return list(await findings if isinstance(findings, Awaitable) else findings)
     except Exception as error:  # noqa: BLE001 - reported as a finding
-        return [problem(check, f"could not be looked at: {type(error).__name__}: {error}", _DEFECT)]
+        return [
+            problem(
+                check, f"the check failed: {type(error).__name__}: {error}", "this is a bug in Rota: please report it"
+            )
+        ]

@@ -1,4 +1,4 @@
-"""Checks of workers, pools and schedulers: whether each run that waits has one. From the API or the database, alike."""
+"""Checks of workers, pools and schedulers, with data from the API or the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_NAMED = 5
 
 
 def check_fleet(seen: Mapping[str, Any], *, owner: str) -> Iterator[Finding]:
-    """Findings about the workers, waiting runs and shards that were seen (None: we may not see them)."""
+    """Checks the workers, waiting runs and shards (None: we can't see them)."""
     if seen["workers"] is not None:
         yield from _check_workers(seen["workers"])
         if seen["queued"] is not None:
@@ -35,24 +35,20 @@ def _check_workers(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     for worker in live:
         if worker["status"] == "ailing":
             yield warning("workers", f"{worker['host']}, pid {worker['pid']}, is ailing", "rota workers says why")
-    silent = [worker for worker in workers if worker["status"] == "silent"]
-    for worker in silent:
-        yield warning(
-            "workers", f"{worker['host']}, pid {worker['pid']}, has not been heard of for longer than its lease"
-        )
+    for worker in workers:
+        if worker["status"] == "silent":
+            yield warning("workers", f"{worker['host']}, pid {worker['pid']}, has been silent longer than its lease")
 
 
 def _check_waiting(queued: Sequence[Mapping[str, Any]], workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Pools that are paused, and pools and tasks of waiting runs that no live worker serves or knows."""
+    """Paused pools, unserved pools and unknown tasks of waiting runs."""
     live = [worker for worker in workers if worker["status"] in LIVE]
     paused = sorted({run["pool"] for run in queued if run["paused"]})
     for pool in paused[:_MOST_NAMED]:
-        yield warning(
-            "waiting", f"pool {pool} is paused, and runs wait in it", f"let it go on: rota pool {pool} --resume"
-        )
+        yield warning("waiting", f"pool {pool} is paused, and runs wait in it", f"resume it: rota pool {pool} --resume")
     unserved, unknown = set(), set()
     for run in queued:
-        # A server tells us of one namespace, and of the workers that serve it.
+        # A server shows one namespace and its workers.
         offer = offer_of(live, task=run["task"], pool=run["pool"], namespace=run.get("namespace"))
         if not offer.serving_pool:
             unserved.add((run.get("namespace"), run["pool"]))
@@ -61,7 +57,7 @@ def _check_waiting(queued: Sequence[Mapping[str, Any]], workers: Sequence[Mappin
     yield from _tell_unserved(unserved)
     yield from _tell_unknown(unknown, {task for worker in live for task in worker["tasks"]})
     if not (paused or unserved or unknown):
-        yield ok("waiting", "for all that waits somebody is there" if queued else "nothing waits")
+        yield ok("waiting", "a worker can run each waiting run" if queued else "nothing waits")
 
 
 def _tell_unserved(pools: set[tuple[str | None, str]]) -> Iterator[Finding]:
@@ -75,21 +71,21 @@ def _tell_unserved(pools: set[tuple[str | None, str]]) -> Iterator[Finding]:
 def _tell_unknown(tasks: set[str], known: set[str]) -> Iterator[Finding]:
     for task in sorted(tasks)[:_MOST_NAMED]:
         near = nearest(task, known)
-        fix = (
-            f"did you mean {near}?" if near else "start a worker with an app that has it: rota worker --app MODULE:APP"
-        )
+        fix = f"did you mean {near}?" if near else "start a worker that has it: rota worker --app MODULE:APP"
         yield problem("waiting", f"runs wait for task {task}, which no live worker knows", fix)
 
 
 def check_shards(shards: Sequence[Mapping[str, Any]], owner: str) -> Iterator[Finding]:
-    """Whether every shard has a scheduler; `owner` names the field that says which."""
+    """Whether every shard has a scheduler; `owner` is the name of its field."""
     unowned = [shard["shard"] for shard in shards if shard[owner] is None]
     schedulers = len({shard[owner] for shard in shards if shard[owner] is not None})
     if not schedulers:
-        yield problem("schedulers", "none is there: nothing gets due", "start one: rota scheduler, or rota up")
+        yield problem("schedulers", "none is running: no job becomes due", "start one: rota scheduler, or rota up")
     elif unowned:
         count = f"{len(unowned)} of {len(shards)} shards have"
-        yield warning("schedulers", f"{count} no scheduler just now", "look again in a moment; else: rota scheduler")
+        yield warning(
+            "schedulers", f"{count} no scheduler just now", "check again in a moment, or start one: rota scheduler"
+        )
     else:
         who = "1 scheduler owns" if schedulers == 1 else f"{schedulers} schedulers own"
         yield ok("schedulers", f"{who} all {len(shards)} shards")

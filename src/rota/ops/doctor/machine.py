@@ -1,4 +1,4 @@
-"""This machine: Python, the home directory, room on the disk, the port, open files, time zones."""
+"""Checks of this machine: Python, home directory, disk space, port, open files, time zones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRIVATE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_versions() -> Iterator[Finding]:
-    """Python's and ours."""
+    """The versions of Python and Rota."""
     words = f"Rota {rota.__version__} on Python {platform.python_version()} ({sys.executable})"
     if sys.version_info < _OLDEST_PYTHON:
         yield problem("versions", f"{words}: too old", "install Python 3.11 or newer")
@@ -37,7 +37,7 @@ def check_versions() -> Iterator[Finding]:
 
 
 def check_home(settings: Settings) -> Iterator[Finding]:
-    """Whether Rota's directory can be used, and is ours alone."""
+    """Whether Rota's directory is usable and private."""
     home = settings.home
     if not home.exists():
         parent = next(path for path in home.parents if path.exists())
@@ -70,13 +70,13 @@ def _check_token_file(file: Path) -> Iterator[Finding]:
 def check_disk(
     settings: Settings, *, little: int = _LITTLE_BYTES, too_little: int = _TOO_LITTLE_BYTES
 ) -> Iterator[Finding]:
-    """Room where the home is, and with it the embedded database."""
+    """Disk space for the home with the embedded database."""
     path = next(path for path in (settings.home, *settings.home.parents) if path.exists())
     usage = shutil.disk_usage(path)
     words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {path}"
     fix = "make room, or set ROTA_HOME to a directory on another disk"
     if usage.free < too_little:
-        yield problem("disk", f"{words}: too little to go on", fix)
+        yield problem("disk", f"{words}: too little", fix)
     elif usage.free < little:
         yield warning("disk", f"{words}: not much", fix)
     else:
@@ -84,7 +84,7 @@ def check_disk(
 
 
 def check_port(settings: Settings) -> Iterator[Finding]:
-    """Whether a server could start here, or which one did."""
+    """Whether the port is free, or used by a Rota server."""
     where = f"{settings.port} on {settings.host}"
     error = can_bind(settings.host, settings.port)
     if error is None:
@@ -102,7 +102,7 @@ def check_port(settings: Settings) -> Iterator[Finding]:
 
 
 def check_files() -> Iterator[Finding]:
-    """How many files a process may open: each connection is one."""
+    """The limit of open files: each connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft if hard == resource.RLIM_INFINITY else hard
     if most != resource.RLIM_INFINITY and most < _FEW_FILES:
@@ -112,20 +112,19 @@ def check_files() -> Iterator[Finding]:
 
 
 def check_zones(now: datetime | None = None) -> Iterator[Finding]:
-    """Whether there is zone data, and which."""
+    """Whether there is recent zone data."""
     version = zone_data_version()
     try:
         load_zone("Europe/Berlin")
     except BadInputError:
-        yield problem("time zones", "there is no zone data: schedules know UTC alone", "pip install --upgrade tzdata")
+        yield problem("time zones", "there is no zone data: schedules support only UTC", "pip install --upgrade tzdata")
         return
     year = (now or datetime.now(UTC)).year
     if any(str(recent) in version for recent in (year, year - 1)) or not any(sign.isdigit() for sign in version):
         yield ok("time zones", version)
     else:
-        yield warning(
-            "time zones", f"the data may be old: {version}", "pip install --upgrade tzdata, or update the system"
-        )
+        fix = "pip install --upgrade tzdata, or update the system"
+        yield warning("time zones", f"the data may be old: {version}", fix)
 
 
 def _owner(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The server: whether it answers, which version it is, what our token may do, what its clock shows."""
+"""Checks of the server: reachable, version, our token, clock."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.settings import Settings
 
 _TIMEOUT_SECONDS = 5.0
-# The servers tell their time in whole seconds.
-_MOST_OFFSET = timedelta(seconds=2)
+_MOST_OFFSET = timedelta(seconds=2)  # servers send their time in whole seconds
 _NOT_AUTHENTICATED = 401
 
 
 @dataclass(frozen=True)
 class ServerAnswer:
-    """What a server told of itself."""
+    """What a server says without a token."""
 
     version: str
     time: datetime | None
@@ -34,7 +33,7 @@ class ServerAnswer:
 
 
 def ask_server(settings: Settings) -> ServerAnswer | Finding:
-    """What the server tells without a token; a finding when it tells nothing."""
+    """Asks the server; a finding if it does not answer."""
     try:
         url = check_url(settings.url)
     except SetupError as error:
@@ -44,12 +43,12 @@ def ask_server(settings: Settings) -> ServerAnswer | Finding:
             described = http.get(f"{url}/openapi.json")
             ready = http.get(f"{url}/readyz")
         if described.json()["info"]["title"] != "Rota":
-            raise KeyError  # noqa: TRY301 - the same as none at all
+            raise KeyError  # noqa: TRY301 - not a Rota server
         version = str(described.json()["info"]["version"])
     except httpx.TransportError as error:
         return _no_answer(settings, unreachable(url, error))
     except (ValueError, KeyError, TypeError):
-        return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to where yours is")
+        return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to your server's address")
     return ServerAnswer(version, _date(ready), ready.is_success)
 
 
@@ -57,19 +56,21 @@ def _no_answer(settings: Settings, error: ServerUnreachableError) -> Finding:
     if error.advised:
         return problem("server", str(error))
     if settings.server_url:
-        return problem("server", str(error), "start it there, or set ROTA_URL to where it is")
+        return problem("server", str(error), "start it there, or set ROTA_URL to its address")
     return warning("server", str(error), "start one: rota up")
 
 
 def check_server(settings: Settings, answer: ServerAnswer) -> Iterator[Finding]:
-    """Its version against ours, and whether it is ready."""
+    """Whether it is ready and has our version."""
     words = f"Rota {answer.version} answers at {settings.url}"
     if not answer.ready:
-        yield problem("server", f"{words}, but its database does not", "look at the server's log; rota doctor there")
+        yield problem(
+            "server", f"{words}, but its database does not", "see the server's log, and run rota doctor there"
+        )
     elif _release(answer.version) != _release(rota.__version__):
         older = _release(answer.version) < _release(rota.__version__)
         whose = "the server" if older else "this installation"
-        yield warning("server", f"{words}, and this is {rota.__version__}", f"bring {whose} up to date")
+        yield warning("server", f"{words}, and this is {rota.__version__}", f"update {whose}")
     else:
         yield ok("server", words)
 
@@ -79,28 +80,25 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def check_clock(answer: ServerAnswer, now: datetime) -> Iterator[Finding]:
-    """Ours against the server's. Runs start by the database's clock; ours counts for --in, and for what has an end."""
-    if answer.time is None:
-        return
-    yield compare_clocks("clock", "the server's", answer.time - now)
+    """This host's clock against the server's."""
+    if answer.time is not None:
+        yield compare_clocks("clock", "the server's", answer.time - now)
 
 
 def compare_clocks(check: str, whose: str, offset: timedelta) -> Finding:
-    """A finding about two clocks."""
+    """Compares two clocks. Runs start by the database's; this host's matters for --in and expiry times."""
     seconds = abs(offset.total_seconds())
     if abs(offset) <= _MOST_OFFSET:
         return ok(check, f"this host's and {whose} agree within {max(1, round(seconds))} s")
     side = "behind" if offset > timedelta(0) else "ahead of"
-    return warning(
-        check,
-        f"this host's clock is {seconds:.0f} s {side} {whose}: times that are reckoned here (--in, tokens and "
-        "certificates that end) are off by as much; runs start by the database's clock and are not",
-        "let both hosts follow a time server (chrony, systemd-timesyncd)",
+    words = (
+        f"this host's clock is {seconds:.0f} s {side} {whose}: --in and the expiry of tokens and certificates are off"
     )
+    return warning(check, words, "synchronise both hosts with a time server (chrony, systemd-timesyncd)")
 
 
 def check_token(settings: Settings, client: Client) -> Iterator[Finding]:
-    """Whether our token is accepted, and what it may do."""
+    """Whether our token is accepted, and its roles."""
     source = "ROTA_TOKEN" if settings.given_token else str(settings.admin_token_file)
     if not settings.token:
         yield problem("token", f"{source} can't be read", "set ROTA_TOKEN, or ROTA_HOME to the server's home directory")
@@ -109,19 +107,16 @@ def check_token(settings: Settings, client: Client) -> Iterator[Finding]:
         who = client.call("GET", "/v1/session")
     except AnswerError as error:
         words = str(error.problem.get("said") or error) if error.status == _NOT_AUTHENTICATED else str(error)
-        fix = "set ROTA_TOKEN to one that the server knows, or ROTA_HOME to the server's home directory"
+        fix = "set ROTA_TOKEN to a valid token, or ROTA_HOME to the server's home directory"
         yield problem("token", f"the server does not accept the one in {source}: {words}", fix)
         return
-    grants = ", ".join(f"{grant['role']} in {_namespace(grant['namespace'])}" for grant in who["grants"])
-    yield ok("token", f"the one in {source} is {who['name']}'s: {grants or 'no role anywhere'}")
-
-
-def _namespace(name: str) -> str:
-    return "all namespaces" if name == "*" else name
+    named = {"*": "all namespaces"}
+    grants = [f"{grant['role']} in {named.get(grant['namespace'], grant['namespace'])}" for grant in who["grants"]]
+    yield ok("token", f"the one in {source} is {who['name']}'s: {', '.join(grants) or 'no role anywhere'}")
 
 
 def fetch_fleet(client: Client) -> dict[str, Any]:
-    """What the fleet checks want to know, as far as our token may see it."""
+    """The data for the fleet checks; None for what our token can't see."""
     found: dict[str, Any] = {}
     paths = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
     for name, path in paths.items():
@@ -129,7 +124,7 @@ def fetch_fleet(client: Client) -> dict[str, Any]:
         try:
             found[name] = client.call("GET", path, query=query)["items"]
         except RotaError:
-            found[name] = None  # not ours to see; the check of the token has told what is
+            found[name] = None  # check_token reports what we can see
     paused = {pool["pool"] for pool in found.pop("pools") or () if pool["status"] == "paused"}
     for run in found["queued"] or ():
         run["paused"] = run["pool"] in paused

@@ -1,4 +1,4 @@
-"""Settings: every ROTA_ variable that is set, alone and together with the others. Values are never shown."""
+"""Checks of the ROTA_ variables, alone and together. Values are never shown."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from rota.settings import SECRET_PREFIX, VARIABLES, Settings
 
 _CHECK = "settings"
 PREFIX = "ROTA_"
-# Not settings: what runs and tests are given.
+# Not settings: variables for child processes and tests.
 _OTHERS = frozenset({"ROTA_SUPERVISED", "ROTA_TEST_DATABASE_URL", "ROTA_TEST_POSTGRES"})
 _TOGETHER = frozenset({"ROTA_TLS_CERTIFICATE", "ROTA_TLS_KEY"})
 
 
 def read_settings(environment: MutableMapping[str, str]) -> tuple[Settings, list[Finding]]:
-    """The settings as far as they can be used, and what is wrong with the rest.
+    """The usable settings, and findings about the others.
 
-    Variables that can't be used are removed from the environment, so that later readers don't fail on them again.
+    Invalid variables are removed from the environment, so that later checks don't fail on them again.
     """
     given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
     findings = list(_unknown(given))
     refused = dict(_refused(given))
-    findings += [
-        problem(_CHECK, words, f"set {name} to something else, or unset it") for name, words in refused.items()
-    ]
-    for name in refused:
+    for name, words in refused.items():
+        findings.append(problem(_CHECK, words, f"change {name}, or unset it"))
         del environment[name]
     try:
         settings = Settings.from_environment(environment)
@@ -49,12 +47,12 @@ def _unknown(given: Mapping[str, str]) -> Iterator[Finding]:
         if name.startswith(SECRET_PREFIX):
             continue
         near = nearest(name, VARIABLES)
-        hint = f"did you mean {near}?" if near else "docs/reference/settings.md has those that are"
+        hint = f"did you mean {near}?" if near else "see docs/reference/settings.md"
         yield warning(_CHECK, f"{name} is not a setting, and is ignored", hint)
 
 
 def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each variable is tried alone, so that one error does not hide another."""
+    """Tries each variable alone, so that one error does not hide another."""
     for name in sorted((given.keys() & VARIABLES) - _TOGETHER):
         try:
             Settings.from_environment({name: given[name]})
@@ -65,20 +63,15 @@ def _refused(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _contradictions(settings: Settings, given: Mapping[str, str]) -> Iterator[Finding]:
     """Settings that contradict each other."""
     if settings.server_url and "ROTA_PORT" in given and urlsplit(settings.server_url).port != settings.port:
-        yield warning(
-            _CHECK, "ROTA_URL and ROTA_PORT name different ports; commands follow ROTA_URL", "unset one of them"
-        )
+        words = "ROTA_URL and ROTA_PORT have different ports; commands use ROTA_URL"
+        yield warning(_CHECK, words, "unset one of them")
     if settings.listen_url and not settings.notify:
-        yield warning(_CHECK, "ROTA_LISTEN_URL is set, and ROTA_NOTIFY=off says not to listen", "unset one of them")
+        yield warning(_CHECK, "ROTA_LISTEN_URL is set, but ROTA_NOTIFY=off disables it", "unset one of them")
     if settings.listen_url and not settings.database_url:
-        yield warning(
-            _CHECK, "ROTA_LISTEN_URL is set without ROTA_DATABASE_URL: the embedded server is used", "set both, or none"
-        )
+        words = "ROTA_LISTEN_URL is set without ROTA_DATABASE_URL: the embedded server is used"
+        yield warning(_CHECK, words, "set both, or none")
     if settings.is_exposed:
-        yield warning(
-            _CHECK,
-            f"ROTA_HOST={settings.host} lets others on the network reach the server, in plain text",
-            "set ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY, or let a proxy with TLS stand in front",
-        )
+        words = f"ROTA_HOST={settings.host} exposes the server to the network in plain text"
+        yield warning(_CHECK, words, "set ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY, or use a proxy with TLS")
     if settings.worker_port and settings.worker_port == settings.port:
         yield problem(_CHECK, "ROTA_WORKER_PORT and ROTA_PORT are the same", "set ROTA_WORKER_PORT to another port")

@@ -1,4 +1,4 @@
-"""Check of object storage: an object is stored, read and deleted."""
+"""Check of object storage: stores, reads and deletes an object."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rota.errors import SetupError
 from rota.ops.doctor.findings import Finding, ok, problem
 from rota.settings import Settings
 
-_CONTENT = b"a probe of rota doctor: it may be deleted"
+_CONTENT = b"a probe of rota doctor: safe to delete"
 
 
 async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
-    """Whether ROTA_BLOBS, or the directory in the home once there is one, stores what is put there."""
+    """Whether ROTA_BLOBS works, or the directory in the home, which the server makes when it needs it."""
     if not _is_there(settings):
-        yield ok("object storage", f"{settings.blobs} is not there yet; the server makes it")
+        yield ok("object storage", f"{settings.blobs} does not exist yet; the server makes it")
         return
-    fix = "set ROTA_BLOBS to a directory or a bucket that can be written to, and its credentials"
+    fix = "set ROTA_BLOBS to a writable directory or bucket, with its credentials"
     key = f"doctor/{uuid4().hex}"
     try:
         blobs = Blobs.open(settings.blobs)
@@ -28,21 +28,16 @@ async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
         try:
             found = await blobs.get(key)
         finally:
-            await _delete(blobs, key)
+            with suppress(FileNotFoundError):
+                await blobs.delete(key)
     except (BlobError, SetupError) as error:
         yield problem("object storage", str(error), fix)
         return
     if found != _CONTENT:
-        yield problem("object storage", f"{blobs.where} gave back something else than was stored", fix)
+        yield problem("object storage", f"{blobs.where} returned other content than was stored", fix)
     else:
-        yield ok("object storage", f"{blobs.where} takes, gives and deletes")
-
-
-async def _delete(blobs: Blobs, key: str) -> None:
-    with suppress(FileNotFoundError):
-        await blobs.delete(key)
+        yield ok("object storage", f"{blobs.where} stores, returns and deletes")
 
 
 def _is_there(settings: Settings) -> bool:
-    """The directory in the home is made when it is first needed; any other is expected to be there."""
     return settings.blobs_url is not None or Path(settings.blobs).is_dir()
