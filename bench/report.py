@@ -33,7 +33,7 @@ _README_ROWS = {
     "end to end": "from submission to recorded result, sustained for a minute",
     "500 a second": "start lag at 500 runs a second",
     "all due at one instant": "start lag of 10,000 runs due at the same instant",
-    "with 10,000,000 upcoming runs": "the first figure with 10 million scheduled runs",
+    "with 10,000,000 upcoming runs": "submission to result, with 10 million scheduled runs in the tables",
     "single POSTs": "single submissions over HTTP",
 }
 _README_FIGURES = re.compile(r"^\| what \| figure \|\n(?:\|.*\n)*", re.MULTILINE)

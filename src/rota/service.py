@@ -30,7 +30,8 @@ class Service(ABC):
 
     interval_seconds: float | None = 1.0  # None: only when woken
     jitter: float = 0.1  # share of the pause; 0 for heartbeats
-    full_round: int | None = None  # a round that did this much is followed by the next at once (0: any that succeeded)
+    # If a round did at least this much, the next follows at once; 0: after every successful round; None: never.
+    full_round: int | None = None
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -100,7 +101,7 @@ class Service(ABC):
             return
         pause *= 1 + random.uniform(-self.jitter, self.jitter)  # noqa: S311 - spreads load
         with suppress(TimeoutError):
-            # Not wait_for: where the wait ends just then, it would swallow a cancellation (before Python 3.12).
+            # Not wait_for: before 3.12 it swallows a cancellation that arrives just as the wait ends.
             async with asyncio.timeout(pause):
                 await self._woken.wait()
 

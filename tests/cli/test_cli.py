@@ -511,7 +511,7 @@ def test_control_characters_of_a_task_do_not_reach_the_terminal(rota):
         (("submit", "x", "--task", "rota.echo", "--rate", "fast"), "--rate: must be so many starts per time"),
         (("submit", "x", "--task", "rota.echo", "--rate", "0/s"), "--rate"),
         (("submit", "x", "--task", "rota.echo", "--overlap", "skip"), "--overlap: is for recurring jobs"),
-        (("submit", "x", "--task", "rota.echo", "--on-duplicate", "keep"), "--on-duplicate: is about a uniqueKey"),
+        (("submit", "x", "--task", "rota.echo", "--on-duplicate", "keep"), "--on-duplicate: needs a uniqueKey"),
         (("submit", "x", "--task", "rota.echo", "--set", "[]"), "--set: must be a JSON object"),
         (("pool", "mail"), "give one of"),
         (("pool", "a b", "--pause"), "not the name of a pool"),

@@ -308,16 +308,16 @@ ANSWERS = {
     "a redirect": (elsewhere, "answered 302"),
     "an error with keys": (answering(key_set(ec_signer()), status=500), "answered 500"),
     "nothing": (answering("", status=204), "answered 204"),
-    "empty": (answering(""), "no JSON"),
-    "a page": (answering("<html>sign in</html>"), "no JSON"),
+    "empty": (answering(""), "not a JSON object"),
+    "a page": (answering("<html>sign in</html>"), "not a JSON object"),
     "compressed": (
         answering(gzip.compress(key_set(ec_signer()).encode()), **{"Content-Encoding": "gzip"}),
-        "no JSON",
+        "not a JSON object",
     ),
-    "not UTF-8": (answering(key_set(ec_signer()).encode("utf-16")), "no JSON"),
-    "keys twice": (answering(key_set(ec_signer())[:-1] + ', "keys": []}'), "a key twice"),
-    "deep": (answering('{"keys": ' + "[" * 100_000 + "]" * 100_000 + "}"), "no JSON"),
-    "a list": (answering(json.dumps([ec_signer().jwk()])), "no JSON object"),
+    "not UTF-8": (answering(key_set(ec_signer()).encode("utf-16")), "not a JSON object"),
+    "keys twice": (answering(key_set(ec_signer())[:-1] + ', "keys": []}'), "a field twice"),
+    "deep": (answering('{"keys": ' + "[" * 100_000 + "]" * 100_000 + "}"), "not a JSON object"),
+    "a list": (answering(json.dumps([ec_signer().jwk()])), "not a JSON object"),
     "one key": (answering(json.dumps(ec_signer().jwk())), "no list named keys"),
     "keys by name": (answering(json.dumps({"keys": {"e1": ec_signer().jwk()}})), "no list named keys"),
     "too many": (answering(key_set(*[ec_signer()] * (MOST_KEYS + 1))), f"more than {MOST_KEYS} keys"),
@@ -457,7 +457,7 @@ async def test_a_file_caught_half_written_leaves_the_keys_and_is_read_when_it_is
             await file_verifier.ring.tick()
             await file_verifier.ring.tick()
         assert len(logs) == 1  # and not that all is well again, since it did not change
-        assert "no JSON" in logs[0]["error"]
+        assert "not a JSON object" in logs[0]["error"]
         assert await file_verifier.verify(known)
         file.write(whole[50:])
     await file_verifier.ring.tick()

@@ -1,8 +1,9 @@
 """The one place where rights are enforced.
 
-Every operation names the right it needs. Before its handler is called, the caller must have that right in the namespace
-of the request. Where the right covers only the caller's own jobs, the job or run in the path must be theirs; another's
-is answered as not found. Handlers that list or select limit themselves to `Access.only`, the owner of those jobs.
+Every operation says what it needs: a right, `ANYONE` (any authenticated caller) or `PUBLIC` (no credentials). A right
+must be the caller's in the namespace of the request before the handler is called. Where it covers only the caller's own
+jobs, the job or run in the path must be theirs; another's is answered as not found. Handlers that list or select limit
+themselves to `Access.only`, the owner of those jobs.
 
 An owner never changes, so what was the caller's stays so until the handler is done.
 """
@@ -104,9 +105,10 @@ def _authorize(needs: Needs, proven: Authenticated, namespace: str) -> Access:
 
 
 async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1) -> RateStatus:
-    """Counts requests or jobs towards the limits of the caller, their key and the namespace; raises RateLimitedError.
+    """Counts requests or jobs towards the limits of the caller, their key and the namespace.
 
-    A caller without a role in the requested namespace uses up the limits of their own.
+    Raises RateLimitedError, or TooLargeError for more than a bucket can hold. A caller without a role in the requested
+    namespace uses up the limits of their own.
     """
     identity, namespace = access.identity, access.namespace
     if identity.kind == "admin" and kind == "requests":

@@ -197,9 +197,9 @@ def read_keys(data: bytes) -> SigningKeySet:
     try:
         listed = read_object(data).get("keys")
     except InvalidTokenError:
-        raise KeysError("what was found is no JSON object, or one with a key twice") from None
+        raise KeysError("the key set is not a JSON object, or has a field twice") from None
     if not isinstance(listed, list):
-        raise KeysError("what was found is no JWKS: it has no list named keys")
+        raise KeysError("the key set has no list named keys")
     if len(listed) > MOST_KEYS:
         raise KeysError(f"the JWKS lists more than {MOST_KEYS} keys")
     return SigningKeySet(tuple(key for entry in listed if (key := _read_key(entry))))

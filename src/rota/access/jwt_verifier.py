@@ -71,7 +71,8 @@ class TokenVerifier:
             return None
         if settings.jwt_keys is not None and not settings.jwt_audience:
             raise SetupError(
-                "ROTA_JWT_KEYS needs ROTA_JWT_AUDIENCE: without, tokens that the provider issued for others would do"
+                "ROTA_JWT_KEYS needs ROTA_JWT_AUDIENCE: without it, tokens issued for other applications would "
+                "be accepted"
             )
         return cls(
             secret=None if settings.jwt_secret is None else secret_bytes(settings.jwt_secret),

@@ -1,4 +1,4 @@
-"""Commands about runs and the fleet: runs, run, why, cancel, workers."""
+"""`rota runs`, `run`, `why`, `cancel` (also of jobs) and `workers`."""
 
 from __future__ import annotations
 

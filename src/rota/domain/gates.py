@@ -1,14 +1,14 @@
 """Admission: who passes a gate. Pure: it looks at who waits and at how the gates stand, and says what becomes of each.
 
 A run passes all of its gates at one moment or none of them; else it waits at the first that does not let it through,
-and takes nothing from the others meanwhile. In the order in which they are asked:
+and takes nothing from the others meanwhile. When a run passes, in the order in which the gates are asked:
 
-- overlap   an earlier time of its schedule has not ended: the new one is skipped, waits (one may), or replaces it.
-- order     first in line by (nominal time, id) among those that are due, and no other run has the key.
+- overlap   no earlier run of its schedule is open (else skip, wait or replace).
+- order     it is first in line by (nominal time, id) among those that are due, and no other run has the key.
 - limit     fewer than `most` runs with the key are live.
 - rate      a token is left; it is taken only by a run that passes.
-- breaker   too many attempts failed in a row: nothing starts until the cool-down is over; then one run, the probe, goes
-            ahead, and its outcome closes the breaker or opens it again. Asked last: to ask is to become the probe.
+- breaker   closed, or the run is the probe after the cool-down; the probe's outcome closes the breaker or opens it
+            again. Asked last, because a run that asks after the cool-down becomes the probe.
 
 The counts come from runs that are there, never from a counter; buckets and breakers are the only gates that remember.
 """
@@ -26,7 +26,7 @@ from rota.domain.ids import show_run
 from rota.domain.policies import Policies
 
 GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
-# How an attempt ended that says something about what it works with.
+# Outcomes that count as failures of the service behind the breaker.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
 # A probe that no worker claims for this long (read_gates.sql knows it, too) is not waited for any more.
@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, frozen=True):
     job_id: UUID
     policies: Policies
     nominal_at: datetime
-    starts_a_time: bool  # the first attempt at a time of a schedule: overlap concerns no other
+    starts_a_time: bool  # first attempt of a scheduled run; the overlap rule applies only to these
 
 
 class Departure(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class CircuitBreaker(msgspec.Struct):
         """More wait here than were looked at: says when to look again, where nothing else does."""
         is_over = self.state == "open" and self.until is not None and self.until <= now
         if self.state == "closed" or is_over:
-            self.wakes_at = now  # there are more, or the one that was called waits elsewhere now
+            self.wakes_at = now  # look again at once: more may pass, or the candidate is now held at another gate
 
     def _open(self, policies: Policies, now: datetime) -> None:
         self.state, self.probe, self.probing = "open", None, False
@@ -161,7 +161,7 @@ class OpenRun(msgspec.Struct, frozen=True):
 
 
 class GateStates(msgspec.Struct):
-    """How the gates stand. Deciding changes them along, so that the next candidate sees the one before it."""
+    """The gates' states. Each decision updates them, so the next candidate is judged with the previous one counted."""
 
     now: datetime
     lines: dict[Gate, OrderQueue]
@@ -213,7 +213,10 @@ def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
 
 
 def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, str | None]]) -> dict[Gate, int]:
-    """The gates at which some run may go on, with how many at most; `woken` with the state of each."""
+    """Gates where waiting runs may now pass, and how many to look at.
+
+    `woken`: gates whose time has come, each with its breaker state.
+    """
     called: dict[Gate, int] = {}
     for departure in departures:
         for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
@@ -244,7 +247,7 @@ def gates_by_kind(
 
 
 def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Departure, str, str]]:
-    """Lets breakers hear how attempts ended, in their order; what opened or closed one, the event's kind and detail."""
+    """Lets breakers hear how attempts ended, in their order. Returns, per change, (departure, event kind, detail)."""
     heard = []
     for departure in departures:
         key = departure.policies.breaker
@@ -310,7 +313,7 @@ def _has_token(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
     bucket.refill(candidate.policies, states.now)
     if bucket.tokens >= 1.0 - _ALMOST:
         return True
-    # With different rates on one key the first token that is enough for some run counts.
+    # Jobs may give one key different rates: wake at the earliest of their next tokens.
     wakes_at = bucket.next_token(candidate.policies, states.now)
     bucket.wakes_at = wakes_at if bucket.wakes_at is None else min(bucket.wakes_at, wakes_at)
     return False

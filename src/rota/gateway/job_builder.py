@@ -294,7 +294,7 @@ def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
     if not (given := _UNIQUE.given(wanted)):
         return None
     if wanted.unique_key is None:
-        raise BadInputError("is about a uniqueKey, and there is none", field=wire_name(next(iter(given))))
+        raise BadInputError("needs a uniqueKey", field=wire_name(next(iter(given))))
     return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
 
 

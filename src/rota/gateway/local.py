@@ -1,7 +1,7 @@
 """Submitting straight into the database: jobs are checked, their large payloads put into object storage, and committed.
 
-A process has one `LocalGateway`. The API submits with it on behalf of its callers; `for_caller` and `for_run` make a
-`JobGateway` of it: for one caller, or for the owner of a run whose task submits others.
+A process has one `LocalGateway`. The API submits with it on behalf of its callers. `for_caller` gives a `JobGateway`
+for one caller, `for_run` one for the task of a run: it submits as the run's owner.
 """
 
 from __future__ import annotations
@@ -145,7 +145,10 @@ class LocalGateway:
         await self._cancellations.cancel_run(caller.namespace, run)
 
     async def offload_payload(self, payload: str, job_id: UUID) -> str | None:
-        """Puts a payload that is too large for the database into object storage; returns its key there."""
+        """Puts a payload that is too large for the database into object storage; returns its key there.
+
+        Returns None, and stores nothing, when it fits.
+        """
         body = payload.encode()
         if len(body) <= STORED_BYTES:
             return None
@@ -162,7 +165,10 @@ class LocalGateway:
         return msgspec.structs.replace(item, definition=definition)
 
     async def _known(self, requests: Sequence[JobRequest], caller: Caller) -> Mapping[int, Answer]:
-        """Answers to requests whose key is known; before the checks, which depend on the time."""
+        """Stored answers of repeated requests.
+
+        Looked up before the checks: a repeat must not fail because, say, its time has passed since.
+        """
         pairs = {at: (caller.namespace, caller.own(one.key)) for at, one in enumerate(requests) if one.key is not None}
         if not pairs:
             return {}

@@ -98,7 +98,7 @@ def _check(fields: PolicyFields, job_id: UUID | None) -> None:
     if fields.concurrency_key is not None and fields.concurrency_limit is None:
         raise BadInputError("required with concurrencyKey: how many may run at a time", field="concurrencyLimit")
     if fields.ordering_on_failure is not None and fields.ordering_key is None:
-        raise BadInputError("is about runs with an orderingKey, and there is none", field="orderingOnFailure")
+        raise BadInputError("needs an orderingKey", field="orderingOnFailure")
     if fields.overlap is not None and job_id is None:
         raise BadInputError("is for recurring jobs; this one runs once", field="overlap")
 

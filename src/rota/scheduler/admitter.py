@@ -1,10 +1,10 @@
 """Admission: runs with policies wait at gates, and go on when all of theirs let them through.
 
 Plain runs never come here, and workers know nothing of it: a run is claimed only after it was admitted. The rules are
-in domain/gates.py; the transaction, and why no run is forgotten and no limit is passed with any number of
-schedulers, is in store/admit. A round looks at three things: runs that came to their gates and were not looked at yet,
-notes of runs that left their place, and gates whose moment has come. It is woken by a hint, and by its own clock when
-the next run is due.
+in domain/gates.py; store/admit has the transaction, and says why no run is forgotten and no limit exceeded, however
+many schedulers run. A round looks at three things: runs that came to their gates and were not looked at yet, notes of
+runs that left their place, and gates whose moment has come. It is woken by a hint, and by its own clock when the next
+run is due.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.store.admit import Gates
 from rota.telemetry import get_logger
 
 _RUNS_PER_SHARD = 12
-# What comes late, from behind where we are in the departures, is found by a round that is made in any case.
+# A departure that commits late, behind our read position, is found by the unconditional round every 2 s.
 _ROUND_SECONDS = 2.0
 _log = get_logger("admission")
 
@@ -49,7 +49,7 @@ class Admitter(ShardService):
         return max(0.0, min(self.interval_seconds, self._next_due))
 
     def wake(self) -> None:
-        """A run left, or came: the next round is made without a look."""
+        """A run left, or came: the next round does not first ask whether something is due."""
         self._hinted = True
         super().wake()
 

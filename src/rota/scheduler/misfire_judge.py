@@ -1,7 +1,7 @@
 """Misfires: runs that a schedule made and that were not promoted in time, because everything was down.
 
 Judged when they are due, by their job's rule (by default the latest is run, within an hour); the rest is recorded as
-skipped, with the reason.
+skipped, with the reason. The rule is in domain/misfire.py.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _DEFAULT_NAME = "app"
 
 
 class Register(Protocol):
-    """The decorator that `@app.task(...)` returns; callers don't pass a first parameter that is a context."""
+    """The decorator of `@app.task(...)`; a leading Context parameter is not part of the submitted arguments."""
 
     # A coroutine function is also a function: the first match wins.
     @overload
@@ -60,9 +60,10 @@ class Register(Protocol):
 class App:
     """A registry of tasks. `rota worker --app module:app` serves them.
 
-    `name` and `version` identify the application and its release for schedules declared in code; the default version
-    is a hash of the declarations. `url`, `token` and `namespace` override ROTA_URL, ROTA_TOKEN and ROTA_NAMESPACE.
-    `owner` owns jobs declared in code or submitted in a transaction; jobs over HTTP belong to the token's owner.
+    `name` and `version` identify the application and its release for schedules declared in code; without a version, a
+    hash of the declared schedules is used. `url`, `token` and `namespace` override ROTA_URL, ROTA_TOKEN and
+    ROTA_NAMESPACE. `owner` owns jobs declared in code or submitted in a transaction; jobs over HTTP belong to the
+    token's owner.
     """
 
     def __init__(
@@ -149,11 +150,15 @@ class App:
         completes the run: its writes happen exactly once.
         """
         if isolation not in (None, "process"):
-            raise SetupError(f'isolation must be "process", or left out, not {isolation!r}')
+            raise SetupError(f'The isolation of a task must be "process" or left out, not {isolation!r}.')
         if memory_mb is not None and (isolation is None or memory_mb < 1):
-            raise SetupError('memory_mb is a number of megabytes, for a task with isolation="process"')
+            raise SetupError(
+                'A memory limit (memory_mb) is in megabytes, at least 1, and only for a task with isolation="process".'
+            )
         if transactional and isolation:
-            raise SetupError("a task with isolation can't be transactional: its process has no database connection")
+            raise SetupError(
+                "A task with isolation can't be transactional: it has no access to the worker's database connection."
+            )
         try:
             check_options(defaults)
         except BadInputError as error:
@@ -161,7 +166,7 @@ class App:
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             if not hasattr(function, "__qualname__"):
-                raise SetupError(f"{function!r} can't be a task: it has no name; wrap it in a function.")
+                raise SetupError(f"Only a named function can be a task; wrap {function!r} in one.")
             kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
             made: Task[..., Any] = kind(
                 self,
@@ -205,7 +210,7 @@ class App:
     def lifespan(self, function: Lifespan) -> Lifespan:
         """Registers an async generator that opens resources (in `app.state`), yields once and closes them."""
         if not inspect.isasyncgenfunction(function):
-            raise SetupError("a lifespan is an async function with one `yield`")
+            raise SetupError("A lifespan is an async function with one `yield`.")
         self._lifespan = asynccontextmanager(function)
         return function
 
@@ -259,12 +264,12 @@ class App:
         except msgspec.ValidationError:
             if task.function.__module__ == "__main__":
                 raise SetupError(
-                    f"{task.function.__qualname__} is defined in the main program, where workers can't find it: move "
-                    "it to a module and import that, or give it a name: @app.task(name=…)."
+                    f"The task {task.function.__qualname__} is defined in the main program, where workers can't find "
+                    "it: move it to a module and import that, or give it a name: @app.task(name=…)."
                 ) from None
-            raise SetupError(f"{task.name!r} can't be a task's name: letters, digits and _ . : - only.") from None
+            raise SetupError(f"The task name {task.name!r} is invalid: use letters, digits and _ . : - only.") from None
         if task.name in RESERVED_TASKS or task.name.startswith("rota."):
-            raise SetupError(f"{task.name!r} is reserved; choose another name for the task.")
+            raise SetupError(f"The task name {task.name!r} is reserved; choose another.")
         if task.name in self._tasks:
             raise SetupError(f"Two tasks are called {task.name!r}; give one of them another name.")
         self._tasks[task.name] = task
@@ -272,7 +277,7 @@ class App:
     def _declare(self, name: str | None, when: Any, arguments: dict[str, Any] | None) -> Callable[[AnyTask], AnyTask]:
         def declare(task: AnyTask) -> AnyTask:
             if not isinstance(task, Task):
-                raise SetupError("a schedule is declared of a task: put @app.cron above @app.task")
+                raise SetupError("A schedule is declared for a task: put @app.cron above @app.task.")
             check_schedule(name or task.name, when)
             self._declarations.add(Declaration(name or task.name, task, when, arguments or {}))
             return task

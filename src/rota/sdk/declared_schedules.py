@@ -97,8 +97,8 @@ def describe_app(app: App, namespaces: Sequence[str]) -> Application:
         raise SetupError('An application that declares schedules needs a name: rota.App("shop").')
     if declared and caller.namespace not in namespaces:
         raise SetupError(
-            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve: "
-            "ROTA_NAMESPACES, or rota.App(namespace=…)."
+            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
+            "Add it to ROTA_NAMESPACES, or change rota.App(namespace=…)."
         )
     builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
     schedules: list[DeclaredSchedule] = []

@@ -1,8 +1,8 @@
 """The watchdog: a thread beside the event loop, for what the loop can't notice about itself.
 
-A task that never yields stops everything: beats, signals, other runs. The watchdog names it in the log, with its stack,
-and when the worker could not beat for most of its lease, ends the process while the lease still lasts, so that nothing
-of it runs on when its runs start elsewhere.
+A task that never yields stops everything: beats, signals, other runs. The watchdog names it in the log, with its stack.
+It also ends the process while the lease still lasts, if a worker that is cut off has runs that did not stop: nothing of
+them may go on when they start elsewhere. heartbeat.py decides the cut-off, `Worker._must_leave` the exit.
 """
 
 from __future__ import annotations

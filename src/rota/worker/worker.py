@@ -34,7 +34,8 @@ from rota.worker.runners import Runner
 from rota.worker.slots import CUT_OFF, EXIT, Lease, Slots
 from rota.worker.watchdog import Watchdog
 
-# The claimer turns every second. A statement may take half a minute; this is longer than two of them.
+# The claimer makes a round every second, but a statement may take 30 s: stalled only after more than two statements'
+# time.
 _STALLED_SECONDS = 75.0
 _MOST_ABANDONED = 16
 EXIT_CODE_CUT_OFF = 70
@@ -102,7 +103,7 @@ class Worker:
         self._on_failure = on_failure
         self._drained = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
-        self._silent_since: float | None = None  # the watchdog's own
+        self._silent_since: float | None = None  # used only by `_must_leave`, in the watchdog's thread
         self.restart_wanted = False
         self.lease = Lease(broker.lease_seconds, monotonic)
         logs = LogWriter(broker)
@@ -165,7 +166,7 @@ class Worker:
 
     @property
     def has_abandoned_runs(self) -> bool:
-        """Whether something of a run goes on that is not waited for any more."""
+        """Whether code of a run that was given up (it ignored the stop) is still executing."""
         return self.slots.executor.abandoned > 0
 
     async def run(self) -> None:
@@ -209,7 +210,7 @@ class Worker:
         self._drained.set()
 
     async def _leave_in_good_order(self) -> None:
-        """What can't be stopped or reported within a lease is left to the reaper."""
+        """What can't be stopped or reported in time is left to the reaper."""
         try:
             await asyncio.wait_for(self._until_stopped(), self.lease.seconds * 2)
             await asyncio.wait_for(self.slots.reporter.wait_idle(), self.lease.seconds)
@@ -249,8 +250,10 @@ class Worker:
         self._restarting = asyncio.create_task(drain(), name="restarting")
 
     def _must_leave(self) -> bool:
-        """For the watchdog: the lease is nearly over, and something of a run is still there after there was time to
-        stop it. A process that was paused gets that time when it wakes up."""
+        """Whether to end the process: the worker is cut off and some run did not stop in the time it was given.
+
+        A process that was paused gets that time anew when it wakes.
+        """
         now = self._monotonic()
         if self.lease.silence < CUT_OFF:
             self._silent_since = None

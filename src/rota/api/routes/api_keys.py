@@ -95,7 +95,9 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
     rights = wanted.role.rights & frozenset(wanted.scopes or wanted.role.rights)
     if not rights:
         raise BadInputError(
-            f"leaves a {wanted.role.value} nothing: it may {', '.join(sorted(wanted.role.rights))}", field="scopes"
+            f"none of these scopes belongs to the role {wanted.role.value}, which has: "
+            f"{', '.join(sorted(wanted.role.rights))}",
+            field="scopes",
         )
     if missing := rights - identity.rights_in(call.namespace):
         raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")

@@ -34,7 +34,7 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
 async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     """Change the limits of the whole namespace."""
     if not call.access.identity.rules_everywhere:
-        raise ForbiddenError("only an admin of all namespaces may change the limits of a whole namespace")
+        raise ForbiddenError("only an admin of all namespaces may set the limits of a whole namespace")
     return await _change(services, call, WHOLE)
 
 

@@ -64,7 +64,9 @@ class RunWaiters(Followers[_Waiter]):
         if self._released:
             return
         if self.waiting >= MOST_WAITERS:
-            raise OverloadedError("too many wait for runs on this server; look at the run now and then")
+            raise OverloadedError(
+                "too many requests on this server wait for runs; poll without waitSeconds, or try again later"
+            )
         self._came_at = time.monotonic()
         with self._registered(_Waiter(namespace, run_id)) as waiter, suppress(TimeoutError):
             await asyncio.wait_for(waiter.ended, seconds)

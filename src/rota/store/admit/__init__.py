@@ -1,7 +1,7 @@
 """Gates: the transaction in which admission looks and acts.
 
 Many schedulers may look at one gate. Each gate has a lock (a number in PostgreSQL's advisory locks, held until the
-transaction ends), and all take them in the order of their numbers, so they wait for each other and never in a circle.
+transaction ends), and all take them in the order of their numbers, so they can't deadlock.
 What is counted is read in statements that begin after the locks are there, and so see everything that was decided
 before.
 

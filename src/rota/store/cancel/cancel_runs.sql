@@ -2,8 +2,7 @@
 -- to be told. The statement sees each run in exactly one place and misses one that moves at this moment: callers repeat
 -- for the ids that neither came back nor are finished.
 -- Index: primary keys.
--- Locks: the runs in the order of the index, so that two cancels of the same runs wait for each other and never in a
--- circle.
+-- Locks: the runs in the order of the index, so that two cancels of the same runs can't deadlock.
 -- Idioms: by_id.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u

@@ -1,7 +1,7 @@
 """Reports: how attempts ended, and how they are getting on. Every one is fenced by its claim number.
 
 The domain judges a report (`Report.verdict`); here it is written. Rows are locked in the order of run ids, so that
-two batches, or a batch of reports and one of progress, wait for each other and never in a circle.
+two batches, or a batch of reports and one of progress, can't deadlock.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ClaimKey = tuple[str, UUID, int]  # namespace, run id, claim number
 
 
 class Recorded(msgspec.Struct):
-    """What became of reports: how many were written; by claim number, which changed nothing because their claim was not
-    current, which could not be stored, and how those were judged that did not succeed; what has to be woken."""
+    """What became of reports, and what has to be woken."""
 
-    written: int = 0
-    fenced: set[int] = msgspec.field(default_factory=set)
+    written: int = 0  # how many changed their run
+    fenced: set[int] = msgspec.field(default_factory=set)  # claim numbers that were no longer current
+    # By claim number: why a report could not be stored, and how one that is not a success was judged.
     rejected: dict[int, DataRejectedError] = msgspec.field(default_factory=dict)
     dispositions: dict[int, Disposition] = msgspec.field(default_factory=dict)
-    ready_pools: set[str] = msgspec.field(default_factory=set)
-    held: bool = False
-    gated: bool = False
+    ready_pools: set[str] = msgspec.field(default_factory=set)  # a run is ready again: wake their workers
+    held: bool = False  # a run went to held: wake schedulers
+    gated: bool = False  # a run left a gate: wake schedulers
 
 
 class Reports:
@@ -54,7 +54,7 @@ class Reports:
         return recorded
 
     async def release(self, claims: Iterable[ClaimKey]) -> None:
-        """Gives back claims that their worker does not hold: ready again, uncharged."""
+        """Gives back claims that the database records but the worker doesn't know of: ready again, uncharged."""
         recorded = Recorded()
         ended = time.time()  # an uncharged release keeps no times
         rest = (Disposition.release, False, False, 0.0, None, ended, Outcome.released, None, None, None)
@@ -123,7 +123,7 @@ class Reports:
         )
 
     async def _record_others(self, others: list[tuple[Any, ...]], recorded: Recorded) -> None:
-        """Each a row for report_other."""
+        """Writes rows made by `_judged`."""
         rejected: dict[int, DataRejectedError] = {}
 
         async def reject(row: tuple[Any, ...], error: DataRejectedError) -> None:
@@ -183,13 +183,16 @@ def _judged(report: Report) -> tuple[Any, ...]:
 
 
 def _each_run_once(successes: Sequence[Report]) -> Iterator[list[Report]]:
-    """In the order of runs; a run that is there twice, under two claims, goes into another round."""
+    """Batches in the order of run ids in which no run occurs twice.
+
+    A run reported under two claims goes into two batches.
+    """
     while successes:
-        first = {report.claim.run_id: report for report in successes}
-        yield sorted(first.values(), key=_by_run)
-        if len(first) == len(successes):
+        one_each = {report.claim.run_id: report for report in successes}
+        yield sorted(one_each.values(), key=_by_run)
+        if len(one_each) == len(successes):
             return
-        successes = [report for report in successes if report is not first[report.claim.run_id]]
+        successes = [report for report in successes if report is not one_each[report.claim.run_id]]
 
 
 def _by_run(it: Report | Progress) -> UUID:

@@ -69,7 +69,7 @@ class FunctionRunner:
                 return await self._in_transaction(transactions, call, arguments, context)
             return await self._call(call, arguments, context)
         if transactions and not context.recorded:
-            raise PlainError("what the task wrote was rolled back, and middleware kept the reason to itself")
+            raise PlainError("the task's transaction was rolled back: a middleware swallowed the exception")
         return None
 
     async def _call(self, call: TaskFunction, arguments: dict[str, Any], context: Context) -> Any:

@@ -281,7 +281,7 @@ class _Process:
             context.take_in(Said(told.progress, told.message, told.checkpoint))
         except ValueError as error:
             await self.end()
-            raise ProcessError(f"the task's process said what makes no sense ({error}), and was ended") from None
+            raise ProcessError(f"the task's process sent an invalid message ({error}) and was killed") from None
 
     def _answer(self, asked: ChildQuestion, context: Context) -> None:
         async def answer_it() -> None:
@@ -306,7 +306,7 @@ class _Process:
             if self._size is None:
                 self._size = int.from_bytes(await self._reader.readexactly(HEADER_BYTES), "big")
             if self._size > LARGEST_FRAME:
-                raise ValueError("too large a message")  # noqa: TRY301 - handled like any other that makes no sense
+                raise ValueError("too large a message")  # noqa: TRY301 - handled like any other invalid one
             body = await self._reader.readexactly(self._size)
             self._size = None
             message: FromChild = from_child.decode(body)
@@ -318,7 +318,7 @@ class _Process:
             raise kind(describe_end("the task's process", self._guarded, words)) from None
         except (ValueError, msgspec.MsgspecError):
             await self.end()
-            raise ProcessError("the task's process said what makes no sense, and was ended") from None
+            raise ProcessError("the task's process sent an invalid message and was killed") from None
         return message
 
     def _output(self, stream: str, data: bytes) -> None:
