@@ -116,7 +116,7 @@ async def test_an_application_that_can_not_be_reconciled_does_not_hold_up_others
 
 
 def test_schedules_of_an_application_without_a_name_are_refused():
-    with pytest.raises(SetupError, match=r'declares schedules needs a name of its own: rota\.App\("shop"\)'):
+    with pytest.raises(SetupError, match=r'declares schedules needs a name: rota\.App\("shop"\)'):
         shop("0 2 * * *", name=None)
     assert shop(name=None).schedules == ()
 
