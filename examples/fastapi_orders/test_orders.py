@@ -28,7 +28,7 @@ class RunsOfKit:
 def _database(rota_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests and tasks use the kit's database."""
     monkeypatch.setenv("DATABASE_URL", rota_database_url)
-    monkeypatch.setenv("ROTA_TOKEN", "nobody is asked")
+    monkeypatch.setenv("ROTA_TOKEN", "unused")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ async def main() -> None:
     print(await run.result(timeout=30))
     many = await greet.submit_many(greet.call(name) for name in ("Grace", "Alan"))
     print(await asyncio.gather(*(one.result(timeout=30) for one in many)))
-    later = await greet.after("1h").submit("whoever is there then")
+    later = await greet.after("1h").submit("team")
     print("later:", await later.status())
     await later.cancel()
     await app.close()

@@ -17,7 +17,7 @@ from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.process import Isolated, ProcessRunner
 from support import eventually, examples
 
-DONE = {"type": "Done"}
+DONE = {"type": "RunDone"}
 OVER = {**DONE, "result": b"4"}
 
 
@@ -85,7 +85,7 @@ NONSENSE = [
     pytest.param([told(checkpoint='1, "a": 2'), OVER], id="a checkpoint that ends early"),
     pytest.param([told(checkpoint="{"), OVER], id="a checkpoint that is no JSON"),
     pytest.param([told(checkpoint='"\\u0000\\ud800"'), OVER], id="a checkpoint with half a surrogate"),
-    pytest.param([{"type": "Asked", "number": 1, "what": "x", "question": b"{"}, OVER], id="an odd question"),
+    pytest.param([{"type": "ChildQuestion", "number": 1, "what": "x", "question": b"{"}, OVER], id="an odd question"),
     pytest.param([{"type": "Output", "stream": "a\x00", "data": b"\x00", "whole": True}, OVER], id="NUL in a log"),
 ]
 

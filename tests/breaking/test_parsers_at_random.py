@@ -126,7 +126,7 @@ def test_any_text_is_a_cursor_or_none(text):
     number = refused_or(events._read_cursor, call({"cursor": text}))
     assert number is None or 0 <= number < 1 << 63
     before = floor_id(NOW)
-    place = refused_or(logs._read_place, text, before)
+    place = refused_or(logs._read_position, text, before)
     assert place is None or (place <= (before, -1, -1) and abs(place[1]) < 1 << 63 and abs(place[2]) < 1 << 31)
 
 

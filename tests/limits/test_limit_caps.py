@@ -48,7 +48,7 @@ async def test_a_namespace_takes_no_more_than_may_wait_in_it(engine):
     refused = await submit(engine)
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "5"
-    assert refused.json()["detail"] == "3 runs wait in namespace 'default', which is as many as may"
+    assert refused.json()["detail"] == "backlog limit reached: 3 runs wait in namespace 'default'"
     later = job(scheduleType="future", scheduleTime="2090-01-01T00:00:00Z")
     assert (await engine.api.post("/v1/jobs", json=later)).status_code == 201, "what comes later does not wait yet"
     broker = engine.broker()

@@ -122,7 +122,7 @@ async def test_a_statement_on_a_backend_that_hangs_comes_back_at_its_limit(datab
     os.kill(pid, signal.SIGSTOP)
     try:
         with pytest.raises(DatabaseUnavailableError):
-            await in_time(database.fetch("database_time"))
+            await in_time(database.fetch("database_time"), 1.9)
     finally:
         os.kill(pid, signal.SIGCONT)
     assert await database.fetch("database_time")

@@ -98,7 +98,7 @@ async def test_a_pool_takes_no_more_than_may_wait_in_it(engine):
     refused = await engine.api.post("/v1/jobs", json=job(pool="mail"))
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "5"
-    assert refused.json()["detail"] == "3 runs wait in pool 'mail', which is as many as may"
+    assert refused.json()["detail"] == "backlog limit reached: 3 runs wait in pool 'mail'"
     await engine.submit()
     broker = engine.broker()
     await engine.join(broker, pools=("mail",))

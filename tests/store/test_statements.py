@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 import rota.store
+from rota.domain.job import Timetable
+from rota.store.lease import leased
 from rota.store.postgres.statements import Statement, load, load_all
 
 SOURCES = sorted(Path(rota.__path__[0]).rglob("*.py"))
@@ -32,8 +36,12 @@ def given(call):
         match keyword:
             case ast.keyword(arg=str(name)):
                 names.append(name)
-            case ast.keyword(value=ast.Call(func=ast.Name(id="columns"), args=[_, *literals])):
-                names += [literal.value for literal in literals]
+            case ast.keyword(value=ast.Call(func=ast.Name(id="columns"), args=[_, ast.Constant(value=str(text))])):
+                names += text.split()
+            case ast.keyword(value=ast.Call(func=ast.Name(id="leased"))):
+                names += leased(uuid4(), {})
+            case ast.keyword(value=ast.Call(func=ast.Attribute(attr="asdict"), args=[ast.Name(id="timetable")])):
+                names += Timetable.__struct_fields__
             case _:
                 unseen = True
     return {*names} - {"timeout"}, unseen
@@ -78,3 +86,52 @@ def test_what_is_missing_or_unknown_is_refused(sql):
     if values:
         with pytest.raises(TypeError, match="expected"):
             statement.bind({**dict(list(values.items())[1:]), "c": 1})
+
+
+STATEMENT_FILES = sorted(Path(rota.store.__path__[0]).glob("*/*.sql"))
+CURRENT = Path(rota.store.__path__[0]) / "schema" / "current"
+# How an idiom is recognised that a header must name; store/README.md explains them.
+IDIOMS = {
+    "OFFSET 0": r"\bOFFSET 0\b",
+    "one-element array": r"= ANY \(ARRAY\[\w+\.\w+\]\)",
+    "ctid": r"\bctid\b",
+    "from position": r":begin_at\b",
+    "by_id": r"rota\.by_id\(",
+}
+
+
+def header(path):
+    """What the comment above a statement says, by its words: '' for what it does, 'Index', 'Locks', 'Idioms'."""
+    found, word = {"": ""}, ""
+    for line in path.read_text().splitlines():
+        if not line.startswith("--"):
+            break
+        if match := re.match(r"-- (Index|Locks|Idioms): ", line):
+            word = match[1]
+        found[word] = f"{found.get(word, '')} {line[match.end() if match else 3 :]}".strip()
+    return found
+
+
+@pytest.mark.parametrize("path", STATEMENT_FILES, ids=lambda path: path.stem)
+def test_a_header_says_what_a_statement_does_its_index_its_locks_and_its_idioms(path):
+    said = header(path)
+    assert said[""], "what it does"
+    assert said.get("Index"), "`Index:` and the index that serves it, or none"
+    assert said.get("Locks"), "`Locks:` and what it locks, or none"
+    statement = re.sub(r"--[^\n]*", "", path.read_text())
+    used = {idiom for idiom, pattern in IDIOMS.items() if re.search(pattern, statement)}
+    named = {idiom for idiom in IDIOMS if idiom in said.get("Idioms", "")}
+    assert named == used, "`Idioms:` and those of store/README.md that it uses"
+    assert "$" not in said[""], "parameters have names"
+
+
+def test_headers_name_indexes_that_are_there():
+    schema = "".join(file.read_text() for file in CURRENT.glob("*.sql"))
+    known = {*re.findall(r"(?:INDEX|CONSTRAINT|TABLE) (?:rota\.)?(\w+)", schema), "api_keys_hash_key"}
+    wrong = [
+        f"{path.name}: {word}"
+        for path in STATEMENT_FILES
+        for word in re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", header(path)["Index"])
+        if word not in known
+    ]
+    assert not wrong

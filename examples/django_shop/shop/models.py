@@ -11,7 +11,7 @@ class Item(models.Model):
 
 
 class Order(models.Model):
-    """What somebody ordered."""
+    """A customer's order."""
 
     email = models.EmailField()
     item = models.ForeignKey(Item, on_delete=models.PROTECT)

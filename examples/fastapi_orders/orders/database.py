@@ -18,7 +18,7 @@ class Base(DeclarativeBase):
 
 
 class Order(Base):
-    """What somebody ordered, and the run that confirms it."""
+    """A customer's order, and the run that confirms it."""
 
     __tablename__ = "orders"
 

@@ -23,46 +23,38 @@ _KINDS: dict[str, dict[str, Any]] = {
     "follow": {"type": "boolean"},
     "url": {"type": "boolean"},
 }
-_NAMESPACE = {NAMESPACE_HEADER: "the namespace that is meant; if not given, the caller's only one, or default"}
+_NAMESPACE = {NAMESPACE_HEADER: "the namespace; if not given, the caller's only one, or default"}
 _IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": Name}
 _ERRORS = {
-    400: "Bad input: the fields that are wrong are named",
-    401: "No token, or not a valid one",
+    400: "Bad input: the wrong fields are named",
+    401: "The token is missing or not valid",
     403: "The role or the key does not allow this",
     404: "There is no such object",
     409: "The object's state does not allow this",
     412: "The version in If-Match is not the current one",
     413: "The body is too large, or has more jobs than fit a limit",
-    429: "As much waits as may, or requests come too fast; Retry-After says when to try again",
+    429: "Backlog limit or rate limit reached; Retry-After says when to try again",
     422: "The idempotency key was used with another body",
-    503: "Overloaded, or the database is away; see Retry-After",
+    503: "Overloaded, or the database does not answer; see Retry-After",
 }
 
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
-    """The whole document."""
     schemas, components = _schemas(operations)
     paths: dict[str, Any] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Rota",
-            "version": version,
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
+        "info": {"title": "Rota", "version": version, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
         "security": [{"bearer": []}],
     }
 
 
 def _schemas(operations: Sequence[Operation]) -> tuple[_Schemas, dict[str, Any]]:
-    """What stands for each type, and the components that this refers to; all at once, since each time takes a while."""
+    """The schema of each type, and the components they refer to; made in one call, since each call is slow."""
     types = {kind for operation in operations for kind in (operation.answer, operation.body) if kind}
     ordered = [*sorted(types, key=str), Problem, str, *_IN_PATHS.values()]
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
@@ -77,10 +69,8 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         "responses": _responses(operation, schemas),
     }
     if operation.body:
-        described["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schemas[operation.body]}},
-        }
+        content = {"application/json": {"schema": schemas[operation.body]}}
+        described["requestBody"] = {"required": True, "content": content}
     if operation.needs == PUBLIC:
         described["security"] = []
     return described

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -22,13 +22,14 @@ from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
 from rota.api.http.body_budget import Hold
 from rota.api.problems import HttpProblemError, response_of
 from rota.contract.json_rules import bad_json, check_names
+from rota.domain.ids import parse_job, parse_run
 from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.telemetry import get_logger
 
 _BODY_LIMIT_BYTES = 1024 * 1024
 _COOKIE = "rota_session"
-_SECURE_COOKIE = "__Host-rota_session"  # no other host of the domain can set it, and browsers take it over TLS only
+_SECURE_COOKIE = "__Host-rota_session"  # browsers accept it over TLS only, and from this host only
 _INTERNAL_ERROR = 500
 _CLIENT_CLOSED = 499
 _TOO_MANY = 429
@@ -51,10 +52,11 @@ class ApiRequest:
         self.request = request
         self._authenticator = authenticator
         self.access = access
+        self.namespace = access.namespace
         self.caller = Caller(access.namespace, access.identity.name)
         self.body = body
         self.rate_status = rate_status
-        # For the audit trail: its entry, the object that was made, and what was changed.
+        # For the audit trail: its entry, the object that was created, and the change.
         self.entry: UUID | None = None
         self.made: str | None = None
         self.change: Any = None
@@ -70,26 +72,36 @@ class ApiRequest:
         return dict(self.request.path_params)
 
     @property
+    def job_id(self) -> UUID:
+        """The job in the path."""
+        return parse_job(self.path["jobId"])
+
+    @property
+    def run_id(self) -> UUID:
+        """The run in the path."""
+        return parse_run(self.path["runId"])
+
+    @property
     def query(self) -> dict[str, str]:
         """Parameters behind the question mark."""
         return dict(self.request.query_params)
 
     async def check_still_known(self) -> None:
-        """Raises 401 when the caller's key, token or session has ended; for an answer that takes its time."""
+        """Raises 401 when the caller's key, token or session has ended; for slow answers."""
         await self._authenticator.authenticate(credentials_of(self.request))
 
     async def is_still_known(self) -> bool:
-        """The same for a stream, which ends then."""
+        """Whether a stream should go on: the caller's key, token or session has not ended."""
         try:
             await self.check_still_known()
         except DatabaseUnavailableError:
-            return True  # not known to be over; the stream itself notices that the database is away
+            return True  # unknown; the stream itself notices that the database is away
         except RotaError:
             return False
         return True
 
     async def until_gone(self) -> None:
-        """Returns when the client has hung up; for an answer that takes its time."""
+        """Returns when the client has hung up; for slow answers."""
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
@@ -97,24 +109,35 @@ class ApiRequest:
 Handler = Callable[[Any, ApiRequest], Awaitable[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False)
 class Operation:
-    """One line of the API's contract."""
+    """One line of the API's contract, written as a decorator above its handler.
+
+    The handler's docstring is its summary, and its return type the answer unless another is given.
+    """
 
     method: str
     path: str
     needs: Needs
-    handler: Handler
-    summary: str
-    answer: type
+    _: KW_ONLY
+    handler: Handler = field(init=False)
+    summary: str = field(init=False)
+    answer: Any = None
     media_type: str = "application/json"
     status: int = 200
     body: type | None = None
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     body_limit: int = _BODY_LIMIT_BYTES
-    others: dict[int, str] = field(default_factory=dict)  # other statuses of success, and what they mean
+    others: dict[int, str] = field(default_factory=dict)  # other success statuses, and what they mean
     errors: tuple[int, ...] = ()
+
+    def __call__(self, handler: Handler) -> Operation:
+        """Describes this handler."""
+        self.handler = handler
+        self.summary = (handler.__doc__ or "").rstrip(".")
+        self.answer = self.answer or get_type_hints(handler)["return"]
+        return self
 
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
@@ -133,7 +156,7 @@ class Operation:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
                 call = ApiRequest(request, access, body, authenticator, rate_status)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
-                    await call.check_still_known()  # the body took its time, and the key may have ended meanwhile
+                    await call.check_still_known()  # the body was slow, and the key may have ended meanwhile
                 return await self._answer(services, call)
         except (AccessDeniedError, HiddenError) as error:
             return await self._refuse(services, ApiRequest(request, error.access, b"", authenticator), error)
@@ -142,17 +165,11 @@ class Operation:
 
     @property
     def recorded(self) -> bool:
-        """Whether it leaves a trace in the audit trail: what changes something does. (A submission's trace is its job;
-        of one that makes a schedule, see routes/submit.py.)"""
+        """Whether the audit trail records it: all changes, but not submissions (routes/submit.py records schedules)."""
         return self.needs in _RECORDED and self.method != "GET"
 
-    @property
-    def _shown_fields(self) -> frozenset[str]:
-        """What the audit trail shows of a body."""
-        return fields_of(self.body) - KEPT_BACK if self.body else frozenset()
-
     async def _refuse(self, services: Any, call: ApiRequest, error: AccessDeniedError | HiddenError) -> Response:
-        """A change that was refused is noted as well; its body is not even read."""
+        """A refused change is recorded too; its body is not read."""
         response = response_of(error)
         try:
             if self.method != "GET":
@@ -165,10 +182,11 @@ class Operation:
     async def _answer(self, services: Any, call: ApiRequest) -> Response:
         try:
             if self.recorded:
-                await services.auditor.begin(self.handler.__name__, call, self._shown_fields)
+                shown = fields_of(self.body) - KEPT_BACK if self.body else frozenset()
+                await services.auditor.begin(self.handler.__name__, call, shown)
             answer = await self.handler(services, call)
             response = answer if isinstance(answer, Response) else json_response(answer, self.status)
-        except Exception as error:  # noqa: BLE001 - answered like any other, and then noted
+        except Exception as error:  # noqa: BLE001 - answered like any other, then recorded
             response = self._response_of(error)
         if call.entry is not None:
             await services.auditor.end(call, response.status_code)
@@ -185,17 +203,16 @@ class Operation:
         return response
 
     def _check_query(self, request: Request) -> None:
-        seen: set[str] = set()
-        for name, _ in request.query_params.multi_items():
+        names = [name for name, _ in request.query_params.multi_items()]
+        for position, name in enumerate(names):
             if name not in self.query:
                 raise BadInputError("unknown parameter", field=name)
-            if name in seen:
+            if name in names[:position]:
                 raise BadInputError("given more than once", field=name)
-            seen.add(name)
 
 
 def routes_of(operations: Sequence[Operation], services: Any, authenticator: Authenticator) -> list[Route]:
-    """One Starlette route per path, so that a wrong method is answered with the ones that are right."""
+    """One Starlette route per path, so that the answer to a wrong method lists the right ones."""
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -205,7 +222,7 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
             operation = methods["GET" if request.method == "HEAD" else request.method]
             return await operation.answer_to(request, services, authenticator)
 
-        # Owners are people, services and addresses of such: a subject may have slashes.
+        # A subject may contain slashes.
         return Route(path.replace("{subject}", "{subject:path}"), endpoint, methods=list(methods))
 
     return [route(path, methods) for path, methods in by_path.items()]
@@ -217,7 +234,7 @@ def session_cookie(request: Request) -> str:
 
 
 def credentials_of(request: Request) -> Credentials:
-    """What the request says of its sender; an Authorization header goes before a cookie."""
+    """The credentials in a request; an Authorization header takes precedence over a cookie."""
     headers = request.headers
     if given := headers.getlist("authorization"):
         return Credentials(given)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
+from rota.api.paging import next_cursor
 from rota.contract.fleet import ShardOut, WorkerOut
 from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry
-from rota.contract.runs import AttemptOut, DeadLetterOut, RunOut, TimelineEntry
+from rota.contract.runs import AttemptOut, DeadLetterOut, RunList, RunOut, TimelineEntry
 from rota.domain.ids import show_job, show_run
 from rota.domain.job import Priority, RunOptions, Timetable, decode_options
 from rota.domain.schedule import fire_times
@@ -89,6 +91,12 @@ def show_status(job_id: UUID, row: Any | None, state: Any) -> JobStatusOut:
         attempt=_show_attempt(row),
         error=row["error"],
     )
+
+
+def show_runs(rows: Sequence[Any], limit: int) -> RunList:
+    """A page of runs."""
+    items = [show_run_row(row, whole=False) for row in rows]
+    return RunList(items=items, next_cursor=next_cursor([row["id"] for row in rows], limit))
 
 
 def show_run_row(row: Any, *, whole: bool) -> RunOut:

@@ -137,8 +137,8 @@ class LimitsIn(In, kw_only=True):
 class LimitsOut(Out, kw_only=True):
     """The limits of a subject (null: the whole namespace). Null: no limit of that kind.
 
-    `requestsLeft` and `jobsLeft`: tokens in the buckets now, without those held by servers. `waiting`: the last count of
-    waiting runs.
+    `requestsLeft` and `jobsLeft`: tokens in the buckets now, without those held by servers. `waiting`: the last count
+    of waiting runs.
     """
 
     subject: str | None

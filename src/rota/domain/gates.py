@@ -236,15 +236,15 @@ def gates_by_kind(
     return by_kind
 
 
-def hear(departures: Iterable[Departure], around: GateStates) -> list[tuple[Departure, str, str]]:
+def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Departure, str, str]]:
     """Passes outcomes to their breakers, in order; returns each departure that opened or closed one, with the event."""
     heard = []
     for departure in departures:
         key = departure.policies.breaker
         if key is None:
             continue
-        breaker = around.breakers[Gate(departure.namespace, "breaker", key)]
-        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, around.now)
+        breaker = states.breakers[Gate(departure.namespace, "breaker", key)]
+        change = breaker.heard(departure.policies, departure.run_id, departure.outcome, states.now)
         if change == "opened":
             detail = f"{breaker.failures} attempts failed in a row; open until {breaker.until:%Y-%m-%d %H:%M:%S} UTC"
             heard.append((departure, "breaker.opened", detail))
@@ -253,26 +253,26 @@ def hear(departures: Iterable[Departure], around: GateStates) -> list[tuple[Depa
     return heard
 
 
-def decide(candidate: Candidate, around: GateStates) -> GateDecision:
+def decide(candidate: Candidate, states: GateStates) -> GateDecision:
     """Decides on a candidate, and takes what it needs from its gates if it goes on."""
     gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
     for gate in gates:
         if gate.kind == "overlap":
-            verdict = _overlap(candidate, gate, around)
+            verdict = _overlap(candidate, gate, states)
             if verdict.fate != "go":
                 return verdict
-        elif not _passes(candidate, gate, around):
+        elif not _passes(candidate, gate, states):
             return GateDecision("wait", gate)
     for gate in gates:
-        _take(candidate, gate, around)
+        _take(candidate, gate, states)
     return _GO
 
 
-def _overlap(candidate: Candidate, gate: Gate, around: GateStates) -> GateDecision:
+def _overlap(candidate: Candidate, gate: Gate, states: GateStates) -> GateDecision:
     if not candidate.starts_a_time:
         return _GO
     mine = (candidate.nominal_at, candidate.id)
-    others = [run for run in around.open_runs[gate] if run.id != candidate.id]
+    others = [run for run in states.open_runs[gate] if run.id != candidate.id]
     # A started run blocks whatever its time, because jitter can change the order.
     earlier = [run for run in others if run.gate is None or (run.nominal_at, run.id) < mine]
     if not earlier:
@@ -284,42 +284,42 @@ def _overlap(candidate: Candidate, gate: Gate, around: GateStates) -> GateDecisi
         waiting = [run for run in earlier if run.gate == "overlap"]
         if waiting:
             return GateDecision("skip", reason=f"overlap: {show_run(waiting[0].id)} of the job was waiting already")
-    around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
+    states.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, "overlap"))
     replaced = candidate.policies.overlap == "replace"
     return GateDecision("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
 
 
-def _passes(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
+def _passes(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
     if gate.kind == "order":
-        line = around.lines[gate]
+        line = states.lines[gate]
         return line.head == candidate.id and line.holder is None
     if gate.kind == "limit":
-        return around.used[gate] < candidate.policies.most
+        return states.used[gate] < candidate.policies.most
     if gate.kind == "rate":
-        return _has_token(candidate, gate, around)
-    return around.breakers[gate].lets_through(candidate, around.now)
+        return _has_token(candidate, gate, states)
+    return states.breakers[gate].lets_through(candidate, states.now)
 
 
-def _has_token(candidate: Candidate, gate: Gate, around: GateStates) -> bool:
-    bucket = around.buckets[gate]
-    bucket.refill(candidate.policies, around.now)
+def _has_token(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    bucket = states.buckets[gate]
+    bucket.refill(candidate.policies, states.now)
     if bucket.tokens >= 1.0 - _ALMOST:
         return True
     # With different rates on one key, the earliest wake-up counts.
-    wakes_at = bucket.next_token(candidate.policies, around.now)
+    wakes_at = bucket.next_token(candidate.policies, states.now)
     bucket.wakes_at = wakes_at if bucket.wakes_at is None else min(bucket.wakes_at, wakes_at)
     return False
 
 
-def _take(candidate: Candidate, gate: Gate, around: GateStates) -> None:
+def _take(candidate: Candidate, gate: Gate, states: GateStates) -> None:
     if gate.kind == "order":
-        around.lines[gate].holder = candidate.id
+        states.lines[gate].holder = candidate.id
     elif gate.kind == "limit":
-        around.used[gate] += 1
+        states.used[gate] += 1
     elif gate.kind == "rate":
-        bucket = around.buckets[gate]
+        bucket = states.buckets[gate]
         bucket.tokens -= 1.0
         missing = candidate.policies.burst - bucket.tokens
-        bucket.full_at = around.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
+        bucket.full_at = states.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
     elif gate.kind == "overlap":
-        around.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))
+        states.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))

@@ -1,6 +1,6 @@
 """A gateway across processes: an isolated function asks, its worker answers.
 
-A question and its answer are JSON; an error comes back in its words.
+Questions and answers are JSON; an error comes back with its message.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -20,7 +20,7 @@ from rota.gateway.protocol import JobGateway, RunSnapshot
 
 
 class ChildAnswer(msgspec.Struct, tag=True):
-    """The answer to a question of the function: JSON, or why there is none, and the name of the error."""
+    """The answer to a question of the function: JSON, or the message and class name of an error."""
 
     number: int
     answer: bytes | None = None
@@ -29,7 +29,7 @@ class ChildAnswer(msgspec.Struct, tag=True):
 
 
 class ChildQuestion(msgspec.Struct, tag=True):
-    """The function submits, looks at a run or cancels one: `what` names it, `question` is JSON."""
+    """A call of the gateway: `what` is its method, `question` its arguments in JSON."""
 
     number: int
     what: str
@@ -37,7 +37,7 @@ class ChildQuestion(msgspec.Struct, tag=True):
 
 
 class Refused(msgspec.Struct):
-    """A submission that was not accepted: the name of the error, and its words."""
+    """A submission that was not accepted: the message and class name of the error."""
 
     refused: str
     kind: str = ""
@@ -62,7 +62,7 @@ _caller: msgspec.json.Decoder[tuple[str, str] | None] = msgspec.json.Decoder(tup
 
 
 class Questions:
-    """Those a process has asked and that are not answered yet."""
+    """The questions of a process, until they are answered."""
 
     def __init__(self, send: Callable[[ChildQuestion], None]) -> None:
         self._send = send
@@ -71,7 +71,7 @@ class Questions:
         self._lock = threading.Lock()
 
     def ask(self, what: str, question: Any) -> Future[bytes]:
-        """May be called from any thread."""
+        """Sends a question; can be called from any thread."""
         future: Future[bytes] = Future()
         with self._lock:
             number = next(self._numbers)
@@ -80,7 +80,7 @@ class Questions:
         return future
 
     def answered(self, said: ChildAnswer) -> None:
-        """From the thread that listens."""
+        """Completes a question; called by the thread that listens."""
         with self._lock:
             future = self._open.pop(said.number, None)
         if future is None or not future.set_running_or_notify_cancel():
@@ -98,26 +98,19 @@ class ChildGateway:
         self._questions = questions
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """The worker submits."""
-        answers: list[Submitted | RotaError] = []
-        for some in _portions(jobs):
-            answered = await asyncio.wrap_future(self._questions.ask("submit", some))
-            answers += _read_answers(answered)
-        return answers
+        return _read_answers([await self._ask("submit", some) for some in _portions(jobs)])
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The worker looks."""
-        outcome = await asyncio.wrap_future(self._questions.ask("look", OutcomeQuestion(run_id, wait_seconds)))
-        return _outcome.decode(outcome)
+        return _outcome.decode(await self._ask("look", OutcomeQuestion(run_id, wait_seconds)))
 
     async def cancel(self, run_id: str) -> None:
-        """The worker cancels."""
-        await asyncio.wrap_future(self._questions.ask("cancel", OutcomeQuestion(run_id)))
+        await self._ask("cancel", OutcomeQuestion(run_id))
 
     async def caller(self) -> tuple[str, str] | None:
-        """The worker knows."""
-        answered = await asyncio.wrap_future(self._questions.ask("caller", None))
-        return _caller.decode(answered)
+        return _caller.decode(await self._ask("caller", None))
+
+    async def _ask(self, what: str, question: Any) -> bytes:
+        return await asyncio.wrap_future(self._questions.ask(what, question))
 
 
 class SyncChildGateway:
@@ -127,38 +120,37 @@ class SyncChildGateway:
         self._questions = questions
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """The worker submits."""
-        return [
-            answer for some in _portions(jobs) for answer in _read_answers(self._questions.ask("submit", some).result())
-        ]
+        return _read_answers([self._ask("submit", some) for some in _portions(jobs)])
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The worker looks."""
-        return _outcome.decode(self._questions.ask("look", OutcomeQuestion(run_id, wait_seconds)).result())
+        return _outcome.decode(self._ask("look", OutcomeQuestion(run_id, wait_seconds)))
 
     def cancel(self, run_id: str) -> None:
-        """The worker cancels."""
-        self._questions.ask("cancel", OutcomeQuestion(run_id)).result()
+        self._ask("cancel", OutcomeQuestion(run_id))
 
     def caller(self) -> tuple[str, str] | None:
-        """The worker knows."""
-        return _caller.decode(self._questions.ask("caller", None).result())
+        return _caller.decode(self._ask("caller", None))
+
+    def _ask(self, what: str, question: Any) -> bytes:
+        return self._questions.ask(what, question).result()
 
 
 async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswer:
-    """In the worker: what comes of a question."""
+    """Answers a question in the worker."""
     try:
         if gateway is None:
-            raise RotaError("this worker has no way to submit")  # noqa: TRY301 - told like any other
+            raise RotaError("this worker has no way to submit")  # noqa: TRY301 - answered like any other
         return ChildAnswer(asked.number, await _ask(asked, gateway))
-    except Exception as error:  # noqa: BLE001 - the function that asked gets it, and would else wait for ever
+    except Exception as error:  # noqa: BLE001 - the function that asked gets it, and would otherwise wait for ever
         return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)
 
 
 async def _ask(asked: ChildQuestion, gateway: JobGateway) -> bytes:
     if asked.what == "submit":
         answers = await gateway.submit(_jobs.decode(asked.question))
-        return msgspec.json.encode([_refused(one) if isinstance(one, RotaError) else one for one in answers])
+        return msgspec.json.encode(
+            [Refused(str(one), type(one).__name__) if isinstance(one, RotaError) else one for one in answers]
+        )
     if asked.what == "caller":
         return msgspec.json.encode(await gateway.caller())
     wanted = _look.decode(asked.question)
@@ -168,19 +160,16 @@ async def _ask(asked: ChildQuestion, gateway: JobGateway) -> bytes:
     return b"null"
 
 
-def _refused(error: RotaError) -> Refused:
-    return Refused(str(error), type(error).__name__)
-
-
-def _read_answers(text: bytes) -> list[Submitted | RotaError]:
+def _read_answers(texts: Iterable[bytes]) -> list[Submitted | RotaError]:
     return [
         _KINDS.get(one.get("kind"), RotaError)(one["refused"]) if "refused" in one else msgspec.convert(one, Submitted)
+        for text in texts
         for one in _answers.decode(text)
     ]
 
 
 def _portions(jobs: Sequence[BatchJobIn]) -> Iterator[list[BatchJobIn]]:
-    """As many as go into one message."""
+    """The jobs in lists that fit into one message."""
     some: list[BatchJobIn] = []
     size = 0
     for job in jobs:

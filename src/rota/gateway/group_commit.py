@@ -1,7 +1,7 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
 While one batch is being written the next one gathers, so batches grow with the load and a lone request does not wait.
-What may wait is bounded; when it is full, new work is refused at once and what was taken is kept.
+The queue is bounded: when it is full, new submissions are refused at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _MOST_PER_BATCH = 1000
 _WRITERS = 2
 _log = get_logger("submitting")
 
-# What became of a submission that was not simply accepted: an error, what was answered under its key before, or the job
-# that has its unique key and is kept instead.
+# Why a submission was not simply accepted: an error, the first answer under its idempotency key, or the job that has
+# its unique key and is kept instead.
 Declined = RotaError | KnownKey | Duplicate
 
 
 class _Chunk:
-    """Items of one caller that are written together. No idempotency key is in it twice."""
+    """Items of one caller that are written together. Their idempotency keys are distinct."""
 
     __slots__ = ("future", "items", "keys")
 
@@ -45,7 +45,7 @@ class _Chunk:
 
 
 class _WriteQueue:
-    """What waits for the same writers."""
+    """Chunks that wait for the same writers."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Chunk] = deque()
@@ -62,8 +62,9 @@ class _WriteQueue:
 
 
 class _Writer(Service):
-    """Writes what waits in a queue, batch after batch."""
+    """Writes the chunks of a queue, batch after batch."""
 
+    name = "submission-writer"
     interval_seconds = None
     full_round = 1
 
@@ -72,24 +73,19 @@ class _Writer(Service):
         self._queue = queue
         self._write = write
 
-    @property
-    def name(self) -> str:
-        """As it appears in logs and task names."""
-        return "submission-writer"
-
     async def tick(self) -> int:
-        """One batch."""
+        """Writes one batch."""
         return await self._write(self._queue)
 
 
 class GroupCommitter:
-    """Gathers submissions, which its writers commit in batches."""
+    """Gathers submissions; its writers commit them in batches."""
 
     def __init__(self, *, submissions: Submissions, now: Callable[[], datetime], backlog: Backlog) -> None:
         self._backlog = backlog
         self._submissions = submissions
         self._now = now
-        # Submissions with keys may have to wait for another that holds one: those without must not wait for them.
+        # Submissions with keys may have to wait for another one that holds a key; those without must not wait for them.
         self._queues = (_WriteQueue(), _WriteQueue())
         for queue in self._queues:
             queue.writers = [_Writer(queue, self._write_batch) for _ in range(_WRITERS)]
@@ -98,12 +94,10 @@ class GroupCommitter:
 
     @property
     def writers(self) -> list[Service]:
-        """The services that write."""
         return [writer for queue in self._queues for writer in queue.writers]
 
     async def submit(self, items: Sequence[Submission]) -> list[Declined | None]:
-        """Returns what became of each item once it is committed (None: accepted); raises OverloadedError when too many
-        wait already."""
+        """The outcome of each item, once committed (None: accepted); raises OverloadedError when too many wait."""
         if self._count + len(items) > _MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
         refused = self._backlog.refuse(items)
@@ -121,7 +115,7 @@ class GroupCommitter:
         finally:
             self._backlog.settled(items)
         for item, first in repeats:
-            # What a repeat gets that comes a moment later: the first answer, or the first error.
+            # As for a repeat that comes a moment later: the first answer, or the first error.
             declined[item.id] = declined.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
         return [declined.get(item.id) for item in items]
 
@@ -131,8 +125,8 @@ class GroupCommitter:
         return len(batch)
 
     def _next_batch(self, queue: _WriteQueue) -> list[_Chunk]:
-        """About as many items as a batch may have. A chunk with a key, idempotency or ordering, that is being written
-        waits for that, so that the order of arrival is kept."""
+        """Chunks for one batch. A chunk waits while its idempotency or ordering key is being written, to keep the order
+        of arrival."""
         batch: list[_Chunk] = []
         repeats: list[_Chunk] = []
         size = 0
@@ -155,7 +149,7 @@ class GroupCommitter:
             declined = await self._commit(items)
         except DatabaseUnavailableError as error:
             declined = {item.id: error for item in items}
-        except Exception as error:  # noqa: BLE001 - every caller gets the error; it is logged whole
+        except Exception as error:  # noqa: BLE001 - every caller gets the error
             _log.exception("a batch could not be written")
             declined = {item.id: RotaError(str(error)) for item in items}
         for chunk in batch:
@@ -169,7 +163,8 @@ class GroupCommitter:
         done = await self._submissions.submit(items, due_by=self._now() + LOOKAHEAD)
         declined: dict[UUID, Declined] = dict(done.rejected)
         for item_id, duplicate in done.duplicates.items():
-            declined[item_id] = duplicate if duplicate.kept else DuplicateError(_refusal(duplicate))
+            words = f"{show_job(duplicate.job_id)} has this uniqueKey already (it is {duplicate.status})"
+            declined[item_id] = duplicate if duplicate.kept else DuplicateError(words)
         repeated = [item for item in items if item.id in done.repeated and item.key] if done.repeated else []
         if repeated:
             pairs = [(item.namespace, item.key.key) for item in repeated if item.key]
@@ -179,16 +174,8 @@ class GroupCommitter:
         return declined
 
 
-def _refusal(duplicate: Duplicate) -> str:
-    return f"{show_job(duplicate.job_id)} has this uniqueKey already (it is {duplicate.status})"
-
-
-def _key_of(item: Submission) -> tuple[str, str] | None:
-    return (item.namespace, item.key.key) if item.key else None
-
-
 def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
-    """What must not be written by two writers at once."""
+    """Keys that two writers must not write at once."""
     if item.key:
         yield (item.namespace, item.key.key)
     if item.definition.policies is not None and (order := decode_policies(item.definition.policies).order):
@@ -196,7 +183,7 @@ def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
 
 
 def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
-    """Those without a key that another submission may hold, and those with one."""
+    """Items without an idempotency or unique key, and items with one."""
     keyed = [item for item in items if item.key or item.unique]
     if not keyed:
         return items, ()
@@ -204,17 +191,14 @@ def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequen
 
 
 def _firsts(items: Sequence[Submission]) -> tuple[list[Submission], list[tuple[Submission, Any]]]:
-    """Those that are the first with their key, or have none; and the others, each with the first of its key."""
+    """Items that are the first with their key or have none; and the others, each with the first of its key."""
     firsts: list[Submission] = []
     repeats: list[tuple[Submission, Any]] = []
     by_key: dict[tuple[str, str], Submission] = {}
     for item in items:
-        key = _key_of(item)
-        if key is None:
+        first = by_key.setdefault((item.namespace, item.key.key), item) if item.key else item
+        if first is item:
             firsts.append(item)
-        elif key in by_key:
-            repeats.append((item, by_key[key]))
         else:
-            by_key[key] = item
-            firsts.append(item)
+            repeats.append((item, first))
     return firsts, repeats

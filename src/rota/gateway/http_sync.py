@@ -1,7 +1,7 @@
 # Made from src/rota/gateway/http.py by tools/make_sync.py (`make sync`): change that file, not this one.
 """Submitting over HTTP.
 
-The sync face (http_sync.py) is made of this file.
+http_sync.py is generated from this file.
 """
 
 from __future__ import annotations
@@ -16,23 +16,22 @@ from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 
-_ANSWER_SECONDS = 1.0  # what an answer may take on top of what it waits for
+_ANSWER_SECONDS = 1.0  # for the answer, after the wait
 _PAUSE_SECONDS = 0.5
 
 
 class SyncHttpGateway:
-    """Submits and asks over HTTP; what was not answered is repeated, with idempotency keys."""
+    """Submits over HTTP; requests without an answer are repeated, with idempotency keys."""
 
     def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
         self._client = Client(url, token, namespace=namespace)
         self._patience = Patience()
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        """One request, or as many as so many jobs need."""
         return [_answer(result) for result in self._client.submit_many(jobs)]
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The server waits. While none answers the status is not known; after a minute of that, it is an error."""
+        """The server waits. While it does not answer the status is unknown; after a minute that is an error."""
         try:
             run = self._client.look(run_id, wait_seconds, within=wait_seconds + _ANSWER_SECONDS)
         except (ServerUnreachableError, AnswerError) as error:
@@ -45,17 +44,15 @@ class SyncHttpGateway:
         return RunSnapshot(run.status, run.result, run.error, run.reason, run.traceback)
 
     def cancel(self, run_id: str) -> None:
-        """As the API does."""
         try:
             self._client.cancel_run(run_id)
         except AnswerError as error:
             raise refusal_of(error) from error
 
     def caller(self) -> None:
-        """Known to the server, by the token."""
+        """Known to the server only, by the token."""
 
     def close(self) -> None:
-        """Closes the connections."""
         self._client.close()
 
 

@@ -42,7 +42,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class JobRequest(NamedTuple):
-    """A requested job; with an idempotency key, the hash of the request tells a repeat from another request."""
+    """A requested job; with an idempotency key, the request's hash tells a repeat from another request."""
 
     job: JobIn
     key: str | None = None
@@ -70,7 +70,7 @@ class LocalGateway:
         defaults: Limits | None = None,
         lazy: bool = False,
     ) -> None:
-        """`lazy`: nothing is read from the database before the first submission."""
+        """A lazy one reads nothing from the database before the first submission."""
         self._submissions = Submissions(database)
         self._runs = Runs(database)
         self._cancellations = Cancellations(database)
@@ -83,7 +83,6 @@ class LocalGateway:
 
     @property
     def services(self) -> list[Service]:
-        """What writes submissions, follows the limits and counts the backlog."""
         return [*self._committer.writers, self.limits, self.backlog]
 
     def for_caller(self, caller: Caller) -> CallerGateway:
@@ -91,11 +90,11 @@ class LocalGateway:
         return CallerGateway(self, partial(_itself, caller))
 
     def for_run(self, claim: Claim) -> RunGateway:
-        """A gateway for the task of this run; may be asked for from any thread."""
+        """A gateway for the task of this run; can be called from any thread."""
         return RunGateway(self, partial(self._owner_of, claim))
 
     async def submit(self, requests: Sequence[JobRequest], caller: Caller) -> list[Answer]:
-        """Each one's answer or refusal, in order, once all are committed; raises TooLargeError for too many at once."""
+        """The answer or refusal of each, in order, once all are committed; raises TooLargeError for too many."""
         await self.limits.load()
         self.limits.check_batch(caller, len(requests))
         now = self._now()
@@ -116,7 +115,8 @@ class LocalGateway:
                 answers.append(error)
                 continue
             if key is not None:
-                item = msgspec.structs.replace(item, key=_key(caller.own(key), request_hash, answer))
+                submission_key = SubmissionKey(caller.own(key), request_hash, _encoder.encode(answer).decode())
+                item = msgspec.structs.replace(item, key=submission_key)
             items.append(item)
             positions.append(position)
             answers.append(answer)
@@ -127,7 +127,7 @@ class LocalGateway:
         return answers
 
     async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:
-        """The state of a run of this caller; polls, less and less often, until it has ended or the time is over."""
+        """The state of a run of this caller; polls, less and less often, until it ends or the time is over."""
         run = parse_run(run_id)
         deadline = asyncio.get_running_loop().time() + wait_seconds
         pause = _FIRST_POLL_SECONDS
@@ -156,7 +156,7 @@ class LocalGateway:
         return key
 
     async def _offload(self, item: Submission) -> Submission:
-        """Object storage gets the payload before the database gets the job."""
+        """Puts a large payload into object storage, before the job is committed."""
         key = await self.offload_payload(item.definition.payload or "", item.id)
         if key is None:
             return item
@@ -164,9 +164,8 @@ class LocalGateway:
         return msgspec.structs.replace(item, definition=definition)
 
     async def _known(self, requests: Sequence[JobRequest], caller: Caller) -> Mapping[int, Answer]:
-        """Answers to those whose key is known, before anything that depends on time is looked at."""
-        namespace = caller.namespace
-        pairs = {at: (namespace, caller.own(one.key)) for at, one in enumerate(requests) if one.key is not None}
+        """Answers to requests whose key is known; before the checks, which depend on the time."""
+        pairs = {at: (caller.namespace, caller.own(one.key)) for at, one in enumerate(requests) if one.key is not None}
         if not pairs:
             return {}
         known = await self._submissions.find_keys(list(pairs.values()))
@@ -176,7 +175,7 @@ class LocalGateway:
         return Caller(claim.namespace, (await self._runs.get(claim.namespace, claim.run_id))["owner"])
 
     async def _own(self, caller: Caller, run_id: UUID) -> Any:
-        """A run of the same owner; raises NotFoundError for another's, as if it were not there."""
+        """A run of this owner; raises NotFoundError for another owner's."""
         row = await self._runs.get(caller.namespace, run_id)
         if row["owner"] != caller.owner:
             raise NotFoundError("there is no such run")
@@ -196,32 +195,28 @@ class CallerGateway:
         self._find_caller = find_caller
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
-        """Committed together with what others submit."""
         return await self._local.submit(_requests(jobs), await self._find_caller())
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The state of a run of the caller's own."""
         return await self._local.look(run_id, wait_seconds, await self._find_caller())
 
     async def cancel(self, run_id: str) -> None:
-        """Cancels a run of the caller's own."""
         await self._local.cancel(run_id, await self._find_caller())
 
     async def caller(self) -> tuple[str, str] | None:
-        """Whose jobs it submits."""
         caller = await self._find_caller()
         return caller.namespace, caller.owner
 
 
 class RunGateway(CallerGateway):
-    """The gateway of one run, which is allowed to submit only so many jobs."""
+    """The gateway of one run, with a limit on how many jobs it submits."""
 
     _submitted = 0
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
-        """As for any caller; raises FanOutError when the run has submitted too many.
+        """As for any caller; raises FanOutError when the run submits too many.
 
-        Counts before it submits, so that two at once don't both fit where one does; only new jobs stay counted.
+        Counts before it submits, so that two calls at once can't exceed the limit; only new jobs stay counted.
         """
         caller, limits = await self._find_caller(), self._local.limits
         await limits.load()
@@ -258,23 +253,17 @@ def _is_new(answer: Answer) -> bool:
 
 
 def _answer(declined: Declined, request_hash: bytes) -> Answer:
-    """The answer for a job that was not simply accepted."""
     if isinstance(declined, KnownKey):
         if declined.request_hash != request_hash:
             return KeyReusedError("this idempotency key was used with another request within the last 24 hours")
         return msgspec.json.decode(declined.answer, type=Repeated)
     if isinstance(declined, Duplicate):
         run_id = None if declined.recurring else show_run(declined.job_id)
-        status = declined.status
-        return Submitted(job_id=show_job(declined.job_id), status=status, run_id=run_id, duplicate=True)
+        return Submitted(job_id=show_job(declined.job_id), status=declined.status, run_id=run_id, duplicate=True)
     return declined
 
 
-def _key(key: str, request_hash: bytes, answer: Submitted) -> SubmissionKey:
-    return SubmissionKey(key, request_hash, _encoder.encode(answer).decode())
-
-
 def _is_too_large(item: Submission) -> bool:
-    """Whether its payload may be too large for the database; a character has at most four bytes."""
+    """Whether the payload may be too large for the database; a character has at most four bytes."""
     payload = item.definition.payload
     return payload is not None and len(payload) > STORED_BYTES // 4

@@ -13,7 +13,7 @@ from rota.errors import RotaError
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
-    """The state of a run: its status, and what came of it when it has ended."""
+    """The state of a run: its status, and its outcome when it has ended."""
 
     status: str
     result: Any = None
@@ -23,7 +23,6 @@ class RunSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of it."""
         return self.status in ENDED_STATUSES
 
 
@@ -31,19 +30,19 @@ class JobGateway(Protocol):
     """Every call may raise RotaError."""
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """Each one's answer or refusal, in order, once all are committed."""
+        """The answer or refusal of each job, in order, once all are committed."""
         ...
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """The state of a run: when it has ended, or after so many seconds at most."""
+        """The state of a run, once it has ended or `wait_seconds` are over."""
         ...
 
     async def cancel(self, run_id: str) -> None:
-        """Asks a run to stop, or ends it where it has not started."""
+        """Ends a run that has not started; asks a running one to stop."""
         ...
 
     async def caller(self) -> tuple[str, str] | None:
-        """The namespace and owner that submissions are made for; None where only the server knows."""
+        """The namespace and owner of submissions; None where only the server knows."""
         ...
 
 

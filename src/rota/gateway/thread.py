@@ -14,26 +14,22 @@ T = TypeVar("T")
 
 
 class ThreadGateway:
-    """Another gateway, called from a thread."""
+    """Calls another gateway from a thread."""
 
     def __init__(self, gateway: JobGateway, loop: asyncio.AbstractEventLoop) -> None:
         self._gateway = gateway
         self._loop = loop
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
-        """As the other gateway does."""
         return self._wait(self._gateway.submit(jobs))
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        """As the other gateway does."""
         return self._wait(self._gateway.look(run_id, wait_seconds))
 
     def cancel(self, run_id: str) -> None:
-        """As the other gateway does."""
         self._wait(self._gateway.cancel(run_id))
 
     def caller(self) -> tuple[str, str] | None:
-        """As the other gateway does."""
         return self._wait(self._gateway.caller())
 
     def _wait(self, asked: Coroutine[Any, Any, T]) -> T:

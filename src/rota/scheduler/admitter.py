@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Mapping
 
-from rota.domain.gates import decide
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.shard_service import ShardService
 from rota.store.admit import Gates
@@ -59,7 +58,7 @@ class Admitter(ShardService):
             if self._next_due > 0 and time.monotonic() < self._round_at + _ROUND_SECONDS:
                 return 0
         self._round_at = time.monotonic()
-        done = await self._gates.admit(owned, _RUNS_PER_SHARD, decide)
+        done = await self._gates.admit(owned, _RUNS_PER_SHARD)
         for event in done.events:
             _log.warning(event.kind, namespace=event.namespace, subject=event.subject, detail=event.detail)
         if done.more:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from rota.broker.protocol import Broker
-from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.telemetry import get_logger
-from rota.worker.slots import Lease, Slots
+from rota.worker.slots import Slots
 
 _log = get_logger("worker")
 
@@ -19,34 +17,25 @@ class Claimer(Service):
 
     interval_seconds = None
 
-    def __init__(
-        self,
-        *,
-        broker: Broker,
-        slots: Slots,
-        lease: Lease,
-        clock: DatabaseClock,
-        stalled_seconds: float,
-    ) -> None:
+    def __init__(self, slots: Slots, *, stalled_seconds: float) -> None:
         super().__init__()
-        self._broker = broker
         self._slots = slots
-        self._lease = lease
-        self._clock = clock
+        self._lease = slots.lease
+        self._broker = slots.broker
         self._stalled_seconds = stalled_seconds
-        self._turned_at = lease.monotonic()
+        self._turned_at = slots.monotonic()
         self._unanswered = False
         # Reconciling or draining while a claim is in flight would miss its runs.
         self._claiming = asyncio.Lock()
 
     async def tick(self) -> int:
         """Claims once; returns how many runs."""
-        self._turned_at = self._lease.monotonic()
+        self._turned_at = self._slots.monotonic()
         if self._unanswered:
             self._unanswered = False
             await self.reconcile()
         room = self._slots.room()
-        if not room or not self._lease.is_kept or self._slots.draining or not self._clock.is_set:
+        if not room or not self._lease.is_kept or self._slots.draining or not self._slots.clock.is_set:
             return 0
         async with self._claiming:
             if self._slots.draining:
@@ -76,7 +65,7 @@ class Claimer(Service):
 
     def stalled_for(self) -> float:
         """Seconds since the last round; 0 if that was recent or there is no reason for one."""
-        silent = self._lease.monotonic() - self._turned_at
+        silent = self._slots.monotonic() - self._turned_at
         is_idle = self._slots.draining or not self._lease.is_kept
         return 0.0 if is_idle or silent < self._stalled_seconds / 2 else silent
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rota.broker.protocol import Broker
-from rota.clock import DatabaseClock
 from rota.domain.fleet import WorkerProfile
 from rota.domain.run import Progress
 from rota.errors import DatabaseUnavailableError
@@ -25,7 +23,7 @@ from rota.service import AGAIN_SECONDS, Service
 from rota.task.context import Context
 from rota.telemetry import get_logger
 from rota.worker.claimer import Claimer
-from rota.worker.slots import CUT_OFF, EXIT, Lease, Slots
+from rota.worker.slots import CUT_OFF, EXIT, Slots
 
 _BEATS_PER_LEASE = 5
 _LONGEST_BEAT_SECONDS = 5.0  # the beat also carries the worker's activity
@@ -41,24 +39,20 @@ class Heartbeat(Service):
 
     def __init__(
         self,
-        *,
-        broker: Broker,
-        profile: WorkerProfile,
-        lease: Lease,
         slots: Slots,
-        clock: DatabaseClock,
+        claimer: Claimer,
+        *,
+        profile: WorkerProfile,
         ailing: Callable[[], str | None],
-        on_joined: Callable[[], None],
         on_lease: Callable[[float], None],
     ) -> None:
         super().__init__()
-        self._broker = broker
-        self._profile = profile
-        self._lease = lease
         self._slots = slots
-        self._clock = clock
+        self._lease = slots.lease
+        self._broker = slots.broker
+        self._claimer = claimer
+        self._profile = profile
         self._ailing = ailing
-        self._on_joined = on_joined
         self._on_lease = on_lease
 
     @property
@@ -74,7 +68,7 @@ class Heartbeat(Service):
             if self._slots.draining:
                 return 0
             await self._join()
-        sent = lease.monotonic()
+        sent = self._slots.monotonic()
         moment = await self._broker.beat(
             busy=self._slots.occupied,
             fenced=self._slots.reporter.fenced,
@@ -89,23 +83,23 @@ class Heartbeat(Service):
             self._slots.stop_all()
             self.wake()
             return 0
-        may_claim_again = lease.cut_off or not self._clock.is_set
-        self._clock.observe(sent=sent, received=lease.monotonic(), database_time=moment)
+        may_claim_again = lease.cut_off or not self._slots.clock.is_set
+        self._slots.clock.observe(sent=sent, received=self._slots.monotonic(), database_time=moment)
         lease.beaten_at = sent
         self._on_lease(sent + EXIT * lease.seconds)
         if lease.cut_off:
             _log.info("the lease is kept again")
             lease.cut_off = False
         if may_claim_again:
-            self._on_joined()
+            self._claimer.wake()
         self._slots.start_ready()
         return 1
 
     async def _join(self) -> None:
-        sent = self._lease.monotonic()
+        sent = self._slots.monotonic()
         self._lease.worker_id = await self._broker.join(self._profile)
         self._lease.beaten_at = sent
-        self._on_joined()
+        self._claimer.wake()
         pools, slots = list(self._profile.pools), self._profile.slots
         _log.info("joined", worker_id=str(self._lease.worker_id), pools=pools, slots=slots)
 
@@ -116,10 +110,10 @@ class LeaseWatch(Service):
     interval_seconds = 0.1
     jitter = 0
 
-    def __init__(self, *, lease: Lease, slots: Slots, claimer: Claimer, restart: Callable[[str], None]) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer, *, restart: Callable[[str], None]) -> None:
         super().__init__()
-        self._lease = lease
         self._slots = slots
+        self._lease = slots.lease
         self._claimer = claimer
         self._restart = restart
 
@@ -138,16 +132,14 @@ class Upkeep(Service):
 
     jitter = 0
 
-    def __init__(self, *, broker: Broker, lease: Lease, slots: Slots, claimer: Claimer) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer) -> None:
         super().__init__()
-        interval = lease.seconds / _BEATS_PER_LEASE
+        interval = slots.lease.seconds / _BEATS_PER_LEASE
         self.interval_seconds = interval - _NOTES_PAUSE_SECONDS
         self._reconcile_seconds = interval * _RECONCILE_EVERY_BEATS
-        self._broker = broker
         self._slots = slots
         self._claimer = claimer
-        self._monotonic = lease.monotonic
-        self._reconciled_at = lease.monotonic()
+        self._reconciled_at = slots.monotonic()
         self._doubtful = False  # whether the records may differ from what we hold
         self._loop = asyncio.get_running_loop()
 
@@ -164,9 +156,9 @@ class Upkeep(Service):
         """One round; returns how many runs had something to record."""
         recorded = await self._record_progress()
         self._slots.release_hoarded()
-        is_time = self._monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
+        is_time = self._slots.monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
         if self._doubtful or is_time:
-            self._reconciled_at, self._doubtful = self._monotonic(), False
+            self._reconciled_at, self._doubtful = self._slots.monotonic(), False
             await self._claimer.reconcile()
         await asyncio.sleep(_NOTES_PAUSE_SECONDS)
         return recorded
@@ -181,7 +173,7 @@ class Upkeep(Service):
         if not notes:
             return 0
         try:
-            await self._broker.update(notes)
+            await self._slots.broker.update(notes)
         except DatabaseUnavailableError as error:
             _log.debug("progress not written", error=str(error))
             for attempt in told:

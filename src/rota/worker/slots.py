@@ -65,10 +65,11 @@ class Slots:
         on_room: Callable[[], None],
         on_ended: Callable[[Report], None],
     ) -> None:
+        self.broker = broker
+        self.lease = lease
+        self.clock = clock
+        self.monotonic = lease.monotonic
         self._count = count
-        self._lease = lease
-        self._clock = clock
-        self._monotonic = lease.monotonic
         self._on_room = on_room
         self._on_ended = on_ended
         self._queue = ClaimQueue(clock, self.start_ready, lease.monotonic)
@@ -101,7 +102,7 @@ class Slots:
         return int(min(ahead, _MOST_PREFETCHED))
 
     def take(self, claims: list[Claim]) -> None:
-        if self._lease.cut_off:
+        if self.lease.cut_off:
             self._release(claims)
         elif claims:
             self._queue.add(claims)
@@ -111,10 +112,10 @@ class Slots:
         count, running, queue = self._count, self.running, self._queue
         most = count + self.prefetch()
         # A paused process can wake up here, before anything has noticed that its lease is over.
-        while queue.has_due and len(running) < count and self.occupied < most and self._lease.silence < CUT_OFF:
+        while queue.has_due and len(running) < count and self.occupied < most and self.lease.silence < CUT_OFF:
             claim = queue.next()
-            if claim.expires is not None and self._clock.now() > claim.expires:
-                self._report(Report(claim, Outcome.expired, None, self._clock.now(), error=EXPIRED))
+            if claim.expires is not None and self.clock.now() > claim.expires:
+                self._report(Report(claim, Outcome.expired, None, self.clock.now(), error=EXPIRED))
                 continue
             self.occupied += 1
             self.executor.start(claim)
@@ -131,7 +132,7 @@ class Slots:
         """Stops all runs because the lease is over, or nearly."""
         self.release_waiting()
         for attempt in list(self.running.values()):
-            self.executor.stop(attempt, Outcome.cut_off, within=self._lease.seconds * (EXIT - CUT_OFF) / 2)
+            self.executor.stop(attempt, Outcome.cut_off, within=self.lease.seconds * (EXIT - CUT_OFF) / 2)
 
     def obey(self, signal: Signal) -> None:
         """Carries out the broker's request about one claim."""
@@ -139,7 +140,7 @@ class Slots:
             return
         if waiting := self._queue.remove(signal.claim):
             outcome = Outcome.cancelled if signal.kind is SignalKind.cancel else Outcome.released
-            self._report(Report(waiting, outcome, None, self._clock.now()))
+            self._report(Report(waiting, outcome, None, self.clock.now()))
         elif signal.kind is SignalKind.cancel and signal.claim in self.running:
             self.executor.stop(self.running[signal.claim], Outcome.cancelled)
         elif signal.kind is SignalKind.lost and signal.claim in self.running:
@@ -149,10 +150,10 @@ class Slots:
     def _is_held_up(self) -> bool:
         """Whether the oldest run takes longer than short runs do."""
         oldest = next(iter(self.running.values()), None)
-        return oldest is not None and self._monotonic() - oldest.began > _PREFETCH_SECONDS
+        return oldest is not None and self.monotonic() - oldest.began > _PREFETCH_SECONDS
 
     def _ended(self, attempt: Attempt, report: Report) -> None:
-        seconds, mean = self._monotonic() - attempt.began, self._mean_seconds
+        seconds, mean = self.monotonic() - attempt.began, self._mean_seconds
         self._mean_seconds = seconds if mean is None else mean + 0.05 * (seconds - mean)
         self._report(report)
         self._on_ended(report)
@@ -179,4 +180,4 @@ class Slots:
 
     def _release(self, claims: list[Claim]) -> None:
         for claim in claims:
-            self._report(Report(claim, Outcome.released, None, self._clock.now()))
+            self._report(Report(claim, Outcome.released, None, self.clock.now()))

@@ -48,16 +48,15 @@ class SignalReader(Service):
     full_round = 0
     wait_seconds = 10.0
 
-    def __init__(self, *, broker: Broker, slots: Slots, claimer: Claimer, upkeep: Upkeep) -> None:
+    def __init__(self, slots: Slots, claimer: Claimer, upkeep: Upkeep) -> None:
         super().__init__()
-        self._broker = broker
         self._slots = slots
         self._claimer = claimer
         self._upkeep = upkeep
 
     async def tick(self) -> int:
         """Waits for signals once; returns how many came."""
-        signals = await self._broker.signals(self.wait_seconds)
+        signals = await self._slots.broker.signals(self.wait_seconds)
         for signal in signals:
             if signal.kind is SignalKind.doubt:
                 self._upkeep.doubt()
@@ -130,20 +129,11 @@ class Worker:
             on_room=lambda: self._claimer.wake(),  # noqa: PLW0108 - made below
             on_ended=self._ended,
         )
-        self._claimer = Claimer(
-            broker=broker, slots=self.slots, lease=self.lease, clock=clock, stalled_seconds=stalled_seconds
-        )
+        self._claimer = Claimer(self.slots, stalled_seconds=stalled_seconds)
+        self._upkeep = Upkeep(self.slots, self._claimer)
         self.heartbeat = Heartbeat(
-            broker=broker,
-            profile=profile,
-            lease=self.lease,
-            slots=self.slots,
-            clock=clock,
-            ailing=lambda: self.health().detail,
-            on_joined=self._claimer.wake,
-            on_lease=on_lease,
+            self.slots, self._claimer, profile=profile, ailing=lambda: self.health().detail, on_lease=on_lease
         )
-        self._upkeep = Upkeep(broker=broker, lease=self.lease, slots=self.slots, claimer=self._claimer)
         self._watchdog = Watchdog(
             must_leave=self._must_leave, leave=lambda: leave_process(EXIT_CODE_CUT_OFF), monotonic=monotonic
         )
@@ -153,9 +143,9 @@ class Worker:
                 *broker.services,
                 self._watchdog,
                 self.heartbeat,
-                LeaseWatch(lease=self.lease, slots=self.slots, claimer=self._claimer, restart=self._restart),
+                LeaseWatch(self.slots, self._claimer, restart=self._restart),
                 self._claimer,
-                SignalReader(broker=broker, slots=self.slots, claimer=self._claimer, upkeep=self._upkeep),
+                SignalReader(self.slots, self._claimer, self._upkeep),
                 self._upkeep,
                 self.slots.reporter,
                 logs,

@@ -1,8 +1,8 @@
 """Backpressure: a cap on how many runs may wait, per pool, per owner and per namespace.
 
-Counting costs as much as waits, so requests don't count: a service does, no further than up to the caps and never for
-more than a small share of the time, and submissions are judged by the last count, with what was accepted since. A cap
-is therefore kept to within what comes in between two counts. Nothing is counted where there is no cap.
+Counting takes longer the more runs wait, so a service counts, not each request: up to the caps and for a small share of
+the time. Submissions are judged by the last count plus what was accepted since, so a cap is exceeded by at most what
+arrives between two counts. Nothing is counted where there is no cap.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from rota.store.access.limits import BacklogCounts
 
 _SHARE = 0.05  # of the time may be spent counting
 _RETRY_SECONDS = 5
-
+_POOL, _OWNER, _NAMESPACE = range(3)
 _Key = tuple[str, str]  # namespace, and pool or owner or nothing
 
 
@@ -36,9 +37,6 @@ class _Counter(NamedTuple):
     key: _Key
     cap: int | None
     words: str
-
-
-_POOL, _OWNER, _NAMESPACE = range(3)
 
 
 class Backlog(Service):
@@ -55,7 +53,7 @@ class Backlog(Service):
         monotonic: Callable[[], float] = time.monotonic,
         lazy: bool = False,
     ) -> None:
-        """`lazy`: nothing is counted before the first submission."""
+        """A lazy one counts nothing before the first submission."""
         super().__init__()
         self._sleeps = lazy
         self._count_seconds = 0.0
@@ -65,12 +63,12 @@ class Backlog(Service):
         self._monotonic = monotonic
         self._caps: dict[_Key, int] = {}
         self._counts: list[dict[_Key, int]] = [{}, {}, {}]
-        self._since = _nothing()  # what came in since the last count began, or was under way then
+        self._since = _nothing()  # accepted since the last count began, or being committed then
         self._under_way: dict[UUID, list[_Counter]] = {}  # accepted, and not known to be committed
         self._counting = asyncio.Lock()
 
     def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
-        """Those of these for which a cap is reached; the others are counted in."""
+        """The items for which a cap is reached, with the refusal; the others are counted."""
         if self._sleeps:
             self._sleeps = False
             self.wake()
@@ -79,22 +77,22 @@ class Backlog(Service):
         return {item.id: refusal for item in items if (refusal := self._judge(item))}
 
     def settled(self, items: Iterable[Submission]) -> None:
-        """These are committed, or never will be: the next count says which."""
+        """These are committed, or never will be: the next count decides."""
         if self._under_way:
             for item in items:
                 self._under_way.pop(item.id, None)
 
     def waiting(self, namespace: str, owner: str) -> int | None:
-        """How many wait of an owner, or in all of a namespace, as last counted; None: they are not counted."""
+        """How many runs of an owner or a whole namespace waited at the last count; None: they are not counted."""
         return self._counts[_OWNER if owner else _NAMESPACE].get((namespace, owner))
 
     def _judge(self, item: Submission) -> TooMuchWaitingError | None:
         if not isinstance(item, OneShot) or (item.run_at is not None and item.run_at > self._now() + LOOKAHEAD):
-            return None  # what comes later does not wait yet
+            return None  # a later run does not wait yet
         counters = list(self._counters(item))
         for counter in counters:
             if counter.cap is not None and self._counts[counter.kind].get(counter.key, 0) >= counter.cap:
-                words = f"{counter.cap} runs wait {counter.words}, which is as many as may"
+                words = f"backlog limit reached: {counter.cap} runs wait {counter.words}"
                 return TooMuchWaitingError(words, retry_after_seconds=_RETRY_SECONDS)
         for kind, key, *_ in counters:
             self._counts[kind][key] = self._counts[kind].get(key, 0) + 1
@@ -111,12 +109,11 @@ class Backlog(Service):
 
     @property
     def pause_seconds(self) -> float | None:
-        """Longer where counting takes long; a change of a cap wakes it."""
+        """Longer when counting is slow; a changed cap wakes it."""
         return None if self._sleeps else max(self.interval_seconds, self._count_seconds / _SHARE)
 
     async def tick(self) -> int:
-        """One count. What is under way when it begins, or comes in meanwhile, may or may not be in it, and is added:
-        rather too much than too little."""
+        """One count. What is being committed meanwhile may be missing from it, so it is added: never too low."""
         if self._sleeps:
             return 0
         async with self._counting:
@@ -128,19 +125,14 @@ class Backlog(Service):
 
     async def _count(self) -> None:
         self._caps = await self._waiting.caps()
-        self._since = since = self._count_under_way()
+        self._since = since = _nothing()
+        for kind, key, *_ in chain.from_iterable(self._under_way.values()):
+            since[kind][key] += 1
         in_pools = await self._waiting.count_waiting(self._caps) if self._caps else {}
         of_owners = await self._waiting.count_owners() if self._limits.bounds_owners else {}
         in_namespaces = await self._count_namespaces(of_owners)
         counted = (in_pools, of_owners, in_namespaces)
         self._counts = [came + Counter(count) for came, count in zip(since, counted, strict=True)]
-
-    def _count_under_way(self) -> list[Counter[_Key]]:
-        counts = _nothing()
-        for counters in self._under_way.values():
-            for counter in counters:
-                counts[counter.kind][counter.key] += 1
-        return counts
 
     async def _count_namespaces(self, of_owners: dict[_Key, int]) -> dict[_Key, int]:
         caps = {namespace: cap for (namespace, _), cap in self._limits.waiting_of_namespaces.items()}

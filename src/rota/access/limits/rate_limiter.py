@@ -1,18 +1,16 @@
 """Rate limits, shared by all API servers: token buckets in the database, leased in portions.
 
-The database has the buckets. A server takes tokens out of one in portions, about as many as it used in the last tenth
-of a second, and lets requests through with what it has in hand: no round trip. A token is in the bucket or in one hand,
-never in two, so all servers together let through no more than the bucket gave. What a server has in hand and does not
-use within a second is lost, and so is what one that dies had: at most a portion.
+The buckets are in the database. A server takes tokens in portions, about as many as it used in the last tenth of a
+second, and spends them without a round trip. A token is in the bucket or with one server, so all servers together
+accept no more than the bucket gave. Tokens that a server does not use within a second are lost, as are those of a
+server that dies: at most a portion.
 
-What the database says of a bucket bounds what can be in it for a while: what was left, and what has come since. A
-request that needs more is refused without asking; while a bucket is empty, it is asked at most twenty times a
-second. However many are refused, the database hardly notices. Those who come while a take is under way wait for it, and
-the next one takes for all of them.
+Each answer of the database bounds what the bucket can hold: what was left, plus what has come since. Requests that need
+more are refused without asking, and an empty bucket is asked at most twenty times a second, so refusals hardly cost the
+database anything. Requests that arrive during a take wait for it, and the next take is for all of them.
 
-A request takes all it needs or nothing. One that needs more than the bucket holds would never get it, and is told so.
-Requests over the limit are rejected, not queued: a large batch beside steady small requests of the same key, at the
-limit, may find the bucket too empty time and again.
+A request takes all it needs or nothing; one that needs more than the bucket can hold is refused for good. Requests over
+the limit are rejected, not queued: a large batch may be refused again and again beside small requests of the same key.
 """
 
 from __future__ import annotations
@@ -20,9 +18,11 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import sys
 import time
 from collections.abc import Callable
-from functools import reduce
+from operator import attrgetter
+from typing import NamedTuple
 
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.domain.limits import WHOLE, Kind, Rate
@@ -30,27 +30,26 @@ from rota.errors import RateLimitedError, TooLargeError
 from rota.store.access.limits import Buckets
 
 PORTION_SECONDS = 0.1  # of recent use is taken ahead
-KEEP_SECONDS = 1.0  # what is in hand and not used by then is lost
-REST_SECONDS = 0.05  # between two looks into an empty bucket, and up to half as long again
-_PART_OF_BURST = 4  # a portion is at most a fourth of what a bucket holds: others want some as well
-_MOST_TAKES = 100  # for one request: others may be quicker than it, but not for ever
-MOST_BUCKETS = 10_000  # in memory; those that were not used for a while make room
+KEEP_SECONDS = 1.0  # how long tokens in hand are valid
+REST_SECONDS = 0.05  # between two looks into an empty bucket, plus up to half of it
+_PART_OF_BURST = 4  # a portion is at most a fourth of a bucket, to leave some for other servers
+_MOST_TAKES = 100  # for one request, while others are quicker
+MOST_BUCKETS = 10_000  # in memory; idle ones make room
 Key = tuple[str, str, Kind]
 
 
-class RateStatus:
-    """That a request was let through, and how the tighter of its buckets stands."""
+class RateStatus(NamedTuple):
+    """The state of the tighter of an accepted request's buckets."""
 
-    __slots__ = ("limit", "remaining", "reset_seconds")
-
-    def __init__(self, limit: int, remaining: int, reset_seconds: int) -> None:
-        self.limit = limit
-        self.remaining = remaining
-        self.reset_seconds = reset_seconds
+    limit: int
+    remaining: int
+    reset_seconds: int
 
     @property
     def headers(self) -> dict[str, str]:
-        """The usual ones: how much at once, how much of it is left, in how many seconds all of it is there again."""
+        """The usual ones: the burst, what is left of it, and the seconds until the bucket is full again."""
+        if self is UNLIMITED:
+            return {}
         return {
             "RateLimit-Limit": str(self.limit),
             "RateLimit-Remaining": str(self.remaining),
@@ -58,29 +57,16 @@ class RateStatus:
         }
 
 
-class _Unlimited(RateStatus):
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        super().__init__(0, 0, 0)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {}
+UNLIMITED = RateStatus(sys.maxsize, sys.maxsize, 0)
 
 
-UNLIMITED = _Unlimited()
-
-
-def tighter(one: RateStatus, other: RateStatus) -> RateStatus:
-    """The one that lets fewer through."""
-    if other is UNLIMITED or one is UNLIMITED:
-        return one if other is UNLIMITED else other
-    return one if one.remaining <= other.remaining else other
+def tighter(*statuses: RateStatus) -> RateStatus:
+    """The one that lets fewest through."""
+    return min(statuses, key=attrgetter("remaining"))
 
 
 class RateLimiter:
-    """Lets requests and jobs through, as fast as they may come."""
+    """Accepts requests and jobs up to their rate limits."""
 
     def __init__(
         self, *, limits: TenantLimits, buckets: Buckets, monotonic: Callable[[], float] = time.monotonic
@@ -93,7 +79,7 @@ class RateLimiter:
     async def take(
         self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
     ) -> RateStatus:
-        """Takes so many from the buckets of the subject, of the key and of the namespace, or from none of them.
+        """Takes `amount` from the buckets of the subject, the key and the namespace, or from none of them.
 
         Raises RateLimitedError when there are not enough now, TooLargeError when there never will be.
         """
@@ -123,40 +109,22 @@ class RateLimiter:
             for one in served:
                 one.give_back(amount)
             raise
-        return reduce(tighter, (one.status(now) for one in held))
+        return tighter(*(one.status(now) for one in held))
 
     def _held_of(self, key: Key, rate: Rate) -> _HeldTokens:
         one = self._held.get(key)
         if one is None:
-            self._make_room()
+            if len(self._held) >= MOST_BUCKETS:
+                now = self._monotonic()
+                self._held = {key: held for key, held in self._held.items() if not held.is_idle(now)}
             one = self._held[key] = _HeldTokens(key, rate, self._store, self._monotonic)
         elif one.rate != rate:
             one.change(rate)
         return one
 
-    def _make_room(self) -> None:
-        if len(self._held) >= MOST_BUCKETS:
-            now = self._monotonic()
-            self._held = {key: one for key, one in self._held.items() if not one.is_idle(now)}
-
 
 class _HeldTokens:
-    """What this server holds of one bucket, and what it knows of the rest."""
-
-    __slots__ = (
-        "_asked_at",
-        "_count",
-        "_demand",
-        "_good_until",
-        "_key",
-        "_left",
-        "_monotonic",
-        "_rests_until",
-        "_store",
-        "_taking",
-        "_used",
-        "rate",
-    )
+    """The tokens this server holds of one bucket, and what it knows of the rest."""
 
     def __init__(self, key: Key, rate: Rate, store: Buckets, monotonic: Callable[[], float]) -> None:
         self._key = key
@@ -165,26 +133,25 @@ class _HeldTokens:
         self._count = 0
         self._good_until = 0.0
         self._used = 0  # since the last take
-        self._demand = 0  # of all who wait for the take that is under way
+        self._demand = 0  # of all requests that wait for the current take
         self._taking: asyncio.Task[None] | None = None
         self._asked_at = monotonic()
         self.change(rate)
 
     def change(self, rate: Rate) -> None:
-        """From now on; what is known of the bucket was under another rate."""
+        """Applies another rate; what was known of the bucket no longer holds."""
         self.rate = rate
         self._count = min(self._count, rate.burst)
         self._left = math.inf
         self._rests_until = 0.0
 
     def is_idle(self, now: float) -> bool:
-        """Whether forgetting it costs nothing: what it holds is lost anyway, and the bucket may be full again."""
+        """Whether it can be forgotten: its tokens have expired, and the bucket may be full again."""
         return self._taking is None and now >= self._good_until and now - self._asked_at > KEEP_SECONDS
 
     def serve(self, amount: int, now: float) -> bool:
-        """Takes from what is in hand, if that is enough."""
-        if now >= self._good_until:
-            self._count = 0
+        """Takes from the tokens in hand, if they are enough."""
+        self._count = self._in_hand(now)
         if self._count < amount:
             return False
         self._count -= amount
@@ -192,13 +159,13 @@ class _HeldTokens:
         return True
 
     def give_back(self, amount: int) -> None:
-        """It was not used after all."""
+        """Returns tokens that were not used after all."""
         self._count += amount
         self._used -= amount
 
     def check(self, amount: int, now: float) -> None:
-        """Raises RateLimitedError when there can't be enough, TooLargeError when there never can."""
-        if amount <= (self._count if now < self._good_until else 0):
+        """Raises RateLimitedError when there can't be enough now, TooLargeError when there never can be."""
+        if amount <= self._in_hand(now):
             return
         if amount > self.rate.burst:
             raise TooLargeError(f"{amount} {self._key[2]} at once; {self._whose} allows at most {self.rate.burst}")
@@ -207,7 +174,7 @@ class _HeldTokens:
             raise self._refusal(wait, now)
 
     async def fetch(self, amount: int) -> None:
-        """Takes from the bucket, with others who need some; raises as `check` does."""
+        """Takes from the bucket, together with other requests; raises as `check` does."""
         counted = amount if amount <= self._portion else 0
         self._demand += counted
         try:
@@ -222,7 +189,7 @@ class _HeldTokens:
             self._demand -= counted
 
     def status(self, now: float) -> RateStatus:
-        """How the bucket stands, as far as this server knows."""
+        """The state of the bucket, as far as this server knows."""
         remaining = min(self.rate.burst, self._count + int(self._ceiling(now)))
         return RateStatus(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
 
@@ -233,28 +200,30 @@ class _HeldTokens:
 
     @property
     def _portion(self) -> int:
-        """What may be taken ahead; and what is no more than that is taken for others with the next take."""
+        """How much may be taken ahead. Requests for no more than this share the next take."""
         return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / _PART_OF_BURST)))
 
+    def _in_hand(self, now: float) -> int:
+        return self._count if now < self._good_until else 0
+
     def _ceiling(self, now: float) -> float:
-        """There can't be more in the bucket: what was left and what came since."""
+        """The most that can be in the bucket: what was left and what came since."""
         return min(self.rate.burst, self._left + max(0.0, now - self._asked_at) * self.rate.per_second)
 
     def _wait(self, amount: int, now: float) -> float:
-        """For how many seconds asking would be in vain."""
+        """How many seconds to wait before asking can succeed."""
         ceiling = self._ceiling(now)
-        wait = (amount - (self._count if now < self._good_until else 0) - ceiling) / self.rate.per_second
+        wait = (amount - self._in_hand(now) - ceiling) / self.rate.per_second
         if wait > 0 and now + wait >= self._good_until:
-            wait = (amount - ceiling) / self.rate.per_second  # what is in hand is lost by then
+            wait = (amount - ceiling) / self.rate.per_second  # the tokens in hand expire before that
         return max(wait, self._rests_until - now)
 
     def _refusal(self, wait: float, now: float) -> RateLimitedError:
-        stands = self.status(now)
         words = f"too many {self._key[2]}: {self._whose} is {self.rate.per_second:g} a second"
-        return RateLimitedError(words, retry_after_seconds=max(1, math.ceil(wait)), headers=stands.headers)
+        return RateLimitedError(words, retry_after_seconds=max(1, math.ceil(wait)), headers=self.status(now).headers)
 
     async def _refill(self, amount: int, counted: int) -> None:
-        """One take at a time, for all who wait; it goes on when one of them hangs up."""
+        """One take at a time for all requests that wait; it continues when one of them hangs up."""
         if self._taking is None:
             self._taking = asyncio.create_task(self._take(amount, counted), name="take-tokens")
             self._taking.add_done_callback(self._taken)
@@ -263,28 +232,28 @@ class _HeldTokens:
     def _taken(self, taking: asyncio.Task[None]) -> None:
         self._taking = None
         if not taking.cancelled():
-            taking.exception()  # raised in the requests that wait; there may be none left
+            taking.exception()  # raised in the requests that wait, if any are left
 
     async def _take(self, amount: int, counted: int) -> None:
         sent = self._monotonic()
         rate = self.rate
-        least = max(1, amount - (self._count if sent < self._good_until else 0))
+        least = max(1, amount - self._in_hand(sent))
         wanted = least + self._demand - counted + self._ahead(sent)
         granted, left = await self._store.take(*self._key, rate, wanted=wanted, least=least)
-        self._count = granted + (self._count if sent < self._good_until else 0)
+        self._count = granted + self._in_hand(sent)
         self._good_until = self._monotonic() + KEEP_SECONDS
-        if rate == self.rate:  # else it says nothing about the bucket as it is now
-            # Counted from the moment of asking: the true moment was later, so there is surely no more than this.
+        if rate == self.rate:  # else it says nothing about the current bucket
+            # Measured from before the question was sent, so that there is surely no more than this.
             self._left, self._asked_at = left, sent
             self._rests_until = sent + _rest() if left < 1 else 0.0
 
     def _ahead(self, now: float) -> int:
-        """What will be used in the next moment, if it goes on like this; at most a portion."""
+        """How much the next moment will need at the recent rate; at most a portion."""
         elapsed = max(now - self._asked_at, PORTION_SECONDS / 10)
         used, self._used = max(0, self._used), 0
         return min(int(used / elapsed * PORTION_SECONDS), self._portion)
 
 
 def _rest() -> float:
-    """Servers that look in step would be served in the same order each time."""
+    # Random: servers that ask in step would be served in the same order each time.
     return REST_SECONDS * random.uniform(1.0, 1.5)  # noqa: S311 - not a secret

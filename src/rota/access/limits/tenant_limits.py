@@ -1,14 +1,14 @@
-"""The limits of namespaces, owners and keys, known without asking the database each time.
+"""The limits of namespaces, owners and keys, in memory.
 
-Every process that accepts jobs reads what changed once a second, in one statement for all tenants; a change made
-through this process is in force at once. Defaults for everyone else come from the settings.
+Every process that accepts jobs reads changes once a second, in one statement for all tenants; a change made through
+this process is in force at once. Defaults for everyone else come from the settings.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -25,7 +25,7 @@ _Tenant = tuple[str, str]  # namespace and subject
 
 
 class TenantLimits(Service):
-    """Limits by namespace and subject; read when first asked for, and followed from then on."""
+    """Limits by namespace and subject; read at first use, and followed from then on."""
 
     interval_seconds = 1.0
     jitter = 0.0
@@ -35,57 +35,57 @@ class TenantLimits(Service):
         self._table = table
         self._defaults = defaults
         self._rows: dict[_Tenant, Limits] = {}
-        self._numbers: dict[_Tenant, int] = {}  # the change that each is as of
+        self._numbers: dict[_Tenant, int] = {}  # of the latest change of each
         self._rates: dict[tuple[str, str, Kind], Rate | None] = {}
-        self._default_rates: dict[Kind, Rate | None] = {
-            "requests": defaults.rate("requests"),
-            "jobs": defaults.rate("jobs"),
+        self._default_rates: dict[Kind, Rate | None] = {kind: defaults.rate(kind) for kind in get_args(Kind)}
+        fields = msgspec.structs.asdict(defaults).items()
+        self._liftable_defaults = {
+            name: value for name, value in fields if name != "most_fan_out" and value is not None
         }
         self.waiting_of_namespaces: dict[_Tenant, int] = {}  # how many runs may wait, where that is limited
         self.waiting_of_owners: dict[_Tenant, int] = {}
         self._reading = asyncio.Lock()
-        self.number: int | None = None  # the last change that was read; None: nothing was read yet
+        self.number: int | None = None  # of the last change that was read
 
     async def tick(self) -> int:
-        """Reads what has changed, once the limits were asked for."""
+        """Reads what has changed, once the limits are in use."""
         return 0 if self.number is None else await self.read()
 
     async def load(self) -> None:
-        """Reads everything, unless that was done."""
+        """Reads everything at the first call."""
         if self.number is None:
             async with self._reading:
                 if self.number is None:
                     await self._read()
 
     async def read(self) -> int:
-        """Reads what has changed; how many limits that are."""
+        """Reads what has changed; returns how many limits."""
         async with self._reading:
             return await self._read()
 
     async def change(self, namespace: str, subject: str, changes: Mapping[str, Any]) -> Any:
-        """Changes limits, here at once; a subject without a row gets one with the present defaults."""
-        defaults = {} if subject == WHOLE else _fields_of(self._defaults, without=("most_fan_out",))
+        """Changes limits, in force here at once; a subject without a row gets one with the present defaults."""
+        defaults = {} if subject == WHOLE else self._liftable_defaults
         row = await self._table.change(namespace, subject, changes, defaults)
         self._note(row)
         return row
 
     def of(self, namespace: str, subject: str) -> Limits:
         """The limits of a subject; the defaults where it has none of its own."""
-        found = self._rows.get((namespace, subject))
-        return found or (_NONE if subject == WHOLE else self._defaults)
+        return self._rows.get((namespace, subject)) or (_NONE if subject == WHOLE else self._defaults)
 
     def rate_of_key(self, namespace: str, key: str, kind: Kind) -> Rate | None:
-        """How fast requests or jobs may come with one key; the defaults are for its owner."""
+        """The rate limit of one key, which has no default: defaults apply to its owner."""
         return self._rates.get((namespace, key, kind))
 
     def rate(self, namespace: str, subject: str, kind: Kind) -> Rate | None:
-        """How fast requests or jobs of a subject may come; None: without a limit."""
+        """The rate limit of a subject; None: unlimited."""
         return self._rates.get((namespace, subject, kind), self._default_rates[kind] if subject else None)
 
     @property
     def has_defaults(self) -> bool:
-        """Whether subjects without limits of their own are limited, in what can be lifted."""
-        return bool(_fields_of(self._defaults, without=("most_fan_out",)))
+        """Whether there are default limits that an admin can lift for a subject."""
+        return bool(self._liftable_defaults)
 
     @property
     def bounds_waiting(self) -> bool:
@@ -98,13 +98,13 @@ class TenantLimits(Service):
         return bool(self.waiting_of_owners) or self._defaults.most_waiting is not None
 
     def check_batch(self, caller: Caller, count: int) -> None:
-        """Raises TooLargeError for more jobs in one request than may be."""
+        """Raises TooLargeError for too many jobs in one request."""
         most = self._least(caller, "largest_batch")
         if most is not None and count > most:
             raise TooLargeError(f"{count} jobs in one request; at most {most} are taken here")
 
     def check_payload(self, caller: Caller, payload: str | None) -> None:
-        """Raises BadInputError for a larger payload than may be."""
+        """Raises BadInputError for a payload over the limit."""
         if payload is None or not self._rows:
             return
         most = self._least(caller, "largest_payload_bytes")
@@ -113,12 +113,11 @@ class TenantLimits(Service):
 
     def most_fan_out(self, caller: Caller) -> int | None:
         """How many jobs one run may submit; None: any number."""
-        most = self._least(caller, "most_fan_out")
-        bound = self._defaults.most_fan_out
-        return min((value for value in (most, bound) if value is not None), default=None)
+        both = (self._least(caller, "most_fan_out"), self._defaults.most_fan_out)
+        return min((value for value in both if value is not None), default=None)
 
     def _least(self, caller: Caller, field: str) -> int | None:
-        """The tighter limit of the namespace's and the owner's own."""
+        """The tighter of the namespace's and the owner's limit."""
         both = (self._rows.get((caller.namespace, subject), _NONE) for subject in (WHOLE, caller.owner))
         return min((value for limits in both if (value := getattr(limits, field)) is not None), default=None)
 
@@ -134,7 +133,7 @@ class TenantLimits(Service):
         limits = Limits(**{field: row[field] for field in _FIELDS})
         tenant = (row["namespace"], row["subject"])
         if row["number"] < self._numbers.get(tenant, 0):
-            return  # read before the latest change of ours
+            return  # older than a change made here
         self._numbers[tenant] = row["number"]
         self._rows[tenant] = limits
         waiting = self.waiting_of_namespaces if tenant[1] == WHOLE else self.waiting_of_owners
@@ -143,11 +142,6 @@ class TenantLimits(Service):
             waiting[tenant] = limits.most_waiting
         for kind in self._default_rates:
             self._rates[*tenant, kind] = limits.rate(kind)
-
-
-def _fields_of(limits: Limits, *, without: tuple[str, ...]) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(limits)
-    return {name: value for name, value in fields.items() if name not in without and value is not None}
 
 
 def default_limits(settings: Settings) -> Limits:

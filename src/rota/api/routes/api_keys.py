@@ -19,11 +19,12 @@ from rota.store.access.api_keys import NewKey, grants_of
 _RESERVED_OWNER = "admin"
 
 
+@Operation("POST", "/v1/keys", Right.ADMINISTER, body=KeyIn, status=201, errors=(413,))
 async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
-    """A new key for the namespace; its secret is in the answer, and nowhere else."""
+    """Make a key; its secret is shown this once."""
     wanted: KeyIn = decode(call.body, KeyIn)
     owner = wanted.owner or wanted.name
-    namespace = EVERYWHERE if wanted.everywhere else call.caller.namespace
+    namespace = EVERYWHERE if wanted.everywhere else call.namespace
     secret, grant = make_secret(), Grant(wanted.role, wanted.sees)
     scopes = None if wanted.scopes is None else frozenset(wanted.scopes)
     expires_at = _expiry(wanted, services.now)
@@ -59,19 +60,21 @@ async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
     )
 
 
+@Operation("GET", "/v1/keys", Right.ADMINISTER, query=PAGE_PARAMETERS)
 async def list_keys(services: Backend, call: ApiRequest) -> KeyList:
-    """Keys of the namespace, latest first; those for everywhere are shown to who is at home everywhere."""
+    """List keys, without their secrets."""
     limit = read_limit(call.query)
-    rows = list(await services.keys.list(call.caller.namespace, read_cursor(call.query), limit))
+    rows = list(await services.keys.list(call.namespace, read_cursor(call.query), limit))
     if call.access.identity.rules_everywhere:
         rows += await services.keys.list(EVERYWHERE, read_cursor(call.query), limit)
     page = sorted(rows, key=lambda row: row["id"], reverse=True)[:limit]
     return KeyList(items=[_show(row) for row in page], next_cursor=next_cursor([row["id"] for row in page], limit))
 
 
+@Operation("DELETE", "/v1/keys/{keyId}", Right.ADMINISTER, errors=(404,))
 async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
-    """Ends a key. Once this is answered no server takes it any more, nor a session that was made of it."""
-    namespaces = [call.caller.namespace]
+    """Revoke a key: once this is answered, no server accepts it any more."""
+    namespaces = [call.namespace]
     if call.access.identity.rules_everywhere:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
@@ -95,7 +98,7 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
         raise BadInputError(
             f"leaves a {wanted.role.value} nothing: it may {', '.join(sorted(wanted.role.rights))}", field="scopes"
         )
-    if missing := rights - identity.rights_in(call.caller.namespace):
+    if missing := rights - identity.rights_in(call.namespace):
         raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
 
 
@@ -141,34 +144,4 @@ def _show(row: Any) -> KeyOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/keys",
-        needs=Right.ADMINISTER,
-        handler=create_key,
-        summary="Make a key; its secret is shown this once",
-        body=KeyIn,
-        answer=KeyCreated,
-        status=201,
-        errors=(413,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/keys",
-        needs=Right.ADMINISTER,
-        handler=list_keys,
-        summary="List keys, without their secrets",
-        answer=KeyList,
-        query=PAGE_PARAMETERS,
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/keys/{keyId}",
-        needs=Right.ADMINISTER,
-        handler=revoke_key,
-        summary="Revoke a key: once this is answered, no server takes it any more",
-        answer=KeyOut,
-        errors=(404,),
-    ),
-)
+OPERATIONS = (create_key, list_keys, revoke_key)

@@ -15,8 +15,21 @@ from rota.domain.rights import Right
 from rota.store.access.audit_trail import AuditFilter
 
 
+@Operation(
+    "GET",
+    "/v1/audit",
+    Right.ADMINISTER,
+    query={
+        "actor": "only of this actor",
+        "action": "only this action: the operation's id in /openapi.json, such as cancel_job",
+        "object": "only about this object: the id or name in the path",
+        "startTime": "at or after this time (RFC 3339)",
+        "endTime": "before this time (RFC 3339)",
+        **PAGE_PARAMETERS,
+    },
+)
 async def list_audit(services: Backend, call: ApiRequest) -> AuditList:
-    """Who did what, latest first."""
+    """List who did what, when, from where and to which object, latest first."""
     query, limit = call.query, read_limit(call.query)
     start, end = read_moment(query, "startTime"), read_moment(query, "endTime")
     before = read_cursor(query)
@@ -27,7 +40,7 @@ async def list_audit(services: Backend, call: ApiRequest) -> AuditList:
         action=read_text(query, "action"),
         object=read_text(query, "object"),
     )
-    rows = await services.auditor.trail.find(call.caller.namespace, wanted, limit)
+    rows = await services.auditor.trail.find(call.namespace, wanted, limit)
     return AuditList(items=[_show(row) for row in rows], next_cursor=next_cursor([row["id"] for row in rows], limit))
 
 
@@ -47,21 +60,4 @@ def _show(row: Any) -> AuditOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/audit",
-        needs=Right.ADMINISTER,
-        handler=list_audit,
-        summary="Who did what, when, from where, to which object",
-        answer=AuditList,
-        query={
-            "actor": "only of this actor",
-            "action": "only this action: the operation's id in /openapi.json, such as cancel_job",
-            "object": "only about this object: the id or name in the path",
-            "startTime": "at or after this time (RFC 3339)",
-            "endTime": "before this time (RFC 3339)",
-            **PAGE_PARAMETERS,
-        },
-    ),
-)
+OPERATIONS = (list_audit,)

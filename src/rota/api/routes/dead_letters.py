@@ -26,8 +26,20 @@ from rota.store.redrive import DeadLetterFilter
 _PAGE = 500
 
 
+@Operation(
+    "GET",
+    "/v1/dead-letters",
+    Right.READ,
+    query={
+        "task": "only of this task",
+        "jobId": "only of this job",
+        "name": "only with this name",
+        "error": "only those whose error contains this",
+        **PAGE_PARAMETERS,
+    },
+)
 async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterList:
-    """Failed runs that wait for a decision, latest first."""
+    """List dead letters, latest first."""
     query, limit = call.query, read_limit(call.query)
     wanted = DeadLetterFilter(
         before=read_cursor(query),
@@ -37,16 +49,17 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
         owner=call.only,
         error=read_text(query, "error"),
     )
-    rows = await services.redrives.dead_letters(call.caller.namespace, wanted, limit)
+    rows = await services.redrives.dead_letters(call.namespace, wanted, limit)
     return DeadLetterList(
         items=[show_dead_letter(row) for row in rows],
         next_cursor=next_cursor([row["run_id"] for row in rows], limit),
     )
 
 
+@Operation("GET", "/v1/dead-letters/groups", Right.READ)
 async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterGroups:
-    """What most of them have in common."""
-    rows = await services.redrives.dead_letter_groups(call.caller.namespace, call.only)
+    """Count dead letters by task and kind of error."""
+    rows = await services.redrives.dead_letter_groups(call.namespace, call.only)
     return DeadLetterGroups(
         items=[
             DeadLetterGroup(
@@ -62,20 +75,22 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
     )
 
 
+@Operation("POST", "/v1/dead-letters/redrive", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
-    """Runs dead letters again, with the same idempotency keys."""
+    """Run dead letters again, with the same idempotency keys."""
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
-        return len(await services.redrives.rerun(call.caller.namespace, run_ids, "redrive", services.now))
+        return len(await services.redrives.rerun(call.namespace, run_ids, "redrive", services.now))
 
     return CountOut(count=await _each_page(services, call, redrive_page))
 
 
+@Operation("POST", "/v1/dead-letters/discard", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def discard(services: Backend, call: ApiRequest) -> CountOut:
-    """Forgets dead letters; the failed runs stay in history."""
+    """Discard dead letters; the failed runs stay in history."""
 
     async def discard_page(run_ids: Sequence[UUID]) -> int:
-        return await services.redrives.discard(call.caller.namespace, run_ids)
+        return await services.redrives.discard(call.namespace, run_ids)
 
     return CountOut(count=await _each_page(services, call, discard_page))
 
@@ -89,7 +104,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
             raise BadInputError("give runIds or a filter, not both", field="runIds")
         run_ids = [parse_run(text) for text in chosen.run_ids]
         if call.only is not None:
-            run_ids = await services.runs.owned(call.caller.namespace, run_ids, call.only)
+            run_ids = await services.runs.owned(call.namespace, run_ids, call.only)
         return await act(run_ids)
     if not filtered and not chosen.all:
         raise BadInputError("give runIds, a filter (task, jobId, name, error), or all: true")
@@ -102,7 +117,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
     )
     count = 0
     while room := _PAGE if chosen.most is None else min(_PAGE, chosen.most - count):
-        rows = await services.redrives.dead_letters(call.caller.namespace, wanted, room)
+        rows = await services.redrives.dead_letters(call.namespace, wanted, room)
         if not rows:
             break
         count += await act([row["run_id"] for row in rows])
@@ -110,48 +125,4 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
     return count
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/dead-letters",
-        needs=Right.READ,
-        handler=list_dead_letters,
-        summary="List dead letters",
-        answer=DeadLetterList,
-        query={
-            "task": "only of this task",
-            "jobId": "only of this job",
-            "name": "only with this name",
-            "error": "only those whose error contains this",
-            **PAGE_PARAMETERS,
-        },
-    ),
-    Operation(
-        method="GET",
-        path="/v1/dead-letters/groups",
-        needs=Right.READ,
-        handler=group_dead_letters,
-        summary="Count dead letters by task and kind of error",
-        answer=DeadLetterGroups,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/dead-letters/redrive",
-        needs=Right.CHANGE,
-        handler=redrive,
-        summary="Run dead letters again",
-        body=DeadLetterSelection,
-        answer=CountOut,
-        errors=(413,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/dead-letters/discard",
-        needs=Right.CHANGE,
-        handler=discard,
-        summary="Forget dead letters",
-        body=DeadLetterSelection,
-        answer=CountOut,
-        errors=(413,),
-    ),
-)
+OPERATIONS = (list_dead_letters, group_dead_letters, redrive, discard)

@@ -18,12 +18,23 @@ _LATEST = (1 << 63) - 1
 _PAGE = 500
 
 
+@Operation(
+    "GET",
+    "/v1/events",
+    Right.READ,
+    answer=EventList,
+    query={
+        "follow": "true: stream events as they come, in the order of their numbers, without an end",
+        **PAGE_PARAMETERS,
+    },
+    headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
+)
 async def list_events(services: Backend, call: ApiRequest) -> Any:
-    """What happened to breakers, pools and declared schedules: latest first, or followed in order."""
+    """List what happened to breakers, pools and declared schedules, or stream it (server-sent events)."""
     if read_switch(call, "follow"):
         return _follow(services, call)
     limit = read_limit(call.query)
-    rows = await services.events.latest(call.caller.namespace, _read_cursor(call), call.only, limit)
+    rows = await services.events.latest(call.namespace, _read_cursor(call), call.only, limit)
     next_cursor = str(rows[-1]["id"]) if len(rows) == limit else None
     return EventList(items=[_show(row) for row in rows], next_cursor=next_cursor)
 
@@ -32,13 +43,13 @@ def _follow(services: Backend, call: ApiRequest) -> Any:
     for name in PAGE_PARAMETERS:
         if name in call.query:
             raise BadInputError("goes with follow=false only", field=name)
-    services.event_tail.check_room(call.caller.namespace, call.caller.owner)
+    services.event_tail.check_room(call.namespace, call.caller.owner)
     return event_stream(call, _events(services, call, read_position(call)))
 
 
 async def _events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
     """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
-    namespace, only = call.caller.namespace, call.only
+    namespace, only = call.namespace, call.only
     async with services.event_tail.follow(namespace, only, call.caller.owner) as follower:
         yield b": following\n\n"
         begin = await follower.begin
@@ -80,18 +91,4 @@ def _read_cursor(call: ApiRequest) -> int:
     return int(text)
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/events",
-        needs=Right.READ,
-        handler=list_events,
-        summary="What happened to breakers, pools and schedules in code; or as it comes (server-sent events)",
-        answer=EventList,
-        query={
-            "follow": "true: stream events as they come, in the order of their numbers, without an end",
-            **PAGE_PARAMETERS,
-        },
-        headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
-    ),
-)
+OPERATIONS = (list_events,)

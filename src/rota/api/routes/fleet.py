@@ -20,32 +20,39 @@ _MOST_SECONDS = 600
 _Window = Annotated[int, msgspec.Meta(ge=_LEAST_SECONDS, le=_MOST_SECONDS)]
 
 
+@Operation("GET", "/v1/workers", Right.READ)
 async def list_workers(services: Backend, call: ApiRequest) -> WorkerList:
-    """Workers that serve the namespace, also those gone within the last hour; who is at home everywhere sees all."""
-    namespace = None if EVERYWHERE in call.access.identity.grants else call.caller.namespace
+    """List workers that serve the namespace, including those gone within the last hour."""
+    namespace = None if EVERYWHERE in call.access.identity.grants else call.namespace
     rows = await services.fleet.workers(namespace)
     return WorkerList(items=[show_worker(row, namespace, whole=call.only is None) for row in rows])
 
 
+@Operation("GET", "/v1/shards", Right.OPERATE)
 async def list_shards(services: Backend, call: ApiRequest) -> ShardList:  # noqa: ARG001 - the shape of a handler
-    """Which scheduler looks after which shard."""
+    """List shards and the scheduler that owns each."""
     return ShardList(items=[show_shard(row) for row in await services.fleet.shards()])
 
 
+@Operation("GET", "/healthz", PUBLIC)
 async def healthz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001 - the shape of a handler
-    """The process is there."""
+    """Liveness: the process answers."""
     return Health(status="ok")
 
 
+@Operation("GET", "/readyz", PUBLIC, errors=(503,))
 async def readyz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001 - the shape of a handler
-    """The database answers."""
+    """Readiness: the database answers."""
     await services.set_clock()
     return Health(status="ready")
 
 
+@Operation(
+    "GET", "/v1/stats", Right.READ, query={"windowSeconds": "rates and lags over so many seconds, 10 to 600 (60)"}
+)
 async def stats(services: Backend, call: ApiRequest) -> Stats:
-    """Counts, rates and lags of the whole namespace: numbers of all, no one job."""
-    return await services.statistics.of(call.caller.namespace, _window(call))
+    """Counts, rates and lags of the namespace."""
+    return await services.statistics.of(call.namespace, _window(call))
 
 
 def _window(call: ApiRequest) -> int:
@@ -57,40 +64,4 @@ def _window(call: ApiRequest) -> int:
         raise BadInputError(words, field="windowSeconds") from None
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/workers",
-        needs=Right.READ,
-        handler=list_workers,
-        summary="The fleet's workers",
-        answer=WorkerList,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/shards",
-        needs=Right.OPERATE,
-        handler=list_shards,
-        summary="Who owns which shard",
-        answer=ShardList,
-    ),
-    Operation(method="GET", path="/healthz", needs=PUBLIC, handler=healthz, summary="Alive?", answer=Health),
-    Operation(
-        method="GET",
-        path="/readyz",
-        needs=PUBLIC,
-        handler=readyz,
-        summary="Ready?",
-        answer=Health,
-        errors=(503,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/stats",
-        needs=Right.READ,
-        handler=stats,
-        summary="What waits, what runs, how fast and how late, in numbers",
-        query={"windowSeconds": "rates and lags over so many seconds, 10 to 600 (60)"},
-        answer=Stats,
-    ),
-)
+OPERATIONS = (list_workers, list_shards, healthz, readyz, stats)

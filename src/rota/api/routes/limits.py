@@ -19,25 +19,28 @@ _FIELDS = Limits.__struct_fields__
 _CURSOR = "/"  # before the last subject: that of the namespace as a whole is empty
 
 
+@Operation("GET", "/v1/limits", Right.OPERATE, query=PAGE_PARAMETERS)
 async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
-    """The limits that were set, with what is left of them."""
+    """List the limits of the namespace, its owners and keys, with what is left of them."""
     limit = read_limit(call.query)
     rows = await services.limit_table.find(
-        call.caller.namespace, _read_cursor(call), limit, with_unlimited=services.gateway.limits.has_defaults
+        call.namespace, _read_cursor(call), limit, with_unlimited=services.gateway.limits.has_defaults
     )
     cursor = f"{_CURSOR}{rows[-1]['subject']}" if len(rows) == limit else None
     return LimitsList(items=[_show(services, row, with_use=True) for row in rows], next_cursor=cursor)
 
 
+@Operation("PUT", "/v1/limits", Right.ADMINISTER, body=LimitsIn)
 async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
-    """Limits of the namespace as a whole: a tenant does not lift their own."""
+    """Change the limits of the whole namespace."""
     if not call.access.identity.rules_everywhere:
         raise ForbiddenError("limits of a namespace as a whole are set by who is admin everywhere")
     return await _change(services, call, WHOLE)
 
 
+@Operation("PUT", "/v1/limits/{subject}", Right.ADMINISTER, body=LimitsIn)
 async def change_limits_of(services: Backend, call: ApiRequest) -> LimitsOut:
-    """Limits of a key or an owner in the namespace."""
+    """Change the limits of a key or an owner."""
     try:
         subject = msgspec.convert(call.path["subject"], Name)
     except msgspec.ValidationError:
@@ -51,7 +54,7 @@ async def _change(services: Backend, call: ApiRequest, subject: str) -> LimitsOu
     changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
     if not changes:
         raise BadInputError("names no limit to change")
-    row = await services.gateway.limits.change(call.caller.namespace, subject, changes)
+    row = await services.gateway.limits.change(call.namespace, subject, changes)
     services.gateway.backlog.wake()
     return _show(services, row, with_use=False)
 
@@ -89,32 +92,4 @@ def _read_cursor(call: ApiRequest) -> str | None:
     return text.removeprefix(_CURSOR)
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/limits",
-        needs=Right.OPERATE,
-        handler=list_limits,
-        summary="Limits of the namespace and of those in it",
-        query=PAGE_PARAMETERS,
-        answer=LimitsList,
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/limits",
-        needs=Right.ADMINISTER,
-        handler=change_limits,
-        summary="Change limits of the namespace as a whole",
-        body=LimitsIn,
-        answer=LimitsOut,
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/limits/{subject}",
-        needs=Right.ADMINISTER,
-        handler=change_limits_of,
-        summary="Change limits of a key or an owner",
-        body=LimitsIn,
-        answer=LimitsOut,
-    ),
-)
+OPERATIONS = (list_limits, change_limits, change_limits_of)

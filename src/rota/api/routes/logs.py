@@ -15,10 +15,9 @@ from starlette.responses import Response
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
-from rota.api.streams.log_followers import Chunk
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.runs import LogLine, LogList, LogUrl
-from rota.domain.ids import FIRST_ID, floor_id, parse_job, parse_run, show_run
+from rota.domain.ids import FIRST_ID, floor_id, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.logs import ChunkKey
@@ -29,28 +28,59 @@ _SEARCH_SECONDS = 2.0
 _LONGEST_SEARCH = 200
 _URL_VALID = timedelta(minutes=15)
 _PLACE = re.compile(r"([0-9a-f]{32})\.(-?[0-9]{1,18})\.(-?[0-9]{1,9})")
+_LOG_PARAMETERS = {
+    "follow": "true: stream lines as they are written (server-sent events) until the run ends",
+    "url": "true: a temporary address of the log in object storage, if it has one",
+}
 
 
+@Operation(
+    "GET",
+    "/v1/runs/{runId}/logs",
+    Right.READ,
+    answer=str,
+    media_type="text/plain",
+    query=_LOG_PARAMETERS,
+    errors=(404,),
+)
 async def get_logs_of_run(services: Backend, call: ApiRequest) -> Response:
-    """What a run wrote, all its attempts in order."""
-    run_id = parse_run(call.path["runId"])
-    await services.runs.get(call.caller.namespace, run_id)
-    return await _answer(services, call, run_id)
+    """Read the log of a run: one entry per line, with time and stream."""
+    await services.runs.get(call.namespace, call.run_id)
+    return await _answer(services, call, call.run_id)
 
 
+@Operation(
+    "GET",
+    "/v1/jobs/{jobId}/logs",
+    Right.READ,
+    answer=str,
+    media_type="text/plain",
+    query=_LOG_PARAMETERS,
+    errors=(404, 409),
+)
 async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
-    """What the latest run of a job wrote."""
-    job_id = parse_job(call.path["jobId"])
-    run = await services.jobs.latest_run(call.caller.namespace, job_id, services.now)
+    """Read the log of a job's latest run."""
+    run = await services.jobs.latest_run(call.namespace, call.job_id, services.now)
     if run is None:
-        if await services.jobs.get(call.caller.namespace, job_id) is None:
+        if await services.jobs.get(call.namespace, call.job_id) is None:
             raise NotFoundError("there is no such job")
         raise ConflictError("the job has not run yet")
     return await _answer(services, call, run["id"])
 
 
+@Operation(
+    "GET",
+    "/v1/logs",
+    Right.READ,
+    query={
+        "search": "the text; case is ignored",
+        "startTime": "of runs planned at or after this time (RFC 3339)",
+        "endTime": "of runs planned before this time (RFC 3339)",
+        **PAGE_PARAMETERS,
+    },
+)
 async def search_logs(services: Backend, call: ApiRequest) -> LogList:
-    """Lines of recent runs that contain a text, whatever its case; latest runs first."""
+    """Search the logs of recent runs for a text."""
     text = call.query.get("search", "")
     if not text.strip() or len(text) > _LONGEST_SEARCH or "\x00" in text:
         raise BadInputError(f"must have 1 to {_LONGEST_SEARCH} characters, none of them NUL", field="search")
@@ -63,10 +93,9 @@ async def search_logs(services: Backend, call: ApiRequest) -> LogList:
     found: list[LogLine] = []
     deadline = time.monotonic() + _SEARCH_SECONDS
     while position is not None and len(found) < limit and time.monotonic() < deadline:
-        rows, reached = await services.logs.search(
-            call.caller.namespace, first, position, text, _CHUNKS_PER_SEARCH, call.only
+        rows, position = await services.logs.search(
+            call.namespace, first, position, text, _CHUNKS_PER_SEARCH, call.only
         )
-        position = reached
         for row in rows:
             found += [line for line in _lines(row) if text.lower() in line.text.lower()]
             if len(found) >= limit:
@@ -76,7 +105,7 @@ async def search_logs(services: Backend, call: ApiRequest) -> LogList:
 
 
 def _read_position(cursor: str | None, before: UUID) -> ChunkKey:
-    """Where a search goes on: below this chunk, and never beyond the time that was asked for."""
+    """Where a search continues: below this chunk, and within the requested time."""
     latest = (before, -1, -1)
     if cursor is None:
         return latest
@@ -91,16 +120,16 @@ async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response
     if follow and url:
         raise BadInputError("goes with url=false only", field="follow")
     if url:
-        return await _signed(services, call.caller.namespace, run_id)
+        return await _signed(services, call.namespace, run_id)
     if follow:
-        services.tail.check_room(call.caller.namespace, call.caller.owner)
+        services.tail.check_room(call.namespace, call.caller.owner)
         return event_stream(call, _events(services, call, run_id, read_position(call) or 0))
-    text = await _whole(services, call.caller.namespace, run_id)
+    text = await _whole(services, call.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
 
 async def _whole(services: Backend, namespace: str, run_id: UUID) -> bytes:
-    """The fresh chunks, and before them what is only in object storage any more."""
+    """What was moved to object storage, then the chunks in the database."""
     fresh: list[Any] = []
     while page := await services.logs.of_run(
         namespace, run_id, after=fresh[-1]["position"] if fresh else 0, limit=_CHUNKS_PER_READ
@@ -120,12 +149,12 @@ async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
     for row in reversed(kept):
         if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], _URL_VALID)):
             return json_response(LogUrl(url=address, expires_time=services.now + _URL_VALID))
-    raise NotFoundError("the run's log has no address of its own; read it here, without url")
+    raise NotFoundError("the run's log has no address of its own; read it without url")
 
 
 async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:
     """Server-sent events: `line` for each line, `end` with the run's status; comments keep the connection open."""
-    async with services.tail.follow(call.caller.namespace, run_id, after, call.caller.owner) as follower:
+    async with services.tail.follow(call.namespace, run_id, after, call.caller.owner) as follower:
         yield b": following\n\n"
         while True:
             try:
@@ -137,67 +166,20 @@ async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int)
             if isinstance(coming, str):
                 yield event("end", {"status": coming})
                 return
-            # The id comes with the last line: who is cut off in the middle gets the whole of it again.
-            lines = _chunk_lines(run_id, coming)
+            # The id comes with the last line: a client that is cut off before it gets the whole chunk again.
+            lines = _lines({"run_id": run_id, "attempt": coming.attempt, "body": coming.body})
             ids = [*[None] * (len(lines) - 1), coming.position]
             yield b"".join(event("line", line, number) for line, number in zip(lines, ids, strict=False))
-
-
-def _chunk_lines(run_id: UUID, chunk: Chunk) -> list[LogLine]:
-    return _lines({"run_id": run_id, "attempt": chunk.attempt, "body": chunk.body})
 
 
 def _lines(row: Any) -> list[LogLine]:
     shown = show_run(row["run_id"])
     lines: list[LogLine] = []
-    if not row["body"]:
-        return lines
-    for line in row["body"].removesuffix("\n").split("\n"):
+    for line in row["body"].removesuffix("\n").split("\n") if row["body"] else ():
         moment, _, rest = line.partition(" ")
         stream, _, text = rest.partition(" ")
         lines.append(LogLine(run_id=shown, attempt=row["attempt"], time=moment, stream=stream, text=text))
     return lines
 
 
-_LOG_PARAMETERS = {
-    "follow": "true: stream lines as they come (server-sent events) until the run has ended",
-    "url": "true: where the log can be read in object storage for a while, where there is such an address",
-}
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/runs/{runId}/logs",
-        needs=Right.READ,
-        handler=get_logs_of_run,
-        summary="What a run wrote: a line each, with time and stream",
-        answer=str,
-        media_type="text/plain",
-        query=_LOG_PARAMETERS,
-        errors=(404,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{jobId}/logs",
-        needs=Right.READ,
-        handler=get_logs_of_job,
-        summary="What the latest run of a job wrote",
-        answer=str,
-        media_type="text/plain",
-        query=_LOG_PARAMETERS,
-        errors=(404, 409),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/logs",
-        needs=Right.READ,
-        handler=search_logs,
-        summary="Search the logs of recent runs for a text",
-        answer=LogList,
-        query={
-            "search": "the text, in any case",
-            "startTime": "of runs planned at or after this time (RFC 3339)",
-            "endTime": "of runs planned before this time (RFC 3339)",
-            **PAGE_PARAMETERS,
-        },
-    ),
-)
+OPERATIONS = (get_logs_of_run, get_logs_of_job, search_logs)

@@ -1,4 +1,4 @@
-"""Pools: what is paused, how much may wait."""
+"""Pools: list, limit, pause, resume."""
 
 from __future__ import annotations
 
@@ -13,37 +13,41 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, NotFoundError
 
 
+@Operation("GET", "/v1/pools", Right.READ)
 async def list_pools(services: Backend, call: ApiRequest) -> PoolList:
-    """The pools of the namespace."""
-    return PoolList(items=await _pools(services, call.caller.namespace))
+    """List pools."""
+    return PoolList(items=await _pools(services, call.namespace))
 
 
+@Operation("PUT", "/v1/pools/{pool}", Right.OPERATE, body=PoolIn)
 async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
-    """Says how much may wait in a pool."""
-    namespace, pool = call.caller.namespace, _pool(call)
+    """Limit how many runs may wait in a pool."""
+    namespace, pool = call.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
-    before = [found for found in await _pools(services, namespace) if found.pool == pool]
+    before = await _find(services, namespace, pool)
     await services.changes.limit_pool(namespace, pool, wanted.most_waiting)
     services.gateway.backlog.wake()
-    after = await _pool_of(services, namespace, pool)
-    call.change = difference(before[0] if before else None, after)
+    after = await _get(services, namespace, pool)
+    call.change = difference(before, after)
     return after
 
 
+@Operation("POST", "/v1/pools/{pool}/pause", Right.OPERATE)
 async def pause_pool(services: Backend, call: ApiRequest) -> PoolOut:
-    """Nothing more is started from a paused pool; what runs goes on."""
+    """Pause a pool: no more runs start, running ones continue."""
     return await _set_paused(services, call, paused=True)
 
 
+@Operation("POST", "/v1/pools/{pool}/resume", Right.OPERATE)
 async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
-    """Lets a paused pool go on."""
+    """Resume a paused pool."""
     return await _set_paused(services, call, paused=False)
 
 
 async def _set_paused(services: Backend, call: ApiRequest, *, paused: bool) -> PoolOut:
-    namespace, pool = call.caller.namespace, _pool(call)
+    namespace, pool = call.namespace, _pool(call)
     await services.changes.pause_pool(namespace, pool, paused=paused)
-    return await _pool_of(services, namespace, pool)
+    return await _get(services, namespace, pool)
 
 
 async def _pools(services: Backend, namespace: str) -> list[PoolOut]:
@@ -61,11 +65,14 @@ async def _pools(services: Backend, namespace: str) -> list[PoolOut]:
     ]
 
 
-async def _pool_of(services: Backend, namespace: str, pool: str) -> PoolOut:
-    for found in await _pools(services, namespace):
-        if found.pool == pool:
-            return found
-    raise NotFoundError("there is no such pool")
+async def _find(services: Backend, namespace: str, pool: str) -> PoolOut | None:
+    return next((found for found in await _pools(services, namespace) if found.pool == pool), None)
+
+
+async def _get(services: Backend, namespace: str, pool: str) -> PoolOut:
+    if (found := await _find(services, namespace, pool)) is None:
+        raise NotFoundError("there is no such pool")
+    return found
 
 
 def _pool(call: ApiRequest) -> str:
@@ -75,33 +82,4 @@ def _pool(call: ApiRequest) -> str:
         raise BadInputError("is not the name of a pool", field="pool") from None
 
 
-OPERATIONS = (
-    Operation(
-        method="GET", path="/v1/pools", needs=Right.READ, handler=list_pools, summary="The pools", answer=PoolList
-    ),
-    Operation(
-        method="PUT",
-        path="/v1/pools/{pool}",
-        needs=Right.OPERATE,
-        handler=change_pool,
-        summary="Limit how much may wait in a pool",
-        body=PoolIn,
-        answer=PoolOut,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool}/pause",
-        needs=Right.OPERATE,
-        handler=pause_pool,
-        summary="Pause a pool: nothing more is started from it",
-        answer=PoolOut,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/pools/{pool}/resume",
-        needs=Right.OPERATE,
-        handler=resume_pool,
-        summary="Resume a paused pool",
-        answer=PoolOut,
-    ),
-)
+OPERATIONS = (list_pools, change_pool, pause_pool, resume_pool)

@@ -22,8 +22,9 @@ _YEARS = range(1900, 9000)
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
+@Operation("POST", "/v1/schedules/preview", Right.READ, body=SchedulePreviewIn, errors=(413,))
 async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
-    """The next fire times; nominal ones, as jitter moves only the start of a run."""
+    """Preview when a schedule would fire."""
     wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
     after = services.now if wanted.after is None else wanted.after
     for field, moment in (("after", after), ("startTime", wanted.start_time), ("endTime", wanted.end_time)):
@@ -46,15 +47,4 @@ def _schedule(wanted: SchedulePreviewIn, after: datetime) -> Schedule:
     return parse_every(wanted.every_seconds, after)
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/schedules/preview",
-        needs=Right.READ,
-        handler=preview,
-        summary="When a schedule would fire",
-        body=SchedulePreviewIn,
-        answer=SchedulePreview,
-        errors=(413,),
-    ),
-)
+OPERATIONS = (preview,)

@@ -27,8 +27,11 @@ from rota.store.access.api_keys import NewKey
 _LASTS = timedelta(hours=12)
 
 
+@Operation(
+    "POST", "/v1/session", PUBLIC, body=SessionIn, answer=SessionOut, status=201, errors=(401, 403, 413, 429, 503)
+)
 async def sign_in(services: Backend, call: ApiRequest) -> Response:
-    """Makes a session of a token; the cookie is in the answer."""
+    """Sign in: exchange a token for a session cookie."""
     credentials_of(call.request).check_same_site()
     wanted: SessionIn = decode(call.body, SessionIn)
     authenticator: Authenticator = call.request.app.state.authenticator
@@ -61,13 +64,15 @@ async def sign_in(services: Backend, call: ApiRequest) -> Response:
     return response
 
 
+@Operation("GET", "/v1/session", ANYONE)
 async def who_am_i(services: Backend, call: ApiRequest) -> SessionOut:  # noqa: ARG001 - the shape of a handler
-    """Who is asking, what they may do, and the token that must go with changes."""
+    """Read who the caller is and what they may do."""
     return _show(call.access.identity, call.access.session)
 
 
+@Operation("DELETE", "/v1/session", ANYONE, answer=SignedOut)
 async def sign_out(services: Backend, call: ApiRequest) -> Response:
-    """Ends the session."""
+    """Sign out."""
     if call.access.session is not None:
         await services.auditor.begin("sign_out", call)
         await services.keys.end_session(digest(call.access.session))
@@ -78,13 +83,15 @@ async def sign_out(services: Backend, call: ApiRequest) -> Response:
     return response
 
 
+@Operation("GET", "/sign-in", PUBLIC, answer=str, media_type="text/html")
 async def sign_in_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
-    """A page with one field."""
+    """The sign-in page."""
     return page_response("sign_in.html")
 
 
+@Operation("GET", "/", PUBLIC, answer=str, media_type="text/html")
 async def front_page(services: Backend, call: ApiRequest) -> Response:  # noqa: ARG001 - the shape of a handler
-    """What the server's address shows in a browser: what this is, and where to go."""
+    """The front page: what this server is."""
     return page_response("front.html")
 
 
@@ -113,50 +120,4 @@ def _show(identity: Identity, session: str | None) -> SessionOut:
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/session",
-        needs=PUBLIC,
-        handler=sign_in,
-        summary="Sign in: a cookie for a token",
-        body=SessionIn,
-        answer=SessionOut,
-        status=201,
-        errors=(401, 403, 413, 429, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/session",
-        needs=ANYONE,
-        handler=who_am_i,
-        summary="Who is asking, and what they may do",
-        answer=SessionOut,
-    ),
-    Operation(
-        method="DELETE",
-        path="/v1/session",
-        needs=ANYONE,
-        handler=sign_out,
-        summary="Sign out",
-        answer=SignedOut,
-    ),
-    Operation(
-        method="GET",
-        path="/",
-        needs=PUBLIC,
-        handler=front_page,
-        summary="A page that says what this is",
-        answer=str,
-        media_type="text/html",
-    ),
-    Operation(
-        method="GET",
-        path="/sign-in",
-        needs=PUBLIC,
-        handler=sign_in_page,
-        summary="The page to sign in with",
-        answer=str,
-        media_type="text/html",
-    ),
-)
+OPERATIONS = (sign_in, who_am_i, sign_out, front_page, sign_in_page)

@@ -21,26 +21,35 @@ from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, JobRequest, Repeated
 
 MOST_PER_BATCH = 10_000
-_RECURRING = (
-    "cron",
-    "interval",
-)  # what makes runs for months is noted in the audit trail; of others, the run is the trace
+_RECURRING = ("cron", "interval")  # recorded in the audit trail; a one-shot's record is its run
 _BATCH_LIMIT_BYTES = 32 * 1024 * 1024
-JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload, and a little around it
-# A batch up to this size is read in one go; what is longer may have far too many jobs, and they are counted first.
+JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
+# A batch up to this size is decoded at once; in a larger one the jobs are counted first.
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
 
+@Operation(
+    "POST",
+    "/v1/jobs",
+    Right.SUBMIT,
+    body=JobIn,
+    answer=Submitted,
+    status=201,
+    others={200: "Another job has the same uniqueKey and is kept"},
+    body_limit=JOB_LIMIT_BYTES,
+    headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
+    errors=(409, 413, 422, 429),
+)
 async def submit(services: Backend, call: ApiRequest) -> Any:
-    """One job. With an Idempotency-Key, a repeat gets the first answer."""
+    """Submit a job."""
     wanted: JobIn = decode(call.body, JobIn)
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
     key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
-    asked = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     _check_replacing(call, [wanted])
     await _take(services, call, 1)
-    (answer,) = await services.gateway.submit([asked], call.caller)
+    request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
+    (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
         raise answer
     call.made = answer.job_id
@@ -49,8 +58,11 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
     return json_response(answer, 200 if answer.duplicate else 201, {"Location": f"/v1/jobs/{answer.job_id}"})
 
 
+@Operation(
+    "POST", "/v1/jobs/batch", Right.SUBMIT, body=list[BatchJobIn], body_limit=_BATCH_LIMIT_BYTES, errors=(413, 429)
+)
 async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
-    """Up to 10,000 jobs, each with its own result, in order."""
+    """Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)."""
     batch = _read_batch(call)
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
@@ -65,31 +77,34 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
 
 
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
-    """Who replaces a job that waits changes it."""
-    if any(job.on_duplicate == "replace" for job in jobs):
-        identity, namespace = call.access.identity, call.caller.namespace
-        if not identity.may(Right.CHANGE, namespace):
-            raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
+    """Replacing a waiting job is a change."""
+    replacing = any(job.on_duplicate == "replace" for job in jobs)
+    if replacing and not call.access.identity.may(Right.CHANGE, call.namespace):
+        raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 
 async def _take(services: Backend, call: ApiRequest, count: int) -> None:
-    """All jobs of a request are let through, or none; a repeat counts like the first."""
+    """Counts all jobs of a request towards the rate limits; a repeat counts like the first."""
     call.rate_status = tighter(call.rate_status, await take(services.limiter, call.access, "jobs", count))
 
 
 def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
-    """What a batch asks for; an error in the place of what can't be read."""
-    lines = _is_lines(call)
+    """The jobs of a batch; an error in the place of one that can't be read."""
+    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
+    lines = kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
     if not lines and len(call.body) <= _READ_AT_ONCE_BYTES:
         try:
             jobs = decode(call.body, list[BatchJobIn])
         except RotaError:
-            pass  # read one by one, so that the others don't suffer for it
+            pass  # decoded one by one below, so that only the bad ones are refused
         else:
             if not any(job.idempotency_key for job in jobs):
                 _check_count(len(jobs))
                 return [JobRequest(job) for job in jobs]
-    raws = _split_lines(call.body) if lines else decode(call.body, list[msgspec.Raw])
+    if lines:
+        raws = [msgspec.Raw(line) for line in call.body.splitlines() if line.strip()]
+    else:
+        raws = decode(call.body, list[msgspec.Raw])
     _check_count(len(raws))
     return [_read_one(raw) for raw in raws]
 
@@ -100,15 +115,6 @@ def _read_one(raw: msgspec.Raw) -> JobRequest | RotaError:
         return JobRequest(job, job.idempotency_key, hash_request(bytes(raw)) if job.idempotency_key else b"")
     except RotaError as error:
         return error
-
-
-def _is_lines(call: ApiRequest) -> bool:
-    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
-    return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
-
-
-def _split_lines(body: bytes) -> list[msgspec.Raw]:
-    return [msgspec.Raw(line) for line in body.splitlines() if line.strip()]
 
 
 def _check_count(count: int) -> None:
@@ -137,30 +143,4 @@ def _read_key(text: str | None, field: str) -> str | None:
         raise BadInputError("must have 1 to 255 printable characters", field=field) from None
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/jobs",
-        needs=Right.SUBMIT,
-        handler=submit,
-        summary="Submit a job",
-        body=JobIn,
-        answer=Submitted,
-        status=201,
-        others={200: "Another job has the same uniqueKey and is kept"},
-        body_limit=JOB_LIMIT_BYTES,
-        headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
-        errors=(409, 413, 422, 429),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/batch",
-        needs=Right.SUBMIT,
-        handler=submit_batch,
-        summary="Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)",
-        body=list[BatchJobIn],
-        answer=BatchOut,
-        body_limit=_BATCH_LIMIT_BYTES,
-        errors=(413, 429),
-    ),
-)
+OPERATIONS = (submit, submit_batch)

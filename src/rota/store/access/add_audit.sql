@@ -1,4 +1,5 @@
--- Notes what somebody asks for, before it is done. :id id; :namespace namespace; :actor actor; :kind kind of identity; :key_id key; :source from where;
--- :action action; :object object; :request request.
+-- Records what is asked for, before it is done.
+-- Index: primary key.
+-- Locks: none
 INSERT INTO rota.audit (id, namespace, actor, kind, key_id, source, action, object, request)
 VALUES (:id, :namespace, :actor, :kind, :key_id, :source, :action, :object, :request::text::jsonb)

@@ -79,7 +79,7 @@ class ApiKeys:
         for row in rows:
             try:
                 found[row["hash"]] = _known(row)
-            except (ValueError, msgspec.MsgspecError) as error:  # of a later release: nobody that this one knows
+            except (ValueError, msgspec.MsgspecError) as error:  # of a later release: this one does not know it
                 _log.warning("a key can't be read", key_id=str(row["id"]), error=str(error))
         return found
 
@@ -97,7 +97,7 @@ class ApiKeys:
         return row
 
     async def end_session(self, digest: bytes) -> None:
-        """Signs somebody out."""
+        """Ends a session."""
         await self._database.fetch("end_session", hash=digest)
 
     async def note_use(self, ids: Sequence[UUID]) -> None:

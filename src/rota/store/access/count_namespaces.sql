@@ -1,5 +1,6 @@
--- How many runs wait in namespaces, counted up to the cap of each: ready or at a gate. :namespaces namespaces; :caps caps.
--- Walks what waits in the order of the tables, and no further than the caps.
+-- How many runs wait in namespaces, ready or at a gate, counted up to the cap of each.
+-- Index: none: walks what waits in the order of the tables, and no further than the caps.
+-- Locks: none
 SELECT i.namespace,
        (SELECT count(*) FROM (SELECT FROM rota.live_runs AS l
                                WHERE l.namespace = i.namespace AND l.worker_id IS NULL LIMIT i.cap) AS first_ones)

@@ -1,4 +1,6 @@
 -- How many runs of each owner wait, ready or at a gate.
+-- Index: none: reads everything that waits.
+-- Locks: none
 SELECT namespace, owner, count(*) AS waiting
   FROM (SELECT namespace, owner FROM rota.live_runs WHERE worker_id IS NULL
         UNION ALL

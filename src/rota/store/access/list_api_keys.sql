@@ -1,6 +1,8 @@
--- Keys of a namespace, latest first; what they are, never what is secret. :namespace namespace; :before before this id; :limit limit.
+-- Keys of a namespace, latest first: what they are, never what is secret.
 -- Index: api_keys_of_namespace.
-SELECT id, namespace, name, prefix, owner, grants::text AS grants, scopes, created_at, created_by, expires_at, revoked_at,
+-- Locks: none
+SELECT id, namespace, name, prefix, owner, grants::text AS grants, scopes, created_at, created_by, expires_at,
+       revoked_at,
        revoked_by, last_used_at, expires_at <= now() AS expired
   FROM rota.api_keys
  WHERE kind = 'key' AND namespace = :namespace AND id < :before

@@ -1,5 +1,7 @@
--- Who did what, latest first. :namespace namespace; ids in [:first, :before); filters, null for any: :actor actor, :action action, :object object; :limit limit.
+-- Audit entries with ids in [first, before), latest first. Filters: null for any.
 -- Index: audit_of_namespace, walked backwards; the primary key of audit_outcomes.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT a.id, a.at, a.namespace, a.actor, a.kind, a.key_id, a.source, a.action, coalesce(a.object, o.object) AS object,
        a.request::text AS request, o.status, o.change::text AS change
   FROM rota.audit AS a

@@ -1,6 +1,8 @@
--- Limits of a namespace (its own first) with what is left in their buckets. :namespace namespace; :after only subjects behind this one (null:
--- from the beginning); :limit how many at most; :with_unlimited whether there are defaults: then somebody of whom every limit was lifted differs
--- from those of whom nothing is said, else that row says nothing and is left out. Index: primary keys.
+-- Limits of a namespace, its own first, with what is left in their buckets; subjects after `after` (null: from the
+-- beginning). A row of which every limit was lifted is listed only where there are defaults from which it differs
+-- (`with_unlimited`).
+-- Index: primary keys.
+-- Locks: none
 SELECT l.namespace, l.subject, l.requests_per_second, l.request_burst, l.jobs_per_second, l.job_burst, l.most_waiting,
        l.largest_payload_bytes, l.largest_batch, l.most_fan_out, l.changed_at, l.number,
        r.tokens AS request_tokens, extract(epoch FROM clock_timestamp() - r.counted_at)::float8 AS requests_counted_ago,

@@ -5,15 +5,15 @@ transaction ends), and all take them in the order of their numbers, so they wait
 What is counted is read in statements that begin after the locks are there, and so see everything that was decided
 before.
 
-Nobody is forgotten. A run that leaves its place is written down by the statement that moves it (departures). Whoever
-takes such a note first takes the lock of its gates and only then looks who waits there: one who is being parked at
-this moment, by somebody who still saw the run in its place, holds that lock. The note goes with the transaction that
-acted on it.
+No run is forgotten. A run that leaves its place is written down by the statement that moves it (departures). A
+scheduler that takes such a note first takes the lock of its gates and only then looks which runs wait there: a run that
+is being held at this moment, by a scheduler that still saw the other in its place, is under that lock. The note goes
+with the transaction that acted on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -34,6 +34,7 @@ from rota.domain.gates import (
     OpenRun,
     OrderQueue,
     called_gates,
+    decide,
     gates_by_kind,
     gates_of,
     hear,
@@ -41,26 +42,26 @@ from rota.domain.gates import (
 from rota.domain.policies import Policies, decode_policies
 from rota.store.cancel import cancel_runs
 from rota.store.events import Event, record_events
+from rota.store.lease import leased
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.schema.partitions import with_days
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
-NOTES_PER_ROUND = 500
+_NOTES_PER_ROUND = 500
 NEW_PER_ROUND = 600
-WAKING_PER_ROUND = 50
+_WAKING_PER_ROUND = 50
 MOST_GATES = 2000
 _ONE_KEY = (0,)
 # Gates that are looked at again where more wait than were looked at.
 _CALLED_AGAIN = ("limit", "rate", "breaker")
 
-RunKey = tuple[str, UUID]
-Decide = Callable[[Candidate, GateStates], GateDecision]
+_RunKey = tuple[str, UUID]
 
 
 class Admitted(msgspec.Struct):
-    """What a round did: how much it looked at, who has to be told, and whether there is more to do at once."""
+    """What a round did: how much it looked at, what has to be woken, and whether there is more to do at once."""
 
     looked_at: int = 0
     admitted: int = 0
@@ -73,7 +74,7 @@ class Admitted(msgspec.Struct):
 class _Found(msgspec.Struct):
     """Who may pass, and the gates whose locks are held."""
 
-    runs: dict[RunKey, list[Gate]] = msgspec.field(default_factory=dict)
+    runs: dict[_RunKey, list[Gate]] = msgspec.field(default_factory=dict)
     locked: set[Gate] = msgspec.field(default_factory=set)
     # Gates at which as many were found as were asked for: there may be more.
     full: dict[Gate, Policies] = msgspec.field(default_factory=dict)
@@ -87,14 +88,13 @@ class Gates:
         self._scheduler_id = scheduler_id
         self._taken = ScanPositions()
 
-    async def admit(self, owned: Mapping[int, int], limit: int, decide: Decide) -> Admitted:
-        """One round: looks at who may pass and lets `decide` say what becomes of each."""
-
+    async def admit(self, owned: Mapping[int, int], limit: int) -> Admitted:
+        """One round: looks which runs may pass, and decides and writes what becomes of each."""
         skipped: list[UUID] = []
 
         async def round_of_admission(statements: Statements) -> Admitted:
             try:
-                return await self._round(statements, owned, limit, decide, skipped)
+                return await self._round(statements, owned, limit, skipped)
             except BaseException:
                 self._taken.forget()  # what was taken is there again
                 raise
@@ -114,22 +114,20 @@ class Gates:
         return seconds
 
     async def _round(
-        self, statements: Statements, owned: Mapping[int, int], limit: int, decide: Decide, skipped: list[UUID]
+        self, statements: Statements, owned: Mapping[int, int], limit: int, skipped: list[UUID]
     ) -> Admitted:
         done = Admitted()
         departures = await self._departures(statements)
         new = await statements.fetch(
             "new_candidates",
-            scheduler_id=self._scheduler_id,
-            shards=list(owned),
-            epochs=list(owned.values()),
+            **leased(self._scheduler_id, owned),
             limit=limit,
         )
         many = len(new) > NEW_PER_ROUND
         new = sorted(new, key=lambda row: row["run_at"])[:NEW_PER_ROUND] if many else new
-        waking = await statements.fetch("waking_gates", limit=WAKING_PER_ROUND)
+        waking = await statements.fetch("waking_gates", limit=_WAKING_PER_ROUND)
         done.looked_at = len(departures) + len(new) + len(waking)
-        done.more = many or len(departures) >= NOTES_PER_ROUND or len(new) >= limit or len(waking) >= WAKING_PER_ROUND
+        done.more = many or len(departures) >= _NOTES_PER_ROUND or len(new) >= limit or len(waking) >= _WAKING_PER_ROUND
         if not done.looked_at:
             return done
         found = await self._find(statements, departures, new, waking)
@@ -137,20 +135,20 @@ class Gates:
             await _forget_waking(statements, waking)
             return done
         candidates, deferred, now = await _lock_candidates(statements, found)
-        around = await _look_around(statements, now, candidates, departures, waking)
+        states = await _look_around(statements, now, candidates, departures, waking)
         done.events = [
             Event(departure.namespace, kind, departure.policies.breaker or "", detail, departure.job_id)
-            for departure, kind, detail in hear(departures, around)
+            for departure, kind, detail in hear(departures, states)
         ]
-        verdicts = [(candidate, decide(candidate, around)) for candidate in candidates]
+        verdicts = [(candidate, decide(candidate, states)) for candidate in candidates]
         skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
         skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
-        await _write(statements, verdicts, deferred, around, found, done)
+        await _write(statements, verdicts, deferred, states, found, done)
         return done
 
     async def _departures(self, statements: Statements) -> list[Departure]:
         with self._taken.look(_ONE_KEY) as look:
-            rows = await statements.fetch("take_departures", limit=NOTES_PER_ROUND, begin_at=look.begin_at[0])
+            rows = await statements.fetch("take_departures", limit=_NOTES_PER_ROUND, begin_at=look.begin_at[0])
             look.took((0, row["reached"]) for row in rows)
         departures = [
             Departure(
@@ -214,10 +212,10 @@ def _number(gate: Gate) -> int:
 
 
 def _gate_columns(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces", "kinds", "keys")
+    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces kinds keys")
 
 
-async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[RunKey], datetime]:
+async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[_RunKey], datetime]:
     """The candidates, first in line first, all of whose gates are ours; those that another holds up; and the time."""
     keys = sorted(found.runs, key=lambda key: key[1])
     deferred = [key for key in keys if not found.locked.issuperset(found.runs[key])]
@@ -247,51 +245,51 @@ async def _look_around(
     departures: Sequence[Departure],
     waking: Sequence[Any],
 ) -> GateStates:
-    """How the gates of these stand, now that nobody else changes them."""
-    around = GateStates(now, {}, {}, {}, {}, {})
+    """The states of the gates of these, now that no other transaction changes them."""
+    states = GateStates(now, {}, {}, {}, {}, {})
     by_kind = gates_by_kind(candidates, departures)
     if orders := by_kind.get("order"):
         for row in await read_orders(statements, orders):
-            around.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
+            states.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
     if limits := by_kind.get("limit"):
         for row in await statements.fetch("count_live_of_keys", **_names_and_keys(limits)):
-            around.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
+            states.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
     if jobs := by_kind.get("overlap"):
-        around.open_runs = {gate: [] for gate in jobs}
+        states.open_runs = {gate: [] for gate in jobs}
         for row in await read_overlaps(statements, [(gate.namespace, UUID(hex=gate.key)) for gate in jobs]):
             gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
-            around.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
-    await _remember(statements, around, by_kind, waking)
-    return around
+            states.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
+    await _remember(statements, states, by_kind, waking)
+    return states
 
 
 async def _remember(
     statements: Statements,
-    around: GateStates,
+    states: GateStates,
     by_kind: Mapping[GateKind, Mapping[Gate, Policies]],
     waking: Sequence[Any],
 ) -> None:
     """What buckets and breakers say; a new bucket is full, a new breaker closed."""
     rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
-    around.buckets = {gate: Bucket(float(policies.burst), around.now) for gate, policies in rates.items()}
-    around.breakers = {gate: CircuitBreaker() for gate in breakers}
+    states.buckets = {gate: Bucket(float(policies.burst), states.now) for gate, policies in rates.items()}
+    states.breakers = {gate: CircuitBreaker() for gate in breakers}
     woken = [_gate_of(row) for row in waking]
     if not (rates or breakers or woken):
         return
     for row in await read_gates(statements, {*rates, *breakers, *woken}):
         gate = _gate_of(row)
         if gate.kind == "rate":
-            around.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
+            states.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
         else:
-            around.breakers[gate] = CircuitBreaker(
+            states.breakers[gate] = CircuitBreaker(
                 row["state"], row["failures"], row["probe"], row["probing"], row["until"], row["wakes_at"]
             )
     for gate in woken:
-        # Its moment has come; whoever still waits there says when the next one is.
-        if gate in around.buckets:
-            around.buckets[gate].wakes_at = None
-        elif gate in around.breakers:
-            around.breakers[gate].wakes_at = None
+        # Its moment has come; runs that still wait there say when the next one is.
+        if gate in states.buckets:
+            states.buckets[gate].wakes_at = None
+        elif gate in states.breakers:
+            states.breakers[gate].wakes_at = None
 
 
 async def read_gates(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
@@ -306,18 +304,18 @@ async def read_orders(statements: Statements | Database, gates: Iterable[Gate]) 
 
 async def read_overlaps(statements: Statements | Database, jobs: Iterable[tuple[str, UUID]]) -> list[Any]:
     """The runs of these jobs, each with its namespace, that have not ended."""
-    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces", "job_ids"))
+    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces job_ids"))
 
 
 def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces", "keys")
+    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces keys")
 
 
 async def _write(
     statements: Statements,
     verdicts: Sequence[tuple[Candidate, GateDecision]],
-    deferred: Sequence[RunKey],
-    around: GateStates,
+    deferred: Sequence[_RunKey],
+    states: GateStates,
     found: _Found,
     done: Admitted,
 ) -> None:
@@ -330,63 +328,51 @@ async def _write(
     done.admitted = len(goes)
     done.more = done.more or bool(deferred) or len(goes) >= MOST_AT_A_GATE
     if goes:
-        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces", "run_ids"))
+        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces run_ids"))
         done.pools = {row["pool"] for row in rows}
     if waits:
-        await statements.fetch("hold_at_gates", **columns(waits, "namespaces", "run_ids", "gates", "gate_keys"))
+        await statements.fetch("hold_at_gates", **columns(waits, "namespaces run_ids gates gate_keys"))
     if skips:
-        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces", "run_ids", "reasons"))
+        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces run_ids reasons"))
     for candidate, verdict in verdicts:
         if verdict.cancel:
             reason = "replaced by a later run of its job"
-            done.workers |= await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
+            hit = await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
+            done.workers |= {worker_id for worker_id in hit.values() if worker_id}
             done.more = True
     await record_events(statements, done.events)
-    done.more |= around.look_again(found.full)
-    await _write_gates(statements, around)
-    await _call_again(statements, around, found)
+    done.more |= states.look_again(found.full)
+    await _write_gates(statements, states)
+    await _call_again(statements, states, found)
 
 
-async def _write_gates(statements: Statements, around: GateStates) -> None:
+async def _write_gates(statements: Statements, states: GateStates) -> None:
     """Writes what gates remember."""
     rows: list[tuple[Any, ...]] = []
-    for gate, bucket in around.buckets.items():
+    for gate, bucket in states.buckets.items():
         remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
         rows.append((gate.namespace, gate.kind, gate.key, *remembered))
-    for gate, breaker in around.breakers.items():
+    for gate, breaker in states.breakers.items():
         kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
-        forget_at = around.now if breaker == CircuitBreaker() else None
+        forget_at = states.now if breaker == CircuitBreaker() else None
         rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, forget_at))
     if rows:
         rows.sort(key=lambda row: row[:3])
         await statements.fetch(
             "write_gates",
-            **columns(
-                rows,
-                "namespaces",
-                "kinds",
-                "keys",
-                "tokens",
-                "counted_at",
-                "states",
-                "failures",
-                "probes",
-                "until",
-                "wakes_at",
-                "full_at",
-            ),
+            **columns(rows, "namespaces kinds keys tokens counted_at states failures probes until wakes_at full_at"),
         )
 
 
-async def _call_again(statements: Statements, around: GateStates, found: _Found) -> None:
+async def _call_again(statements: Statements, states: GateStates, found: _Found) -> None:
     """A limit that still has room, where more may wait than were looked at, is looked at again."""
     for gate, policies in found.full.items():
-        if gate.kind == "limit" and around.used.get(gate, 0) < policies.most:
+        if gate.kind == "limit" and states.used.get(gate, 0) < policies.most:
             await statements.fetch("recheck_limit", namespace=gate.namespace, key=gate.key)
 
 
 async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
-    """Nobody waits at these gates."""
+    """No run waits at these gates."""
     if waking:
         gates = [_gate_of(row) for row in waking]
         await statements.fetch("clear_gate_wake", **_gate_columns(gates))

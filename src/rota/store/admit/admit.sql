@@ -1,5 +1,8 @@
--- Admits runs that passed their gates: held -> live. :namespaces namespaces; :run_ids run ids, in order; callers have locked them.
--- Index: primary key. The unique index live_runs_in_order refuses a second run of an ordering key.
+-- Admits runs that passed their gates: held -> live. The unique index live_runs_in_order refuses a second run of an
+-- ordering key.
+-- Index: primary key.
+-- Locks: none of its own: callers have locked the runs.
+-- Idioms: one-element array, by_id.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h USING unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
      WHERE rota.by_id(h.namespace) = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])

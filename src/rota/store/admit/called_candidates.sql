@@ -1,5 +1,7 @@
--- The first at each of these gates: :namespaces namespaces, :kinds kinds, :keys keys, :rooms at most so many there. Asked under the locks of these
--- gates, so that nobody is on the way to them. Index: held_runs_waiting.
+-- The first runs at each of these gates, at most so many of each (`rooms`). Asked under the locks of these gates, so
+-- that no run is on its way to them.
+-- Index: held_runs_waiting.
+-- Locks: none
 SELECT r.namespace, r.id, r.job_id, r.policies, g.kind, g.key
   FROM unnest(:namespaces::text[], :kinds::text[], :keys::text[], :rooms::integer[]) AS g (namespace, kind, key, room)
  CROSS JOIN LATERAL (

@@ -1,5 +1,7 @@
--- Runs at a gate that nobody has looked at and that are due. :scheduler_id scheduler id; :shards shards with :epochs their epochs; :limit at most this
--- many per shard. Locks nothing: what is found is looked at again under the locks of its gates. Index: held_runs_gate.
+-- Runs at a gate that admission has not looked at and that are due, at most so many per shard. What is found is looked
+-- at again under the locks of its gates.
+-- Index: held_runs_gate.
+-- Locks: none
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id

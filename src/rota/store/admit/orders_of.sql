@@ -1,6 +1,7 @@
--- How it stands with ordering keys: who is first in line, and who has the key: who is live, or was started and waits to be
--- started again, not letting go (also where it is promoted and not due yet). :namespaces namespaces; :keys keys. Asked under the locks of
--- these keys. Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
+-- Who is first in line at each ordering key, and who has it: a live run, or one that was started, waits to be started
+-- again and does not let go (also where it is promoted and not due yet). Asked under the locks of these keys.
+-- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
+-- Locks: none
 SELECT i.namespace, i.key,
        (SELECT h.id FROM rota.held_runs AS h
          WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate NOT IN ('pause', 'recall')

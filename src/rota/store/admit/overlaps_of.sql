@@ -1,5 +1,7 @@
--- What of a job has not ended: live, started and waiting to be started again, or (with its gate) not started and at one. :namespaces namespaces; :job_ids job ids. Asked under the locks of
--- these jobs. Index: ..._of_job.
+-- The runs of jobs that have not ended: live, started and waiting to be started again, or not started and at a gate
+-- (named). Asked under the locks of these jobs.
+-- Index: live_runs_of_job, upcoming_runs_of_job, held_runs_of_job.
+-- Locks: none
 SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
   FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
  CROSS JOIN LATERAL (
@@ -7,9 +9,11 @@ SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
         WHERE l.namespace = i.namespace AND l.job_id = i.job_id AND l.job_id <> l.id
        UNION ALL
        SELECT u.id, u.nominal_at, NULL FROM rota.upcoming_runs AS u
-        WHERE u.namespace = i.namespace AND u.job_id = i.job_id AND u.job_id <> u.id AND (u.attempt > 0 OR u.snoozes > 0)
+        WHERE u.namespace = i.namespace AND u.job_id = i.job_id AND u.job_id <> u.id
+          AND (u.attempt > 0 OR u.snoozes > 0)
        UNION ALL
        SELECT h.id, h.nominal_at, CASE WHEN h.attempt = 0 AND h.snoozes = 0 THEN h.gate END FROM rota.held_runs AS h
-        WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id AND h.gate NOT IN ('pause', 'recall')
+        WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id
+          AND h.gate NOT IN ('pause', 'recall')
           AND (h.gate <> 'new' OR h.attempt > 0 OR h.snoozes > 0)
        ) AS r

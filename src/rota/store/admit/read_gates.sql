@@ -1,8 +1,12 @@
--- What gates remember. :namespaces namespaces; :kinds kinds; :keys keys. Asked under the locks of these gates. Index: primary key.
--- `probing`: whether the run that tries out an open breaker is under way; one that nobody claims for a while is not.
+-- What gates remember. Asked under their locks. `probing`: whether the run that tries out an open breaker is under way;
+-- one that no worker claims for ten seconds is not.
+-- Index: primary keys.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT g.namespace, g.kind, g.key, g.tokens, g.counted_at, g.full_at, g.state, g.failures, g.probe, g.until, g.wakes_at,
        coalesce((SELECT true FROM rota.live_runs AS l WHERE l.namespace = g.namespace AND l.id = g.probe
-                                                          AND (l.claim IS NOT NULL OR l.ready_at > now() - interval '10 seconds')
+                                                          AND (l.claim IS NOT NULL
+                                                               OR l.ready_at > now() - interval '10 seconds')
                  LIMIT 1), false) AS probing
   FROM unnest(:namespaces::text[], :kinds::text[], :keys::text[]) AS i (namespace, kind, key)
  CROSS JOIN LATERAL (

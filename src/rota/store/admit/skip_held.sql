@@ -1,7 +1,10 @@
--- Skips runs at a gate: held -> finished (skipped), with the reason. :namespaces namespaces; :run_ids run ids; :reasons reasons. Callers have
--- locked them. Index: primary key.
+-- Skips runs at a gate: held -> finished (skipped), with the reason.
+-- Index: primary key.
+-- Locks: none of its own: callers have locked the runs.
+-- Idioms: one-element array, by_id.
 WITH taken AS (
-    DELETE FROM rota.held_runs AS h USING unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
+    DELETE FROM rota.held_runs AS h USING unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[])
+           AS i (namespace, id, reason)
      WHERE rota.by_id(h.namespace) = ANY (ARRAY[i.namespace]) AND h.id = ANY (ARRAY[i.id])
     RETURNING {h.run}, i.reason
 ), departed AS (

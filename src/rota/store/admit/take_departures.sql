@@ -1,6 +1,7 @@
--- Takes note of runs that left their place, oldest first, and forgets them: whoever reads acts in the same transaction.
--- :limit at most this many; :begin_at where to begin (seconds since the epoch).
--- Index: departures_oldest. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
+-- Takes notes of runs that left their place, oldest first, and deletes them: the reader acts in the same transaction.
+-- Index: departures_oldest.
+-- Locks: the notes, FOR UPDATE SKIP LOCKED.
+-- Idioms: ctid, from position.
 WITH found AS MATERIALIZED (
     SELECT d.ctid AS place FROM rota.departures AS d
      WHERE d.left_at >= least(to_timestamp(:begin_at::float8), now() - interval '250 ms')

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
 from rota.errors import ConflictError, NotFoundError
 from rota.store.change import Changed, JobChange, lock_job, write_job
 from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import until_settled
 from rota.store.read.runs import find_run
 from rota.store.schema.partitions import with_days
 
@@ -28,18 +27,14 @@ class Cancellations:
         """
 
         async def cancel_one(statements: Statements) -> set[UUID]:
-            for _ in range(LOOKS):
-                rows = await statements.fetch(
-                    "cancel_runs", namespace=namespace, run_ids=[run_id], reason="cancelled on request"
-                )
-                if rows:
-                    return {row["worker_id"] for row in rows if row["worker_id"]}
-                row = await find_run(statements, namespace, run_id)
-                if row is None:
-                    raise NotFoundError("there is no such run")
-                if row["place"] == "finished":
-                    raise ConflictError(f"the run has already ended: {row['status']}")
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            hit = await cancel_runs(statements, namespace, [run_id], "cancelled on request")
+            if run_id in hit:
+                return {worker_id for worker_id in hit.values() if worker_id}
+            row = await find_run(statements, namespace, run_id)
+            if row is None:
+                raise NotFoundError("there is no such run")
+            if row["place"] == "finished":
+                raise ConflictError(f"the run has already ended: {row['status']}")
             raise ConflictError("the run kept moving while it was being cancelled; try again")
 
         workers = await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
@@ -64,31 +59,35 @@ class Cancellations:
         self._database.wake(workers=changed.workers, gates=True)
 
 
-async def _cancel_runs_of_job(statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
-    for _ in range(LOOKS):
-        open_runs = [
-            row["id"] for row in await statements.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
-        ]
-        if not open_runs:
-            return
-        rows = await statements.fetch(
-            "cancel_runs", namespace=namespace, run_ids=open_runs, reason="its job was cancelled"
-        )
-        changed.workers.update(row["worker_id"] for row in rows if row["worker_id"])
-    raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
-
-
-async def cancel_runs(statements: Statements, namespace: str, runs: Sequence[UUID], reason: str) -> set[UUID]:
-    """Cancels these runs; one that moves at this moment is looked for again. Returns the workers to tell."""
-    workers: set[UUID] = set()
+async def cancel_runs(
+    statements: Statements, namespace: str, runs: Iterable[UUID], reason: str
+) -> dict[UUID, UUID | None]:
+    """Cancels these runs; those that had not ended, each with the worker to tell (None: it has ended now)."""
+    hit: dict[UUID, UUID | None] = {}
     left = set(runs)
-    for _ in range(LOOKS):
+
+    async def look() -> bool:
         rows = await statements.fetch("cancel_runs", namespace=namespace, run_ids=sorted(left), reason=reason)
-        workers |= {row["worker_id"] for row in rows if row["worker_id"]}
-        left -= {row["id"] for row in rows}
-        open_runs = [await find_run(statements, namespace, run_id) for run_id in left]
-        left = {row["id"] for row in open_runs if row is not None and row["place"] != "finished"}
-        if not left:
-            break
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-    return workers
+        hit.update({row["id"]: row["worker_id"] for row in rows})
+        left.difference_update(hit)
+        found = [await find_run(statements, namespace, run_id) for run_id in left]
+        left.intersection_update({row["id"] for row in found if row is not None and row["place"] != "finished"})
+        return not left
+
+    await until_settled(look)
+    return hit
+
+
+async def _cancel_runs_of_job(statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
+    async def look() -> bool:
+        rows = await statements.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
+        if not rows:
+            return True
+        hit = await statements.fetch(
+            "cancel_runs", namespace=namespace, run_ids=[row["id"] for row in rows], reason="its job was cancelled"
+        )
+        changed.workers.update(row["worker_id"] for row in hit if row["worker_id"])
+        return False
+
+    if not await until_settled(look, pause_seconds=0):
+        raise ConflictError("the job's runs kept moving while it was being cancelled; try again")

@@ -1,8 +1,10 @@
--- Cancels runs wherever they are: one that is not claimed ends here; one that is claimed is marked, and its worker
--- is to be told. :namespace namespace; :run_ids run ids; :reason reason. Index: primary keys, in their order, so that two cancels
--- of the same runs wait for each other and never in a circle.
--- The statement sees each run in exactly one place. One that is moving at this very moment is missed by it:
--- callers repeat for the ids that neither came back nor are finished.
+-- Cancels runs wherever they are: one that is not claimed ends here; one that is claimed is marked, and its worker is
+-- to be told. The statement sees each run in exactly one place and misses one that moves at this moment: callers repeat
+-- for the ids that neither came back nor are finished.
+-- Index: primary keys.
+-- Locks: the runs in the order of the index, so that two cancels of the same runs wait for each other and never in a
+-- circle.
+-- Idioms: by_id.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u
      WHERE rota.by_id(u.namespace) = :namespace AND u.id = ANY (:run_ids::uuid[]) RETURNING {u.run}
@@ -23,8 +25,9 @@ WITH from_upcoming AS (
     RETURNING id
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
-    SELECT namespace, id, job_id, policies, 'cancelled' FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
-              UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
+    SELECT namespace, id, job_id, policies, 'cancelled'
+      FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
+            UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
      WHERE policies IS NOT NULL
 )
 SELECT id, NULL::uuid AS worker_id FROM ended

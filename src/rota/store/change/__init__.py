@@ -8,7 +8,6 @@ snapshot, finds no run left behind. Claimed runs are marked as recalled; the wor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +19,7 @@ from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import until_settled
 from rota.store.read.jobs import find_one_shot
 
 _INSTANT = timedelta(microseconds=1)
@@ -136,26 +135,28 @@ class Changes:
         version: int | None = None,
         already: Callable[[Any], bool] = lambda _row: False,
     ) -> None:
-        for _ in range(LOOKS):
+        async def look() -> bool:
             if await attempt():
-                return
+                return True
             row = await find_one_shot(self._database, namespace, job_id)
             if row is None:
                 raise NotFoundError("there is no such job")
             if already(row):
-                return
+                return True
             if row["place"] == "finished" or row["claim"] is not None:
                 raise ConflictError(f"the job has been started or has ended: {row['status']}")
             if version is not None and row["job_version"] != version:
                 raise VersionMismatchError(f"the job's version is {row['job_version']}, not {version}")
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        raise ConflictError("the job kept moving while it was being changed; try again")
+            return False
+
+        if not await until_settled(look):
+            raise ConflictError("the job kept moving while it was being changed; try again")
 
 
 async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:
     """The job's row, ours until the transaction ends, and the time at which it became ours."""
     row = await statements.fetch_row("lock_job", namespace=namespace, job_id=job_id)
-    # A statement of its own: whoever waited for the lock must not go on with the time at which the wait began.
+    # A statement of its own: after a wait for the lock, the time at which the wait began would be too early.
     return None if row is None else {**row, "database_time": await statements.time()}
 
 
@@ -167,19 +168,19 @@ async def apply_change(statements: Statements, row: Any, change: JobChange) -> C
     if change.reschedule or change.state == "paused":
         mark = await _drop_future(statements, namespace, job_id, mark)
     changed.version = await write_job(statements, row, change, mark)
-    for _ in range(LOOKS):
+
+    async def look() -> bool:
         # First bound, then held: what is bound is locked by us; what was missed keeps its version and is seen below.
         await statements.fetch("refresh_runs_of_job", namespace=namespace, job_id=job_id)
         if change.state == "paused":
             await statements.fetch("hold_runs_of_job", namespace=namespace, job_id=job_id, version=changed.version)
-        changed.workers.update(
-            r["worker_id"] for r in await statements.fetch("recall_runs_of_job", namespace=namespace, job_id=job_id)
-        )
-        if not await statements.fetch_value(
+        recalled = await statements.fetch("recall_runs_of_job", namespace=namespace, job_id=job_id)
+        changed.workers.update(row["worker_id"] for row in recalled)
+        return not await statements.fetch_value(
             "unbound_runs", namespace=namespace, job_id=job_id, version=changed.version
-        ):
-            break
-    else:
+        )
+
+    if not await until_settled(look, pause_seconds=0):
         raise ConflictError("the job's runs kept moving while it was being changed; try again")
     if change.state == "scheduled":
         rows = await statements.fetch("release_runs_of_job", namespace=namespace, job_id=job_id, lookahead=LOOKAHEAD)
@@ -211,16 +212,7 @@ async def write_job(statements: Statements, row: Any, change: JobChange, mark: d
         job_id=row["id"],
         **_definition_columns(definition, change.payload_id),
         owner=definition.owner,
-        schedule_type=timetable.schedule_type,
-        cron_expression=timetable.cron_expression,
-        every_seconds=timetable.every_seconds,
-        timezone=timetable.timezone,
-        anchor_at=timetable.anchor_at,
-        start_at=timetable.start_at,
-        end_at=timetable.end_at,
-        jitter_seconds=timetable.jitter_seconds,
-        dst=timetable.dst,
-        misfire=timetable.misfire,
+        **msgspec.structs.asdict(timetable),
         state="completed" if change.state == "scheduled" and next_fire_at is None else change.state,
         next_fire_at=next_fire_at,
         fired_through=mark,

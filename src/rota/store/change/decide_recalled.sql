@@ -1,21 +1,26 @@
 -- Decides recalled runs by what their job says now: 'go' (with the job's present definition), 'hold' (it is paused),
--- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'.
--- :namespaces namespaces; :run_ids run ids; :fates fates; :versions the job versions the fates were read from; :lookahead lookahead. A job that changed
--- since keeps the run at the gate for another look. Index: primary keys. Locks the job's row FOR SHARE, then the run.
+-- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'. A job that is no longer at the
+-- version the fate was read from keeps the run at the gate for another look.
+-- Index: primary keys.
+-- Locks: the job's row FOR SHARE, then the run.
+-- Idioms: OFFSET 0, one-element array, by_id.
 WITH decided AS MATERIALIZED (
     SELECT i.namespace, i.id AS run_id, i.fate, j.*
-      FROM unnest(:namespaces::text[], :run_ids::uuid[], :fates::text[], :versions::integer[]) AS i (namespace, id, fate, version)
+      FROM unnest(:namespaces::text[], :run_ids::uuid[], :fates::text[], :versions::integer[])
+           AS i (namespace, id, fate, version)
      CROSS JOIN LATERAL (SELECT h.namespace, h.job_id FROM rota.held_runs AS h
                           WHERE h.namespace = i.namespace AND h.id = i.id AND (h.gate = 'recall') IS TRUE OFFSET 0) AS h
       JOIN LATERAL (SELECT j.id AS of_job, j.version AS of_version, j.owner AS new_owner, j.name AS new_name,
                            j.task AS new_task, j.pool AS new_pool, j.priority AS new_priority, j.tags AS new_tags,
-                           j.payload AS new_payload, j.payload_id AS new_payload_id, j.options AS new_options, j.policies AS new_policies
+                           j.payload AS new_payload, j.payload_id AS new_payload_id, j.options AS new_options,
+                           j.policies AS new_policies
                       FROM rota.jobs AS j
                      WHERE j.namespace = h.namespace AND j.id = h.job_id AND j.version = i.version
                     OFFSET 0 FOR SHARE) AS j ON true
 ), taken AS (
     DELETE FROM rota.held_runs AS h USING decided AS d
-     WHERE rota.by_id(h.namespace) = ANY (ARRAY[d.namespace]) AND h.id = ANY (ARRAY[d.run_id]) AND (h.gate = 'recall') IS TRUE
+     WHERE rota.by_id(h.namespace) = ANY (ARRAY[d.namespace]) AND h.id = ANY (ARRAY[d.run_id])
+       AND (h.gate = 'recall') IS TRUE
     RETURNING h.namespace, h.id, h.job_id, d.of_version AS job_version, d.new_owner AS owner, d.new_name AS name,
               d.new_task AS task, d.new_pool AS pool, d.new_priority AS priority, d.new_tags AS tags,
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
@@ -29,7 +34,8 @@ WITH decided AS MATERIALIZED (
     SELECT {run} FROM taken WHERE fate = 'go' AND run_at > now() + :lookahead::interval
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go' AND run_at <= now() + :lookahead::interval AND policies IS NULL
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE fate = 'go'
+       AND run_at <= now() + :lookahead::interval AND policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate)
     SELECT {run}, 'new' FROM taken WHERE fate = 'go' AND run_at <= now() + :lookahead::interval AND policies IS NOT NULL

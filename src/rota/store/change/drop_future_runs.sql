@@ -1,6 +1,9 @@
--- Drops the unclaimed future runs that a schedule made: the schedule changed or was paused, and will make what is
--- right later. One whose time has come and that only starts later (jitter), or that was started before, is not of the future. :namespace namespace; :job_id job id. Gives back how many the snapshot showed (callers repeat until 0: one that was
--- moving was not dropped) and the earliest nominal time among those dropped. Index: ..._of_job.
+-- Drops the unclaimed future runs that a schedule made: it changed or was paused, and will make what is right later. A
+-- run whose time has come and that only starts later (jitter), or that was started before, is not of the future. Gives
+-- how many the snapshot showed (callers repeat until 0: one that was moving was not dropped) and the earliest nominal
+-- time among those dropped.
+-- Index: upcoming_runs_of_job, live_runs_of_job, held_runs_of_job.
+-- Locks: the runs.
 WITH seen AS (
     SELECT (SELECT count(*) FROM rota.upcoming_runs
              WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id

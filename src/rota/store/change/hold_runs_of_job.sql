@@ -1,6 +1,7 @@
--- Holds every unclaimed run of a paused recurring job at the gate 'pause'. :namespace namespace; :job_id job id; :version the version
--- they were bound to: one that was missed then is left for the next round.
--- Index: ..._of_job.
+-- Holds every unclaimed run of a paused recurring job at the gate 'pause'; of those that were bound to this version:
+-- one that was missed then is left for the next round.
+-- Index: upcoming_runs_of_job, live_runs_of_job, held_runs_of_job.
+-- Locks: the runs.
 WITH from_upcoming AS (
     DELETE FROM rota.upcoming_runs AS u
      WHERE u.namespace = :namespace AND u.job_id = :job_id AND u.job_id <> u.id AND u.job_version = :version

@@ -1,5 +1,6 @@
--- Pauses (:paused true) or resumes a pool; gives back a row if that changed it, and records it. :namespace namespace; :pool pool.
+-- Pauses or resumes a pool; gives a row if that changed it, and records the event.
 -- Index: primary key.
+-- Locks: the pool's row.
 WITH changed AS (
     INSERT INTO rota.pools AS p (namespace, pool, paused_at)
     VALUES (:namespace, :pool, CASE WHEN :paused::boolean THEN now() END)

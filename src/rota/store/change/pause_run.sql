@@ -1,13 +1,18 @@
--- Pauses a one-shot that is not claimed: upcoming, live or at a gate -> held at 'pause'. :namespace namespace; :run_id run id. Index: primary keys.
--- A run that moves at this moment is missed: callers look where it is and repeat.
+-- Pauses a one-shot that is not claimed: upcoming, live or at a gate -> held at 'pause'. A run that moves at this
+-- moment is missed: callers look where it is and repeat.
+-- Index: primary keys.
+-- Locks: the run.
 WITH from_upcoming AS (
-    DELETE FROM rota.upcoming_runs AS u WHERE u.namespace = :namespace AND u.id = :run_id AND u.job_id = u.id RETURNING {u.run}
+    DELETE FROM rota.upcoming_runs AS u WHERE u.namespace = :namespace AND u.id = :run_id AND u.job_id = u.id
+    RETURNING {u.run}
 ), from_live AS (
-    DELETE FROM rota.live_runs AS l WHERE l.namespace = :namespace AND l.id = :run_id AND l.job_id = l.id AND l.claim IS NULL
+    DELETE FROM rota.live_runs AS l WHERE l.namespace = :namespace AND l.id = :run_id AND l.job_id = l.id
+       AND l.claim IS NULL
     RETURNING {l.run}
 ), at_gate AS (
     UPDATE rota.held_runs AS h SET gate = 'pause', gate_key = NULL
-     WHERE h.namespace = :namespace AND h.id = :run_id AND h.job_id = h.id AND h.gate NOT IN ('pause', 'recall') RETURNING {h.run}
+     WHERE h.namespace = :namespace AND h.id = :run_id AND h.job_id = h.id AND h.gate NOT IN ('pause', 'recall')
+    RETURNING {h.run}
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies)
     SELECT namespace, id, job_id, policies

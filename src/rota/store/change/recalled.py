@@ -8,9 +8,10 @@ from uuid import UUID
 
 from rota.domain.run import LOOKAHEAD, RecalledRun
 from rota.errors import DataRejectedError
+from rota.store.lease import leased
 from rota.store.postgres.batches import write_each
 from rota.store.postgres.database import Database
-from rota.store.read.jobs import timetable_of
+from rota.store.read.jobs import read_with_timetable
 from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
@@ -28,27 +29,10 @@ class RecalledRuns:
         """Runs that wait for a decision because their job changed while a worker held them."""
         rows = await self._database.fetch(
             "recalled_runs",
-            scheduler_id=self._scheduler_id,
-            shards=list(owned),
-            epochs=list(owned.values()),
+            **leased(self._scheduler_id, owned),
             limit=limit,
         )
-        return [
-            RecalledRun(
-                row["namespace"],
-                row["id"],
-                row["job_id"],
-                row["cause"],
-                row["attempt"],
-                row["nominal_at"],
-                row["run_at"],
-                row["version"],
-                row["state"],
-                timetable_of(row),
-                row["database_time"],
-            )
-            for row in rows
-        ]
+        return [read_with_timetable(RecalledRun, row) for row in rows]
 
     async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> None:
         """Carries out decisions whose job did not change meanwhile."""

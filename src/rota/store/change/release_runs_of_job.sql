@@ -1,5 +1,6 @@
--- Lets go what a pause held: back to upcoming, or to live or its gates, by its time. :namespace namespace; :job_id job id; :lookahead lookahead.
+-- Releases what a pause held: back to upcoming, live or its gates, by its time.
 -- Index: held_runs_of_job.
+-- Locks: the runs.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h
      WHERE h.namespace = :namespace AND h.job_id = :job_id AND h.job_id <> h.id AND h.gate = 'pause' RETURNING {h.run}

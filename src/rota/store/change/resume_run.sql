@@ -1,7 +1,10 @@
--- Resumes a paused one-shot: held -> upcoming, or live or its gates, by its time. :namespace namespace; :run_id run id; :lookahead lookahead.
+-- Resumes a paused one-shot: held -> upcoming, live or its gates, by its time.
+-- Index: primary key.
+-- Locks: the run.
 WITH taken AS (
     DELETE FROM rota.held_runs AS h
-     WHERE h.namespace = :namespace AND h.id = :run_id AND h.job_id = h.id AND (h.gate = 'pause') IS TRUE RETURNING {h.run}
+     WHERE h.namespace = :namespace AND h.id = :run_id AND h.job_id = h.id AND (h.gate = 'pause') IS TRUE
+    RETURNING {h.run}
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM taken WHERE run_at > now() + :lookahead::interval
 ), ready AS (

@@ -153,16 +153,7 @@ class Claims:
             fenced=fenced,
             draining=draining,
             ailing=ailing,
-            **columns(
-                map(msgspec.structs.astuple, done),
-                "namespaces",
-                "pools",
-                "started",
-                "succeeded",
-                "failed",
-                "retried",
-                "lags",
-            ),
+            **columns(map(msgspec.structs.astuple, done), "namespaces pools started succeeded failed retried lags"),
             timeout=timeout,
         )
         return Beat(*rows[0]) if rows else None
@@ -202,7 +193,7 @@ class Claims:
 
     async def _with_payloads(self, claims: list[Claim]) -> list[Claim]:
         wanted = [(claim.namespace, claim.payload_id) for claim in claims if claim.payload_id]
-        rows = await self._database.fetch("payloads_of", **columns(wanted, "namespaces", "payload_ids"))
+        rows = await self._database.fetch("payloads_of", **columns(wanted, "namespaces payload_ids"))
         found = {(row["namespace"], row["id"]): (row["body"], row["blob"]) for row in rows}
 
         def completed(claim: Claim) -> Claim:

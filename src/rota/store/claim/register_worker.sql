@@ -1,12 +1,16 @@
--- Registers a worker under a new random id, and gives back its lanes, by namespace and pool. :worker_id id; :host host; :pid pid; :namespaces namespaces; :pools pools;
--- :tasks tasks; :slots slots; :lease lease; :app_namespace the namespace, :app the name and :version the version of its application, and :schedules the schedules this
--- declares (null: none), :release the numbers of the version (null: it is none). A lane is hashed by the database alone.
+-- Registers a worker under a new random id, and gives its lanes by namespace and pool (a lane is hashed by the database
+-- alone). With its application: the schedules it declares (null: none) and the numbers of its version (`release`, null:
+-- it is not made of numbers).
+-- Index: primary keys.
+-- Locks: the row of the application's version.
 WITH registered AS (
     INSERT INTO rota.workers (id, host, pid, namespaces, pools, tasks, slots, lease, app_namespace, app, app_version)
-    VALUES (:worker_id, :host, :pid, :namespaces::text[], :pools::text[], :tasks::text[], :slots, :lease, :app_namespace::text, :app::text, :version::text)
+    VALUES (:worker_id, :host, :pid, :namespaces::text[], :pools::text[], :tasks::text[], :slots, :lease,
+            :app_namespace::text, :app::text, :version::text)
 ), declared AS (
     INSERT INTO rota.app_versions AS v (namespace, app, version, schedules, release)
-    SELECT :app_namespace::text, :app::text, :version::text, :schedules::jsonb, :release::bigint[] WHERE :schedules::text IS NOT NULL
+    SELECT :app_namespace::text, :app::text, :version::text, :schedules::jsonb, :release::bigint[]
+     WHERE :schedules::text IS NOT NULL
     ON CONFLICT (namespace, app, version) DO UPDATE SET schedules = excluded.schedules
      WHERE v.schedules <> excluded.schedules
 )

@@ -8,7 +8,7 @@ were lost, not stopped, stays in force for a while: a crash is not a decision.
 
 What is done. One transaction, under the lock of the application's row, makes the jobs what the version in force
 declares. Jobs are known by application and name: their ids are made of these. What the code said last is kept with
-each job, so that a change somebody made by hand stays until the code says something new. A job that is no longer
+each job, so that a change made by hand stays until the code says something new. A job that is no longer
 declared is paused with a note, never deleted; one that is declared again goes on. What a person paused stays paused.
 """
 
@@ -56,7 +56,7 @@ class DeclaredJobs:
         return [(row["namespace"], row["app"]) for row in rows]
 
     async def reconcile(self, namespace: str, app: str) -> Reconciled | None:
-        """Makes the jobs what is declared; None when somebody else did it meanwhile."""
+        """Makes the jobs what is declared; None when another scheduler did it meanwhile."""
 
         async def reconcile_app(statements: Statements) -> Reconciled | None:
             await statements.fetch("lock_app", namespace=namespace, app=app)
@@ -120,18 +120,9 @@ class _Work:
             payload=definition.payload,
             options=definition.options,
             shard=shard_of(job_id, shards),
-            schedule_type=timetable.schedule_type,
-            cron_expression=timetable.cron_expression,
-            every_seconds=timetable.every_seconds,
-            timezone=timetable.timezone,
-            anchor_at=timetable.anchor_at,
+            **msgspec.structs.asdict(timetable),
             next_fire_at=timetable.schedule(job_id).next_after(moment),
             policies=definition.policies,
-            misfire=timetable.misfire,
-            start_at=timetable.start_at,
-            end_at=timetable.end_at,
-            jitter_seconds=timetable.jitter_seconds,
-            dst=timetable.dst,
             app=self._done.app,
         )
         await self._note(job_id, declared, None)

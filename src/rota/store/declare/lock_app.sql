@@ -1,3 +1,5 @@
--- Holds an application against whoever else would reconcile it, until the transaction ends. :namespace namespace; :app name. Primary key.
+-- Holds an application against other reconcilers until the transaction ends.
+-- Index: primary key.
+-- Locks: the application's row.
 INSERT INTO rota.apps AS a (namespace, app) VALUES (:namespace, :app)
 ON CONFLICT (namespace, app) DO UPDATE SET app = excluded.app

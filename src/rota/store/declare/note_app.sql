@@ -1,2 +1,5 @@
--- An application's version is applied. :namespace namespace; :app name; :version version; :schedules its schedules. Index: primary key.
-UPDATE rota.apps SET version = :version, schedules = :schedules::jsonb, changed_at = now() WHERE namespace = :namespace AND app = :app
+-- An application's version is applied.
+-- Index: primary key.
+-- Locks: the application's row.
+UPDATE rota.apps SET version = :version, schedules = :schedules::jsonb, changed_at = now()
+ WHERE namespace = :namespace AND app = :app

@@ -1,6 +1,8 @@
--- Which version of each application is in force: the newest that has a worker, or had one that was lost within :patience; null when none
--- has had any for that long. Only those that are not applied yet, or all of :namespace, :app (namespace and name; null: any).
--- Reads small tables.
+-- Which version of each application is in force: the newest that has a worker, or had one that was lost within
+-- `patience`; null when none has had any for that long. Only those that are not applied yet, of this namespace and
+-- application (null: any).
+-- Index: none: small tables.
+-- Locks: none
 WITH present AS (
     SELECT w.app_namespace AS namespace, w.app, w.app_version AS version,
            bool_or(w.gone_at IS NULL OR w.gone_why <> 'stopped' AND w.gone_at > now() - :patience::interval) AS rules,

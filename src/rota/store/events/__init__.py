@@ -63,5 +63,5 @@ async def record_events(statements: Statements, events: Sequence[Event]) -> None
     if events:
         await statements.fetch(
             "add_events",
-            **columns(map(msgspec.structs.astuple, events), "namespaces", "kinds", "subjects", "details", "job_ids"),
+            **columns(map(msgspec.structs.astuple, events), "namespaces kinds subjects details job_ids"),
         )

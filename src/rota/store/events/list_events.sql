@@ -1,4 +1,6 @@
--- What happened to gates and pools, latest first. :namespace namespace; :before before this number; :owner owner, null for any; :limit limit.
+-- Events of a namespace before a number, latest first; of this owner, or of any (null).
 -- Index: events_of_namespace.
+-- Locks: none
 SELECT id, at, kind, subject, detail FROM rota.events
- WHERE namespace = :namespace AND id < :before AND (:owner::text IS NULL OR owner = :owner) ORDER BY id DESC LIMIT :limit
+ WHERE namespace = :namespace AND id < :before AND (:owner::text IS NULL OR owner = :owner) ORDER BY id DESC
+ LIMIT :limit

@@ -12,10 +12,11 @@ import msgspec
 
 from rota.domain.job import Timetable
 from rota.errors import DataRejectedError
+from rota.store.lease import leased
 from rota.store.postgres.batches import write_each
 from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
-from rota.store.read.jobs import timetable_of
+from rota.store.read.jobs import read_with_timetable
 from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
@@ -65,15 +66,13 @@ class Schedules:
         with self._fired.look(owned) as look:
             rows = await self._database.fetch(
                 "due_jobs",
-                scheduler_id=self._scheduler_id,
-                shards=list(owned),
-                epochs=list(owned.values()),
+                **leased(self._scheduler_id, owned),
                 horizon=horizon,
                 limit=limit,
                 begin_at=look.begin_at,
             )
             look.took((row["shard"], row["reached"]) for row in rows)
-        return [_scheduled_job(row) for row in rows]
+        return [read_with_timetable(ScheduledJob, row) for row in rows]
 
     async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> list[datetime]:
         """Makes the runs of what has not changed since it was read; returns when they are due."""
@@ -84,9 +83,7 @@ class Schedules:
             ends = list(accumulate(len(firing.runs) for firing in some))
             return await self._database.fetch(
                 "fire",
-                scheduler_id=self._scheduler_id,
-                shards=list(owned),
-                epochs=list(owned.values()),
+                **leased(self._scheduler_id, owned),
                 namespaces=[job.namespace for job in jobs],
                 job_ids=[job.id for job in jobs],
                 versions=[job.version for job in jobs],
@@ -129,7 +126,7 @@ class Schedules:
         """Schedules in local time, some after the other."""
         namespace, job_id = (after.namespace, after.id) if after else ("", UUID(int=0))
         rows = await self._database.fetch("zoned_jobs", namespace=namespace, job_id=job_id, limit=limit)
-        return [_scheduled_job(row) for row in rows]
+        return [read_with_timetable(ScheduledJob, row) for row in rows]
 
     async def move_next_fires(self, moves: Sequence[tuple[ScheduledJob, datetime]]) -> int:
         """Writes other next fire times, for jobs that are still as they were read; returns how many."""
@@ -142,15 +139,3 @@ class Schedules:
             wanted=[wanted for _, wanted in moves],
         )
         return len(rows)
-
-
-def _scheduled_job(row: Any) -> ScheduledJob:
-    return ScheduledJob(
-        row["namespace"],
-        row["id"],
-        row["version"],
-        timetable_of(row),
-        row["next_fire_at"],
-        row["fired_through"],
-        row["database_time"],
-    )

@@ -1,18 +1,23 @@
--- Jobs whose next fire time is inside the horizon. :scheduler_id scheduler id; :shards shards with :epochs their epochs; :horizon horizon;
--- :limit at most this many per shard; :begin_at where to begin in each shard (seconds since the epoch). Index: jobs_due, one range per shard. Locks nothing: fire compares and sets.
+-- Jobs whose next fire time is inside the horizon, at most so many per shard; `begin_at`: where to begin in each shard
+-- (seconds since the epoch).
+-- Index: jobs_due, one range per shard.
+-- Locks: none: fire compares and sets.
+-- Idioms: from position.
 WITH leased AS MATERIALIZED (
     SELECT l.shard, mine.begin_at
       FROM unnest(:shards::smallint[], :epochs::bigint[], :begin_at::float8[]) AS mine (shard, epoch, begin_at)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
-SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
+SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
+       j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
        j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard,
        extract(epoch FROM least(j.next_fire_at, now()))::float8 AS reached
   FROM leased
  CROSS JOIN LATERAL (
        SELECT * FROM rota.jobs AS j
         WHERE j.shard = leased.shard AND j.state = 'scheduled'
-          AND j.next_fire_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms') AND j.next_fire_at <= now() + :horizon::interval
+          AND j.next_fire_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
+          AND j.next_fire_at <= now() + :horizon::interval
         ORDER BY j.next_fire_at
         LIMIT :limit
        ) AS j

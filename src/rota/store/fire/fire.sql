@@ -1,17 +1,19 @@
--- Fires schedules: moves each job's mark and next fire time, and makes the runs, in one statement.
--- :scheduler_id scheduler id. Jobs: :namespaces namespaces, :job_ids ids, :versions versions, :marks marks they were computed from, :new_marks new marks,
--- :next_fires new next fire times (null: no more, the job is completed), :first_runs and :last_runs the first and last of its runs, as positions in
--- the arrays of runs: :run_ids run ids, :nominal_times nominal times, :start_times times at which they start, :skipped why one that was missed is
--- recorded as skipped instead (null: it is made).
--- A job that was changed, paused or fired by another since it was read keeps what it has, and its runs are not
--- made: that comparison, with the mark, is what makes a fire time exactly one run. A run that is there already, wherever
--- it is (its id is a function of job and time), is not made again even if a mark were wrong. The lease epoch is checked
--- through the shard: :shards shards with :epochs epochs. Index: primary key of jobs.
+-- Fires schedules: moves each job's mark and next fire time (null: no more, the job is completed), and makes the runs,
+-- in one statement. `first_runs` and `last_runs` are a job's positions in the arrays of runs; `skipped` says why a run
+-- that was missed is recorded as skipped instead (null: it is made).
+-- A job that was changed, paused or fired by another since it was read keeps what it has, and its runs are not made:
+-- that comparison, with the mark, is what makes a fire time exactly one run. A run that is there already, wherever it
+-- is (its id is a function of job and time), is not made again even if a mark were wrong. The lease's epoch is checked
+-- through the shard.
+-- Index: primary key of jobs.
+-- Locks: the jobs' rows, in the order given.
+-- Idioms: OFFSET 0, one-element array, by_id.
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 ), input AS (
-    SELECT * FROM unnest(:namespaces::text[], :job_ids::uuid[], :versions::integer[], :marks::timestamptz[], :new_marks::timestamptz[],
+    SELECT * FROM unnest(:namespaces::text[], :job_ids::uuid[], :versions::integer[], :marks::timestamptz[],
+                         :new_marks::timestamptz[],
                          :next_fires::timestamptz[], :first_runs::integer[], :last_runs::integer[])
         AS i (namespace, id, version, fired_through, new_mark, new_next, first_run, last_run)
 ), fired AS (
@@ -25,12 +27,16 @@ WITH leased AS MATERIALIZED (
     RETURNING j.*, i.first_run, i.last_run
 ), made AS MATERIALIZED (
     SELECT j.namespace, r.id, j.id AS job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority,
-           j.tags, j.payload, j.payload_id, j.options, 'schedule' AS cause, NULL::uuid AS retry_of, NULL::uuid AS root_id,
+           j.tags, j.payload, j.payload_id, j.options, 'schedule' AS cause, NULL::uuid AS retry_of,
+           NULL::uuid AS root_id,
            j.shard, r.nominal_at, r.run_at, 0 AS attempt, 0 AS losses, now() AS created_at,
-           rota.expiry_of(j.options, r.run_at) AS expires_at, NULL::text AS checkpoint, 0 AS snoozes, j.policies, r.skipped
+           rota.expiry_of(j.options, r.run_at) AS expires_at, NULL::text AS checkpoint, 0 AS snoozes, j.policies,
+           r.skipped
       FROM fired AS j
-     CROSS JOIN LATERAL unnest((:run_ids::uuid[])[j.first_run:j.last_run], (:nominal_times::timestamptz[])[j.first_run:j.last_run],
-                               (:start_times::timestamptz[])[j.first_run:j.last_run], (:skipped::text[])[j.first_run:j.last_run])
+     CROSS JOIN LATERAL unnest((:run_ids::uuid[])[j.first_run:j.last_run],
+                               (:nominal_times::timestamptz[])[j.first_run:j.last_run],
+                               (:start_times::timestamptz[])[j.first_run:j.last_run],
+                               (:skipped::text[])[j.first_run:j.last_run])
            AS r (id, nominal_at, run_at, skipped)
      WHERE NOT EXISTS (SELECT FROM rota.runs AS e WHERE e.namespace = j.namespace AND e.id = r.id OFFSET 0)
 ), missed AS (

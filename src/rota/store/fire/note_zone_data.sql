@@ -1,2 +1,4 @@
--- Notes with which zone data the stored times were computed. :version its version.
+-- Records with which zone data the stored times were computed.
+-- Index: none: one row.
+-- Locks: that row.
 UPDATE rota.constants SET zone_data = :version

@@ -1,9 +1,11 @@
--- Schedules in local time, in the order of (namespace, id), after the one named. :namespace namespace; :job_id id; :limit limit.
+-- Schedules in local time after the one named, in the order of (namespace, id).
 -- Index: primary key.
+-- Locks: none
 SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
        j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.next_fire_at, j.fired_through,
        clock_timestamp() AS database_time
   FROM rota.jobs AS j
- WHERE (j.namespace, j.id) > (:namespace, :job_id) AND j.state = 'scheduled' AND j.schedule_type = 'cron' AND j.timezone <> 'UTC'
+ WHERE (j.namespace, j.id) > (:namespace, :job_id) AND j.state = 'scheduled' AND j.schedule_type = 'cron'
+   AND j.timezone <> 'UTC'
  ORDER BY j.namespace, j.id
  LIMIT :limit

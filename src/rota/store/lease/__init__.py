@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -11,8 +12,8 @@ import msgspec
 from rota.store.postgres.database import Database, Statements
 
 
-class Lease(msgspec.Struct, frozen=True):
-    """A shard's row: its owner (None: nobody) and epoch."""
+class ShardLease(msgspec.Struct, frozen=True):
+    """A shard's row: its owner (None: it has none) and epoch."""
 
     shard: int
     owner: UUID | None
@@ -22,7 +23,7 @@ class Lease(msgspec.Struct, frozen=True):
 class Leases(msgspec.Struct):
     """All leases, and how often each scheduler has beaten, in one snapshot."""
 
-    leases: list[Lease]
+    leases: list[ShardLease]
     beats: dict[UUID, int]
 
 
@@ -40,16 +41,16 @@ class Shards:
         return moment
 
     async def read(self) -> Leases:
-        """Everybody's leases and beats."""
+        """All leases and beats."""
         found = Leases([], {})
         for row in await self._database.fetch("read_leases"):
             if row["shard"] is not None:
-                found.leases.append(Lease(row["shard"], row["owner"], row["epoch"]))
+                found.leases.append(ShardLease(row["shard"], row["owner"], row["epoch"]))
             elif row["owner"] is not None:
                 found.beats[row["owner"]] = row["beat"]
         return found
 
-    async def take(self, scheduler_id: UUID, leases: Iterable[Lease]) -> dict[int, int]:
+    async def take(self, scheduler_id: UUID, leases: Iterable[ShardLease]) -> dict[int, int]:
         """Takes these shards if their epochs still stand; returns what was got, shard by new epoch."""
         wanted = list(leases)
         rows = await self._database.fetch(
@@ -67,6 +68,11 @@ class Shards:
     async def leave(self, scheduler_id: UUID) -> None:
         """Lets go of everything and takes the scheduler's row away."""
         await self._database.fetch("leave_scheduler", scheduler_id=scheduler_id)
+
+
+def leased(scheduler_id: UUID, owned: Mapping[int, int]) -> dict[str, Any]:
+    """Shards with the epochs they were leased at, as a scheduler's statements take them."""
+    return {"scheduler_id": scheduler_id, "shards": list(owned), "epochs": list(owned.values())}
 
 
 async def count_shards(statements: Statements | Database) -> int:

@@ -1,4 +1,6 @@
--- A scheduler that stops in good order leaves its shards to the others at once. :scheduler_id id.
+-- A scheduler that stops in good order leaves its shards to the others at once.
+-- Index: none: small tables.
+-- Locks: its rows.
 WITH dropped AS (
     UPDATE rota.shard_leases SET owner = NULL, epoch = epoch + 1 WHERE owner = :scheduler_id
 )

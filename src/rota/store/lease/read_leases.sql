@@ -1,4 +1,6 @@
--- Who owns what, and how often each scheduler has beaten. Reads two small tables in one snapshot.
+-- Who owns which shard, and how often each scheduler has beaten, in one snapshot.
+-- Index: none: two small tables.
+-- Locks: none
 SELECT l.shard, l.owner, l.epoch, s.beat FROM rota.shard_leases AS l
   LEFT JOIN rota.schedulers AS s ON s.id = l.owner
 UNION ALL

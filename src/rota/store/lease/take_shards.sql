@@ -1,5 +1,7 @@
--- Takes shards from nobody or from owners seen dead, raising the epoch. :scheduler_id new owner; :shards shards with :epochs the epochs they
--- were seen at: one that changed hands meanwhile is left alone. Locks SKIP LOCKED. Index: primary key.
+-- Takes shards that have no owner, or one that was seen dead, raising the epoch; a shard that changed hands since it
+-- was seen at this epoch is left alone.
+-- Index: primary key.
+-- Locks: the shards' rows, FOR UPDATE SKIP LOCKED.
 WITH free AS (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS seen (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = seen.shard AND l.epoch = seen.epoch

@@ -60,7 +60,7 @@ class Logs:
                 [chunk.claim.run_id for chunk in some],
                 lambda: self._database.fetch(
                     "add_log_chunks",
-                    **columns(rows, "namespaces", "run_ids", "claims", "numbers", "attempts", "last", "bodies"),
+                    **columns(rows, "namespaces run_ids claims numbers attempts last bodies"),
                 ),
             )
 
@@ -77,9 +77,7 @@ class Logs:
 
     async def tail(self, wanted: Sequence[tuple[str, UUID, int]], limit: int) -> list[Any]:
         """What runs wrote after a position each: (namespace, run id, position); and whether they have ended."""
-        return await self._database.fetch(
-            "tail_logs", **columns(wanted, "namespaces", "run_ids", "positions"), limit=limit
-        )
+        return await self._database.fetch("tail_logs", **columns(wanted, "namespaces run_ids positions"), limit=limit)
 
     async def kept(self, namespace: str, run_id: UUID) -> list[Any]:
         """Where the logs of its attempts are in object storage, in order."""
@@ -105,9 +103,7 @@ class Logs:
             [log.run_id for log in kept],
             lambda: self._database.fetch(
                 "record_uploads",
-                **columns(
-                    kept, "namespaces", "run_ids", "claims", "attempts", "positions", "blobs", "firsts", "lengths"
-                ),
+                **columns(kept, "namespaces run_ids claims attempts positions blobs firsts lengths"),
             ),
         )
 

@@ -1,2 +1,4 @@
--- Lets the chunks of old days go that are kept in object storage. :recent_days how many days are recent. See the function.
+-- Drops the chunks of old days that are in object storage; see the function.
+-- Index: none
+-- Locks: the day's partition, briefly.
 SELECT rota.drop_log_days(:recent_days)

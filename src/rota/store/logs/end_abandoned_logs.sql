@@ -1,4 +1,8 @@
--- Logs without an end, of days that are over: their workers died. The days are those of the runs. What is still running is left alone. Index: primary keys, one day's partition at a time.
+-- Counts as ended the logs without an end of days that are over (the days are those of the runs): their workers died.
+-- What is still running is left alone.
+-- Index: primary keys, one day's partition at a time.
+-- Locks: none
+-- Idioms: OFFSET 0.
 INSERT INTO rota.log_ends (namespace, run_id, claim)
 SELECT DISTINCT c.namespace, c.run_id, c.claim
   FROM rota.log_chunks AS c

@@ -1,4 +1,6 @@
--- Where in object storage the logs of a run's attempts are, in order. :namespace namespace; :run_id run id. Index: primary key.
+-- Where in object storage the logs of a run's attempts are, in order.
+-- Index: primary key.
+-- Locks: none
 SELECT claim, attempt, position, blob, first, length FROM rota.kept_logs
  WHERE namespace = :namespace AND run_id = :run_id
  ORDER BY position

@@ -1,5 +1,8 @@
--- Logs that ended and are not kept in object storage yet, oldest first, with what they say.
--- :limit at most this many attempts; :size about this many bytes. Index: log_ends_oldest, then the primary key of log_chunks.
+-- Logs that ended and are not in object storage yet, oldest first, with what they say: at most so many attempts, and
+-- about so many bytes.
+-- Index: log_ends_oldest, then the primary key of log_chunks.
+-- Locks: none
+-- Idioms: OFFSET 0.
 WITH ended AS MATERIALIZED (
     SELECT e.namespace, e.run_id, e.claim, e.ended_at, c.size
       FROM (SELECT * FROM rota.log_ends ORDER BY ended_at LIMIT :limit) AS e

@@ -1,7 +1,11 @@
--- Notes where the logs of attempts are kept, and that this is done. :namespaces namespaces; :run_ids run ids; :claims claims; :attempts attempts;
--- :positions positions; :blobs blobs; :firsts first bytes; :lengths lengths. Two keepers that meet: the first stands. Index: primary keys.
+-- Records where in object storage the logs of attempts are, and that this is done. When two uploaders meet, the first
+-- one's record stays.
+-- Index: primary keys.
+-- Locks: the rows of log_ends.
+-- Idioms: one-element array, by_id.
 WITH input AS MATERIALIZED (
-    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :attempts::integer[], :positions::bigint[], :blobs::text[], :firsts::bigint[],
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :attempts::integer[],
+                         :positions::bigint[], :blobs::text[], :firsts::bigint[],
                          :lengths::integer[])
         AS i (namespace, run_id, claim, attempt, position, blob, first, length)
 ), done AS (

@@ -44,7 +44,7 @@ def check_files(url: str, variable: str) -> None:
     try:
         query = parse_qsl(urlsplit(url).query)
     except ValueError:
-        return  # not our business; whoever connects says so
+        return  # not our business: connecting says so
     for name, file in query:
         if name not in _FILES:
             continue

@@ -35,10 +35,11 @@ async def write_each(
     ]
 
 
-def columns(rows: Iterable[tuple[Any, ...]], *names: str) -> dict[str, Any]:
-    """Rows as the named columns that a statement takes."""
-    found = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
-    return dict(zip(names, found, strict=True))
+def columns(rows: Iterable[tuple[Any, ...]], names: str) -> dict[str, Any]:
+    """Rows as the columns that a statement takes, by the names of these (separated by blanks)."""
+    wanted = names.split()
+    found = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in wanted]
+    return dict(zip(wanted, found, strict=True))
 
 
 def or_nothing(column: Sequence[Item]) -> Sequence[Item]:

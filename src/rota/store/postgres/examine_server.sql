@@ -1,4 +1,7 @@
--- What `rota doctor` wants to know of the server and of our place in it. No parameters. Reads the catalogue and the activity, no tables.
+-- What `rota doctor` wants to know of the server and of our role in it. Reads the catalogue and the activity, no
+-- tables.
+-- Index: none
+-- Locks: none
 SELECT clock_timestamp() AS now,
        current_setting('server_version_num')::int AS version,
        current_setting('server_version') AS version_text,
@@ -16,7 +19,8 @@ SELECT clock_timestamp() AS now,
        current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on' AS autovacuum,
        pg_size_bytes(current_setting('shared_buffers')) AS shared_buffers,
        (SELECT s.setting::bigint FROM pg_settings AS s WHERE s.name = 'statement_timeout') AS statement_timeout_ms,
-       (SELECT s.setting::bigint FROM pg_settings AS s WHERE s.name = 'idle_session_timeout') AS idle_session_timeout_ms,
+       (SELECT s.setting::bigint FROM pg_settings AS s
+         WHERE s.name = 'idle_session_timeout') AS idle_session_timeout_ms,
        (SELECT s.setting::bigint FROM pg_settings AS s WHERE s.name = 'lock_timeout') AS lock_timeout_ms,
        (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float FROM pg_stat_activity AS a
          WHERE a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()) AS oldest_transaction_seconds,

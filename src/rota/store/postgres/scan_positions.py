@@ -1,8 +1,8 @@
 """Where to begin: positions in an index whose head may be full of dead entries.
 
 Rows are taken from the head of an index, oldest first. The entries they leave behind are skipped at no cost, unless a
-transaction somewhere holds back cleaning up: then they pile up, and each look would walk all of them again. So whoever
-takes remembers for each key (a lane, a shard) how far it has come, and begins there next time, a little before
+transaction somewhere holds back cleaning up: then they pile up, and each look would walk all of them again. So a
+process remembers for each key (a lane, a shard) how far it has come, and begins there next time, a little before
 (SLACK_SECONDS), because rows become visible in another order than the moments written in them.
 
 Some rows appear further back: given back by a worker, locked by another for a moment, or committed late. They are found
@@ -24,9 +24,9 @@ SLACK_SECONDS = 0.25
 WHOLE_SHARE = 0.02
 LONGEST_PAUSE_SECONDS = 60.0
 # What it costs to take a row: learned from the looks that begin at a position, with as many rows as this at least.
-ROW_SECONDS = 0.00002
-MOST_ROW_SECONDS = 0.0002
-ROWS_TO_LEARN_FROM = 50
+_ROW_SECONDS = 0.00002
+_MOST_ROW_SECONDS = 0.0002
+_ROWS_TO_LEARN_FROM = 50
 
 
 class FullScanBudget:
@@ -35,7 +35,7 @@ class FullScanBudget:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._last_cost = 0.0
-        self._row_cost = ROW_SECONDS
+        self._row_cost = _ROW_SECONDS
         self._not_before = -math.inf
 
     def affordable(self) -> bool:
@@ -60,8 +60,8 @@ class FullScanBudget:
         began = self._monotonic()
         yield
         rows = found()
-        if rows >= ROWS_TO_LEARN_FROM:
-            row_cost = min((self._monotonic() - began) / rows, MOST_ROW_SECONDS)
+        if rows >= _ROWS_TO_LEARN_FROM:
+            row_cost = min((self._monotonic() - began) / rows, _MOST_ROW_SECONDS)
             self._row_cost += 0.2 * (row_cost - self._row_cost)
 
 

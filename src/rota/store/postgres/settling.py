@@ -2,11 +2,22 @@
 
 A statement sees every run in exactly one place, but the place it saw may be empty by the time it gets the row's lock,
 and the new one is not in its snapshot. So a writer that hit nothing looks again in a new statement, until it hit the
-run or found it finished. Each look costs the other side a whole move, so the loop is short; LOOKS bounds it against a
+run or found it finished. Each look costs the other side a whole move, so the loop is short; _LOOKS bounds it against a
 fault of ours.
 """
 
 from __future__ import annotations
 
-LOOKS = 100
-LOOK_AGAIN_SECONDS = 0.005
+import asyncio
+from collections.abc import Awaitable, Callable
+
+_LOOKS = 100
+
+
+async def until_settled(look: Callable[[], Awaitable[bool]], *, pause_seconds: float = 0.005) -> bool:
+    """Looks again and again until `look` says that nothing is left to do; whether it came to that within _LOOKS."""
+    for _ in range(_LOOKS):
+        if await look():
+            return True
+        await asyncio.sleep(pause_seconds)
+    return False

@@ -13,10 +13,11 @@ from rota.domain.job import Timetable
 from rota.domain.misfire import MISSED_AFTER
 from rota.domain.run import EXPIRED, LOOKAHEAD
 from rota.errors import DataRejectedError
+from rota.store.lease import leased
 from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database, MissingDayError
 from rota.store.postgres.scan_positions import ScanPositions
-from rota.store.read.jobs import timetable_of
+from rota.store.read.jobs import read_with_timetable
 from rota.store.schema.partitions import make_days_of, with_days
 from rota.telemetry import get_logger
 
@@ -24,7 +25,7 @@ _log = get_logger("schedules")
 
 
 class MissedRun(msgspec.Struct, frozen=True):
-    """A schedule's run that nobody promoted in time."""
+    """A schedule's run that was not promoted in time."""
 
     namespace: str
     id: UUID
@@ -45,9 +46,7 @@ class Promotions:
     async def promote(self, owned: Mapping[int, int], limit: int) -> int:
         """Moves due runs to live, or to their gates; returns how many. One that is refused is buried alone."""
         wanted: dict[str, Any] = {
-            "scheduler_id": self._scheduler_id,
-            "shards": list(owned),
-            "epochs": list(owned.values()),
+            **leased(self._scheduler_id, owned),
             "lookahead": LOOKAHEAD,
             "limit": limit,
             "missed_after": MISSED_AFTER,
@@ -70,18 +69,11 @@ class Promotions:
         """Runs of schedules that are too late to be promoted without a thought."""
         rows = await self._database.fetch(
             "missed_runs",
-            scheduler_id=self._scheduler_id,
-            shards=list(owned),
-            epochs=list(owned.values()),
+            **leased(self._scheduler_id, owned),
             missed_after=MISSED_AFTER,
             limit=limit,
         )
-        return [
-            MissedRun(
-                row["namespace"], row["id"], row["job_id"], row["nominal_at"], timetable_of(row), row["database_time"]
-            )
-            for row in rows
-        ]
+        return [read_with_timetable(MissedRun, row) for row in rows]
 
     async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> int:
         """Records runs as skipped: (namespace, run id, reason) of each."""
@@ -90,7 +82,7 @@ class Promotions:
             return await with_days(
                 self._database,
                 [run_id for _, run_id, _ in some],
-                lambda: self._database.fetch("skip_runs", **columns(some, "namespaces", "run_ids", "reasons")),
+                lambda: self._database.fetch("skip_runs", **columns(some, "namespaces run_ids reasons")),
             )
 
         async def reject(skip: tuple[str, UUID, str], error: DataRejectedError) -> None:
@@ -101,9 +93,7 @@ class Promotions:
     async def expire(self, owned: Mapping[int, int], limit: int) -> int:
         """Skips runs that were not started in time; returns how many."""
         late: dict[str, Any] = {
-            "scheduler_id": self._scheduler_id,
-            "shards": list(owned),
-            "epochs": list(owned.values()),
+            **leased(self._scheduler_id, owned),
             "limit": limit,
         }
         try:
@@ -123,7 +113,7 @@ class Promotions:
         return sum(row["runs"] for row in rows)
 
     async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
-        return await self._database.fetch("promote_runs", **columns(runs, "namespaces", "run_ids"))
+        return await self._database.fetch("promote_runs", **columns(runs, "namespaces run_ids"))
 
     async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
         namespace, run_id = run

@@ -1,10 +1,12 @@
--- Buries a run that can't be promoted for its data: upcoming -> finished (failed) + dead letter.
--- :namespace namespace; :run_id run id; :error error. Index: primary key.
+-- Buries a run that can't be promoted because of its data: upcoming -> finished (failed) and a dead letter.
+-- Index: primary key.
+-- Locks: the run.
 WITH taken AS (
     DELETE FROM rota.upcoming_runs WHERE namespace = :namespace AND id = :run_id RETURNING {run}
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
-    SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL AND (attempt > 0 OR snoozes > 0)
+    SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL
+       AND (attempt > 0 OR snoozes > 0)
 ), buried AS (
     INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
     SELECT namespace, id, job_id, name, task, :error FROM taken

@@ -1,7 +1,9 @@
--- Skips runs that no worker took in time: live or held -> finished (skipped). :scheduler_id scheduler id; :shards shards with :epochs the epochs
--- they were leased at; :limit at most this many of each place and shard; :reason the reason. A run that moves at this moment is left for the next round.
--- Index: live_runs_expiring, held_runs_expiring; `claim IS NULL`, since `worker_id IS NULL` would let in the index of all
--- that is ready, and with it a plan that reads it for each shard. Locks: FOR UPDATE SKIP LOCKED; then taken from where they lie (ctid).
+-- Skips runs that no worker took in time: live or held -> finished (skipped); at most so many of each place and shard.
+-- A run that moves at this moment is left for the next round. `claim IS NULL`, since `worker_id IS NULL` would let in
+-- the index of all that is ready, and with it a plan that reads it for each shard.
+-- Index: live_runs_expiring, held_runs_expiring.
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
+-- Idioms: ctid.
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
@@ -23,7 +25,8 @@ WITH leased AS MATERIALIZED (
     DELETE FROM rota.held_runs AS h WHERE h.ctid = ANY (ARRAY(SELECT place FROM late_held)) RETURNING {h.run}
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
-    SELECT namespace, id, job_id, policies, 'expired' FROM (SELECT * FROM from_live UNION ALL SELECT * FROM from_held) AS t
+    SELECT namespace, id, job_id, policies, 'expired' FROM (SELECT * FROM from_live UNION ALL SELECT *
+                                                              FROM from_held) AS t
      WHERE policies IS NOT NULL
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)

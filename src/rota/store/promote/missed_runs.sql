@@ -1,6 +1,8 @@
--- Runs made by a schedule that nobody promoted in time: everything was down. :scheduler_id scheduler id; :shards shards with
--- :epochs their epochs; :missed_after how late counts as missed; :limit at most this many per shard. With what the job's schedule
--- says, for the misfire rules. Index: upcoming_runs_due.
+-- Runs made by a schedule that were not promoted in time, because everything was down; at most so many per shard, with
+-- what the job's schedule says, for the misfire rules.
+-- Index: upcoming_runs_due; the primary key of jobs.
+-- Locks: none
+-- Idioms: OFFSET 0.
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id

@@ -1,10 +1,11 @@
--- Promotes runs that are due within the lookahead: upcoming -> live, or held where they have policies.
--- :scheduler_id scheduler id; :shards shards with :epochs the epochs they were leased at; :lookahead lookahead; :limit at most this many per shard;
--- :missed_after how late a schedule's run may be before it counts as missed and is left to the misfire rules.
--- :begin_at where to begin in each shard (seconds since the epoch). Gives back how many runs went to each pool from each shard,
--- and how far that shard has been emptied.
--- A shard whose lease has a newer epoch is passed over. Safe with two owners all the same: a row moves once.
--- Index: upcoming_runs_due, one range per shard. Locks: FOR UPDATE SKIP LOCKED; the rows are then taken from where they lie (ctid).
+-- Promotes runs that are due within the lookahead: upcoming -> live, or held where they have policies; at most so many
+-- per shard. A schedule's run that is later than `missed_after` is left to the misfire rules. `begin_at`: where to
+-- begin in each shard (seconds since the epoch). Gives how many runs went to each pool from each shard, and how far
+-- that shard has been emptied. A shard whose lease has a newer epoch is passed over. Safe with two owners all the same:
+-- a row moves once.
+-- Index: upcoming_runs_due, one range per shard.
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
+-- Idioms: ctid, from position.
 WITH leased AS MATERIALIZED (
     SELECT l.shard, mine.begin_at
       FROM unnest(:shards::smallint[], :epochs::bigint[], :begin_at::float8[]) AS mine (shard, epoch, begin_at)
@@ -16,7 +17,8 @@ WITH leased AS MATERIALIZED (
            SELECT u.ctid AS place FROM rota.upcoming_runs AS u
             WHERE u.shard = leased.shard AND u.run_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
               AND u.run_at <= now() + :lookahead::interval
-              AND (u.run_at > now() - :missed_after::interval OR u.cause <> 'schedule' OR u.attempt > 0 OR u.snoozes > 0)
+              AND (u.run_at > now() - :missed_after::interval OR u.cause <> 'schedule' OR u.attempt > 0
+                   OR u.snoozes > 0)
             ORDER BY u.run_at
             LIMIT :limit
               FOR UPDATE SKIP LOCKED
@@ -26,8 +28,10 @@ WITH leased AS MATERIALIZED (
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE policies IS NULL
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+     WHERE policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM taken WHERE policies IS NOT NULL
 )
-SELECT pool, shard, count(*) AS runs, bool_or(policies IS NOT NULL) AS gated, extract(epoch FROM least(max(run_at), now()))::float8 AS reached FROM taken GROUP BY pool, shard
+SELECT pool, shard, count(*) AS runs, bool_or(policies IS NOT NULL) AS gated,
+       extract(epoch FROM least(max(run_at), now()))::float8 AS reached FROM taken GROUP BY pool, shard

@@ -1,4 +1,7 @@
--- Promotes the named runs: upcoming -> live, or held where they have policies. :namespaces namespaces; :run_ids run ids, in order. Index: primary key.
+-- Promotes the named runs, late as they are: upcoming -> live, or held where they have policies.
+-- Index: primary key.
+-- Locks: the runs, in the order given.
+-- Idioms: one-element array, by_id.
 WITH input AS (
     SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
 ), taken AS (
@@ -7,7 +10,8 @@ WITH input AS (
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken WHERE policies IS NULL
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
+     WHERE policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM taken WHERE policies IS NOT NULL
 )

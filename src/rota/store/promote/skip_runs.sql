@@ -1,4 +1,7 @@
--- Skips runs: upcoming -> finished (skipped), with the reason. :namespaces namespaces; :run_ids run ids; :reasons reasons.
+-- Skips runs: upcoming -> finished (skipped), with the reason.
+-- Index: primary key.
+-- Locks: the runs, in the order given.
+-- Idioms: one-element array, by_id.
 WITH input AS (
     SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
 ), taken AS (

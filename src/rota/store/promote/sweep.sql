@@ -1,7 +1,11 @@
--- Housekeeping on small tables: expired keys (at most :limit; a unique key whose job still waits is kept), buckets that
--- are full again, sessions that are over, events of long ago, workers gone that hold nothing any more (noted,
--- so that the reaper need not look again; after an hour forgotten), tallies that nobody looks at any more, schedulers silent
--- for a day.
+-- Housekeeping on small tables, at most so many rows of each: expired keys (a unique key whose job still waits is
+-- kept), buckets that are full again, sessions that are over, events of long ago, workers gone that hold nothing any
+-- more (recorded, so that the reaper need not look again; after an hour deleted), old tallies, schedulers silent for a
+-- day.
+-- Index: submission_keys_expiry, gates_idle, api_keys_ended_sessions, the primary key of events, live_runs_claimed; the
+-- rest reads small tables.
+-- Locks: keys, gates and buckets FOR UPDATE SKIP LOCKED; the rows it deletes.
+-- Idioms: OFFSET 0, ctid.
 WITH expired AS MATERIALIZED (
     SELECT k.ctid AS place,
            k.kind = 'unique' AND (

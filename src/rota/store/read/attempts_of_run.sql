@@ -1,4 +1,6 @@
--- The attempts of a run that did not succeed, in order. :namespace namespace; :run_id run id. Index: primary key, pruned by id.
+-- The attempts of a run that did not succeed, in order.
+-- Index: primary key, pruned by id.
+-- Locks: none
 SELECT number, claim, worker_id, started_at, finished_at, outcome, error, traceback
   FROM rota.attempts
  WHERE namespace = :namespace AND run_id = :run_id

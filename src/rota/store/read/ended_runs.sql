@@ -1,4 +1,7 @@
--- Which of several runs have ended. :namespaces namespaces; :run_ids run ids. Index: primary key of finished_runs, one day of it each.
+-- Which of several runs have ended.
+-- Index: primary key of finished_runs, one day of it each.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT i.namespace, i.id
   FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
  CROSS JOIN LATERAL (

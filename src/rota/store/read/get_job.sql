@@ -1,4 +1,7 @@
--- A recurring job. :namespace namespace; :job_id job id. Index: primary key.
+-- A recurring job, with its large payload.
+-- Index: primary key.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT j.*, p.body AS large_payload, p.blob AS payload_blob
   FROM rota.jobs AS j
   LEFT JOIN LATERAL (

@@ -1,4 +1,7 @@
--- A run wherever it is, with its large payload. :namespace namespace; :run_id run id. Index: primary keys; the id prunes history.
+-- A run wherever it is, with its large payload.
+-- Index: primary keys; the id prunes history.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT r.*, p.body AS large_payload, p.blob AS payload_blob, now() AS database_time
   FROM rota.runs AS r
   LEFT JOIN LATERAL (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -12,6 +12,8 @@ from rota.domain.ids import floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.runs import RunFilter, find_run
+
+Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 class Jobs:
@@ -76,15 +78,9 @@ def definition_of(row: Any) -> Definition:
 
 def timetable_of(row: Any) -> Timetable:
     """The timetable in a row of jobs."""
-    return Timetable(
-        row["schedule_type"],
-        row["cron_expression"],
-        row["every_seconds"],
-        row["timezone"],
-        row["anchor_at"],
-        row["start_at"],
-        row["end_at"],
-        row["jitter_seconds"],
-        row["dst"],
-        row["misfire"],
-    )
+    return Timetable(*(row[name] for name in Timetable.__struct_fields__))
+
+
+def read_with_timetable(kind: type[Row], row: Any) -> Row:
+    """A row with the timetable of a job, as a struct of this kind, whose fields are named like the columns."""
+    return kind(*(timetable_of(row) if name == "timetable" else row[name] for name in kind.__struct_fields__))

@@ -1,5 +1,8 @@
 -- The latest run of a job that is due: of a one-shot itself or the last that was made of it, of a schedule the last
--- whose time has come. :namespace namespace; :job_id job id; :before ids below this (now). Index: primary keys, and ..._of_job.
+-- whose time has come (ids below `before`).
+-- Index: primary keys, upcoming_runs_of_job, live_runs_of_job, held_runs_of_job, finished_runs_of_job.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT r.*, p.body AS large_payload, p.blob AS payload_blob
   FROM (
         (SELECT * FROM rota.runs WHERE namespace = :namespace AND id = :job_id AND job_id = id)

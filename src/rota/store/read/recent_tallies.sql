@@ -1,6 +1,7 @@
--- What was done in a namespace of late, by portions of five seconds and pools, oldest first. :namespace namespace; :since since when.
--- What lies ahead was told before a clock was set back.
--- Index: primary key, from :since on: some minutes at most are kept.
+-- What was done in a namespace of late, by portions of five seconds and pools, oldest first. What lies ahead was told
+-- before a clock was set back.
+-- Index: primary key, from `since` on: some minutes at most are kept.
+-- Locks: none
 SELECT t.at, t.pool, sum(t.started)::bigint AS started, sum(t.succeeded)::bigint AS succeeded,
        sum(t.failed)::bigint AS failed, sum(t.retried)::bigint AS retried
   FROM rota.tallies AS t

@@ -1,5 +1,7 @@
--- Gives a worker up if its beat is still the one that was watched. :worker_id id; :beat beat; :why why.
--- FOR UPDATE conflicts with the FOR KEY SHARE of a claim under way: the claim is wholly before or finds it gone.
+-- Declares a worker lost if its beat is still the one that was watched.
+-- Index: primary key.
+-- Locks: the worker's row FOR UPDATE, which conflicts with the FOR KEY SHARE of a claim under way: the claim is wholly
+-- before or finds the worker gone.
 WITH watched AS (
     SELECT id FROM rota.workers WHERE id = :worker_id AND beat = :beat AND gone_at IS NULL FOR UPDATE
 )

@@ -12,8 +12,8 @@ import msgspec
 from rota.domain.ids import FIRST_ID, LAST_ID, new_id
 from rota.store.postgres.database import Database
 
-GROUPED_LETTERS = 100_000
-MOST_GROUPS = 100
+_GROUPED_LETTERS = 100_000
+_MOST_GROUPS = 100
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True):
@@ -56,8 +56,8 @@ class Redrives:
             "group_dead_letters",
             namespace=namespace,
             owner=owner,
-            most_letters=GROUPED_LETTERS,
-            most_groups=MOST_GROUPS,
+            most_letters=_GROUPED_LETTERS,
+            most_groups=_MOST_GROUPS,
         )
 
     async def discard(self, namespace: str, run_ids: Sequence[UUID]) -> int:

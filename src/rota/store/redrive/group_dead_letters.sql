@@ -1,10 +1,13 @@
--- The latest dead letters by task and kind of error, most first: the first line of the error, with # for every number. :namespace namespace;
--- :owner owner, null for any; :most_letters at most this many dead letters are looked at; :most_groups at most this many kinds.
+-- The latest dead letters by task and kind of error, most first: the first line of the error, with # for every number.
+-- Of this owner, or of any (null).
 -- Index: primary key of dead_letters, walked backwards; with an owner also that of finished_runs (pruned by id).
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT l.task, l.kind, count(*) AS dead_letters, min(l.buried_at) AS first_at, max(l.buried_at) AS last_at,
        (array_agg(l.run_id ORDER BY l.run_id DESC))[1] AS run_id
   FROM (SELECT d.task, d.run_id, d.buried_at,
-               left(regexp_replace(split_part(left(coalesce(d.error, ''), 400), E'\n', 1), '\d+', '#', 'g'), 200) AS kind
+               left(regexp_replace(split_part(left(coalesce(d.error, ''), 400), E'\n', 1), '\d+', '#', 'g'),
+                    200) AS kind
           FROM rota.dead_letters AS d
          WHERE d.namespace = :namespace
            AND (:owner::text IS NULL

@@ -1,20 +1,25 @@
--- Makes new runs of runs that were there before; rows of history stay as they are.
--- :namespace namespace; :run_ids run ids to copy with :new_ids the new ids; :cause cause: 'manual' (run now, a new idempotency key), 'retry' or
--- 'redrive' (same key, and the checkpoint that was left). A retry or redrive takes the dead letter of its run with it; a redrive needs one.
--- A dead letter whose run is no longer in history stays: there is nothing to run.
+-- Makes new runs of runs that were there before; rows of history stay as they are. Cause 'manual' (run now, a new
+-- idempotency key), 'retry' or 'redrive' (same key, and the checkpoint that was left). A retry or redrive takes the
+-- dead letter of its run with it; a redrive needs one. A dead letter whose run is no longer in history stays: there is
+-- nothing to run.
 -- Index: primary keys.
+-- Locks: the dead letters.
+-- Idioms: OFFSET 0, one-element array, by_id.
 WITH input AS MATERIALIZED (
     SELECT :namespace::text AS namespace, * FROM unnest(:run_ids::uuid[], :new_ids::uuid[]) AS i (old_id, new_id)
 ), raised AS (
     DELETE FROM rota.dead_letters AS d USING input AS i
-     WHERE rota.by_id(d.namespace) = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id]) AND :cause::text <> 'manual'
+     WHERE rota.by_id(d.namespace) = ANY (ARRAY[i.namespace]) AND d.run_id = ANY (ARRAY[i.old_id])
+       AND :cause::text <> 'manual'
        AND EXISTS (SELECT FROM rota.finished_runs AS f WHERE f.namespace = i.namespace AND f.id = i.old_id OFFSET 0)
     RETURNING d.run_id
 ), made AS MATERIALIZED (
     SELECT r.namespace, i.new_id AS id, r.job_id, r.job_version, r.owner, r.name, r.task, r.pool, r.priority, r.tags,
            r.payload, r.payload_id, r.options, :cause::text AS cause, r.id AS retry_of,
-           CASE WHEN :cause::text <> 'manual' THEN coalesce(r.root_id, r.id) END AS root_id, r.shard, now() AS nominal_at,
-           now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at, rota.expiry_of(r.options, now()) AS expires_at,
+           CASE WHEN :cause::text <> 'manual' THEN coalesce(r.root_id, r.id) END AS root_id, r.shard,
+                now() AS nominal_at,
+           now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at,
+           rota.expiry_of(r.options, now()) AS expires_at,
            CASE WHEN :cause::text <> 'manual' THEN r.checkpoint END AS checkpoint, 0 AS snoozes, r.policies
       FROM input AS i
      CROSS JOIN LATERAL (SELECT * FROM rota.runs AS r WHERE r.namespace = i.namespace AND r.id = i.old_id OFFSET 0) AS r

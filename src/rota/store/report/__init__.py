@@ -82,7 +82,7 @@ class Reports:
             ]
             return await self._database.fetch(
                 "update_progress",
-                **columns(rows, "namespaces", "run_ids", "claims", "started", "progress", "notes", "checkpoints"),
+                **columns(rows, "namespaces run_ids claims started progress notes checkpoints"),
             )
 
         async def reject(note: Progress, error: DataRejectedError) -> None:
@@ -149,19 +149,8 @@ class Reports:
                 "report_other",
                 **columns(
                     others,
-                    "namespaces",
-                    "run_ids",
-                    "claims",
-                    "dispositions",
-                    "charged",
-                    "losses",
-                    "delays",
-                    "started",
-                    "ended",
-                    "outcomes",
-                    "errors",
-                    "tracebacks",
-                    "checkpoints",
+                    "namespaces run_ids claims dispositions charged losses delays started ended outcomes"
+                    " errors tracebacks checkpoints",
                 ),
             ),
         )
@@ -169,7 +158,7 @@ class Reports:
     async def _find_fenced(self, keys: Sequence[tuple[Any, ...]], recorded: Recorded) -> set[int]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
         missing = [key for key in keys if key[2] not in recorded.rejected]
-        rows = await self._database.fetch("recorded_reports", **columns(missing, "namespaces", "run_ids", "claims"))
+        rows = await self._database.fetch("recorded_reports", **columns(missing, "namespaces run_ids claims"))
         return {number for _, _, number in missing} - {row["claim"] for row in rows}
 
 

@@ -1,6 +1,8 @@
 -- Of reports whose claim was not current: which were recorded before (their answer was lost on the way)? What the
 -- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late.
--- :namespaces namespaces; :run_ids run ids; :claims claim numbers. Index: primary keys of finished_runs and attempts.
+-- Index: primary keys of finished_runs and attempts.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT i.namespace, i.id, i.claim
   FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[]) AS i (namespace, id, claim)
   LEFT JOIN LATERAL (

@@ -1,20 +1,24 @@
--- Settles attempts that did not succeed, fenced by claim number, each by its verdict:
+-- Records attempts that did not succeed, fenced by claim number, each by its disposition:
 --   retry    -> upcoming after its delay, or ready at once;   bury -> finished (failed) + dead letter;
 --   release  -> ready again, uncharged: what was admitted and not started stays so;
--- A run that was recalled, because its job changed, goes to the gate instead: the scheduler looks what its job says.
 --   cancel   -> finished (cancelled);                         skip -> finished (skipped), with the error as its reason;
 --   snooze   -> upcoming after its delay, uncharged.
--- One with policies that is ready at once passes its gates again; whoever waits behind one that left is told of (departures).
--- A run that was started has lost its expiry: that concerns the first start only.
--- A run whose cancel was asked for is cancelled whatever the verdict: cancelling ends all its retries.
--- :namespaces namespaces; :run_ids run ids; :claims claim numbers; :dispositions dispositions; :charged charged; :losses loss; :delays delays in seconds;
--- :started started, :ended ended (seconds since the epoch, null: not started); :outcomes outcomes; :errors errors; :tracebacks tracebacks;
--- :checkpoints checkpoints that were not written before.
--- Index: primary key of live_runs. Locks the rows in the order given: callers sort by id.
+-- A run that was recalled, because its job changed, goes to the gate instead: the scheduler looks what its job says.
+-- One with policies that is ready at once passes its gates again; departures tell admission which runs left. A run that
+-- was started has lost its expiry: that concerns the first start only. A run whose cancel was asked for is cancelled
+-- whatever the disposition: cancelling ends all its retries.
+-- `started` and `ended` are seconds since the epoch (started null: not started); `checkpoints` that were not written
+-- before.
+-- Index: primary key of live_runs.
+-- Locks: the runs, in the order given: callers sort by id.
+-- Idioms: one-element array, by_id.
 WITH input AS (
-    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :dispositions::text[], :charged::boolean[], :losses::boolean[],
-                         :delays::float8[], :started::float8[], :ended::float8[], :outcomes::text[], :errors::text[], :tracebacks::text[], :checkpoints::text[])
-        AS i (namespace, id, claim, disposition, charged, loss, delay, started, ended, outcome, error, traceback, new_checkpoint)
+    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :claims::bigint[], :dispositions::text[],
+                         :charged::boolean[], :losses::boolean[],
+                         :delays::float8[], :started::float8[], :ended::float8[], :outcomes::text[], :errors::text[],
+                         :tracebacks::text[], :checkpoints::text[])
+        AS i (namespace, id, claim, disposition, charged, loss, delay, started, ended, outcome, error, traceback,
+              new_checkpoint)
 ), taken AS (
     DELETE FROM rota.live_runs AS l
      USING input AS i
@@ -79,7 +83,8 @@ WITH input AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM moved WHERE fate = 'gate'
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
-    SELECT {run}, rota.lane_of(namespace, pool, task, priority), CASE WHEN charged OR outcome = 'snoozed' THEN now() ELSE ready_at END
+    SELECT {run}, rota.lane_of(namespace, pool, task, priority), CASE WHEN charged OR outcome = 'snoozed' THEN now()
+           ELSE ready_at END
       FROM moved WHERE fate = 'ready'
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)

@@ -1,8 +1,10 @@
--- Records runs that succeeded: live -> finished, fenced by claim number.
--- :namespaces the namespaces that occur. One array per column, in the order of run ids, none twice: :run_ids run ids; :claims claim numbers;
--- :started started, :ended ended (seconds since the epoch); :results results, or :result_blobs where in object storage they are. width_bucket finds a run's position in that order.
--- Gives back how many moved (the others were not current under their claim), and whether somebody may wait behind them.
--- Index: primary key of live_runs, walked once. Locks the rows in its order.
+-- Records runs that succeeded: live -> finished, fenced by claim number. `namespaces`: those that occur; the other
+-- arrays in the order of run ids, none twice (width_bucket finds a run's position in that order); `started` and `ended`
+-- in seconds since the epoch. Gives how many moved (the others were not current under their claim), and whether other
+-- runs may wait behind them.
+-- Index: primary key of live_runs, walked once.
+-- Locks: the runs, in its order.
+-- Idioms: by_id.
 WITH taken AS (
     DELETE FROM rota.live_runs AS l
      WHERE rota.by_id(l.namespace) = ANY (:namespaces::text[]) AND l.id = ANY (:run_ids::uuid[])
@@ -16,7 +18,8 @@ WITH taken AS (
     SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
            options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt + 1, losses, created_at,
            expires_at, checkpoint, snoozes, policies,
-           'success', to_timestamp((:started::float8[])[n]), to_timestamp((:ended::float8[])[n]), worker_id, claim, progress,
+           'success', to_timestamp((:started::float8[])[n]), to_timestamp((:ended::float8[])[n]), worker_id, claim,
+           progress,
            progress_note, cancel_requested_at IS NOT NULL, (:results::text[])[n], (:result_blobs::text[])[n]
       FROM placed
 ), departed AS (

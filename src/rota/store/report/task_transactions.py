@@ -1,11 +1,11 @@
 """Transactions that a task works in: its writes and the run's completion are committed together, or neither is.
 
-The completion is a function of the database, fenced by the claim number: whoever lost the claim meanwhile can't
+The completion is a function of the database, fenced by the claim number: a worker that lost the claim meanwhile can't
 commit. It is the last statement, so that the run is held for no longer than a commit takes. Should the answer to the
-commit be lost, nobody knows what became of it; the worker then reports a failure, which changes nothing where the
+commit be lost, it is not known what became of it; the worker then reports a failure, which changes nothing where the
 completion was recorded.
 
-Connections are not those of Rota's own pool: what it pins for its own statements is not for somebody else's. Async
+Connections are not those of Rota's own pool: what it pins for its own statements is not for those of tasks. Async
 functions get one of asyncpg from a pool that resets what a session can remember. Functions in threads get a new one
 of psycopg each: nothing of what a task does to it can reach another.
 """
@@ -41,7 +41,7 @@ class ClaimLostError(RotaError):
 
 
 class TaskTransactions:
-    """Opens transactions for tasks; at most `size` of each kind at a time, whoever comes later waits."""
+    """Opens transactions for tasks; at most `size` of each kind at a time, later ones wait."""
 
     def __init__(self, url: str, *, size: int, pooled: bool = False) -> None:
         self._url = url

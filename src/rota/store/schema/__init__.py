@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-# Whoever changes the schema or its rights holds this lock for the transaction, not the session: a pooler in transaction
-# mode may not keep a session for us.
+# A change of the schema or its rights holds this advisory lock for its transaction, not the session: a pooler in
+# transaction mode does not keep a session for us.
 LOCK_KEY = 7682

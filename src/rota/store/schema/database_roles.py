@@ -1,8 +1,8 @@
-"""Granting: every database role on record gets exactly what rights.py says, and is bound to what the record says.
+"""Granting: every database role on record gets exactly what role_rights.py says, and is bound to what the record says.
 
 Rights on tables hold for whatever code connects with the role, ours or altered. Bound roles have row level security on
 top: one restrictive policy per table and role, with what it is bound to written into it, so that a statement pays for a
-comparison and nothing else. Roles that are not bound, and the owner, pay nothing: the policy that concerns everybody is
+comparison and nothing else. Roles that are not bound, and the owner, pay nothing: the policy for all roles is
 `true`, which the planner leaves out.
 """
 
@@ -19,7 +19,7 @@ from rota.store.postgres.database import Database
 from rota.store.schema import LOCK_KEY
 from rota.store.schema.role_rights import FUNCTIONS, SEQUENCES, TABLES
 
-EVERYBODY = "everybody"  # the policy that lets rights alone decide, for whoever is not bound
+_EVERYBODY = "everybody"  # the policy that lets rights alone decide, for roles that are not bound
 
 _RELATIONS = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace AND relkind IN ('r', 'p', 'v', 'S')"
@@ -31,7 +31,7 @@ SELECT b.role, b.kind, quote_ident(b.role) AS quoted, quote_literal(b.namespaces
        quote_literal(b.pools) || '::text[]' AS pools
   FROM rota.database_roles AS b JOIN pg_roles AS r ON r.rolname = b.role ORDER BY b.role"""
 _POLICIES = "SELECT tablename, policyname FROM pg_policies WHERE schemaname = 'rota'"
-# Making a policy locks its table. Whoever can't have that soon must not keep everybody else waiting behind.
+# Making a policy locks its table; a long wait for that lock would keep all other statements waiting behind it.
 LOCK_WAIT = "5s"
 _OWNED = """
 SELECT pg_has_role(current_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'rota'"""
@@ -42,7 +42,7 @@ ON CONFLICT (role) DO UPDATE SET kind = excluded.kind, namespaces = excluded.nam
 
 async def grant_rights(connection: Any) -> None:
     """Brings rights and policies of all roles on record up to date, in the caller's transaction."""
-    # Everybody may call a new function, unless told otherwise; whoever may use the schema must not therefore.
+    # PUBLIC may EXECUTE a new function by default; USAGE on the schema must not imply EXECUTE.
     await connection.execute("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC")
     roles = await connection.fetch(_ROLES)
     if not roles:
@@ -96,10 +96,10 @@ async def _bind(connection: Any, roles: list[Any], relations: set[str]) -> None:
             policy = _policy(line.bound, role["namespaces"], role["pools"])
             if policy is None or table not in relations or (table, role["role"]) in there:
                 continue
-            if (table, EVERYBODY) not in there:
+            if (table, _EVERYBODY) not in there:
                 await connection.execute(f"ALTER TABLE rota.{table} ENABLE ROW LEVEL SECURITY")
-                await connection.execute(f"CREATE POLICY {EVERYBODY} ON rota.{table} USING (true)")
-                there.add((table, EVERYBODY))
+                await connection.execute(f"CREATE POLICY {_EVERYBODY} ON rota.{table} USING (true)")
+                there.add((table, _EVERYBODY))
             await connection.execute(
                 f"CREATE POLICY {role['quoted']} ON rota.{table} AS RESTRICTIVE TO {role['quoted']} {policy}"
             )
@@ -180,7 +180,7 @@ class DatabaseRoles:
         await self._as_owner(strike)
 
     async def _as_owner(self, body: Any) -> Any:
-        """In one transaction, and not while somebody migrates."""
+        """In one transaction, and not during a migration."""
         async with self._database.raw() as connection, connection.transaction():
             if not await connection.fetchval(_OWNED):
                 raise SetupError(
@@ -206,7 +206,7 @@ async def _check(connection: Any, name: str) -> None:
             f"There is no database role {name}. Make it first, in psql: CREATE ROLE {quoted} LOGIN; "
             f"then \\password {quoted} asks for its password."
         )
-    if row["above"] or name == EVERYBODY:
+    if row["above"] or name == _EVERYBODY:
         raise SetupError(
             f"The role {name} can't be made narrower: it is a superuser, passes by row level security, or has the "
             "rights of the schema's owner. Make another one."

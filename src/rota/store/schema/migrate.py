@@ -1,4 +1,4 @@
-"""Schema migrations: numbered SQL files, applied in order under a lock by whoever starts first."""
+"""Schema migrations: numbered SQL files, applied in order, under a lock, by the process that starts first."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rota.store.schema.partitions import make_days
 from rota.telemetry import get_logger
 
 DAYS_AHEAD = 7
-STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
-# Whoever waits for a lock on a table stops everybody who comes after: better let them go first, and try again.
+_STEP_SECONDS = 6 * 3600.0  # a step over a large table takes its time, and others wait for the lock meanwhile
+# Waiting for a lock on a table stops all later requests for it: better let them go first, and try again.
 LOCK_WAIT_MILLISECONDS = 1000
 LOCK_TRIES = 60
 LOCK_PAUSE_SECONDS = 1.0
 _log = get_logger("migrating")
-# Somebody else, who owns the schema; null: we do, or there is none yet.
+# The role that owns the schema, if it is not ours; null: it is, or there is no schema yet.
 _OWNER = """
 SELECT pg_get_userbyid(nspowner) FROM pg_namespace
  WHERE nspname = 'rota' AND NOT pg_has_role(current_user, nspowner, 'USAGE')"""
@@ -84,7 +84,7 @@ async def _apply_patiently(database: Database) -> list[Migration]:
 
 async def _apply(database: Database) -> list[Migration]:
     async with database.raw() as connection, connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=STEP_SECONDS)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=_STEP_SECONDS)
         await connection.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_MILLISECONDS}")
         await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
         await connection.execute(
@@ -93,7 +93,7 @@ async def _apply(database: Database) -> list[Migration]:
         )
         applied = [step for step in migrations() if step.number not in await _done(connection)]
         for step in applied:
-            await connection.execute(step.sql, timeout=STEP_SECONDS)
+            await connection.execute(step.sql, timeout=_STEP_SECONDS)
             await connection.execute(
                 "INSERT INTO rota.migrations (number, name) VALUES ($1, $2)", step.number, step.name
             )
@@ -119,7 +119,7 @@ async def bring_up_to_date(database: Database) -> None:
             done = await _done(connection)
             owner = await connection.fetchval(_OWNER)
         except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-            done, owner = set(), None  # whoever makes it will be
+            done, owner = set(), None  # the role that makes it will be
         except asyncpg.InsufficientPrivilegeError as error:
             raise SetupError(
                 f"This database role has no rights in Rota's schema ({error}): give it some with "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,11 +15,11 @@ from rota.domain.run import LOOKAHEAD
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.settling import LOOK_AGAIN_SECONDS, LOOKS
+from rota.store.postgres.settling import until_settled
 from rota.store.schema.partitions import with_days
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server.
-LONGEST_WAIT, SHORT_WAIT = "2s", "100ms"
+LONGEST_WAIT, _SHORT_WAIT = "2s", "100ms"
 
 
 class KnownKey(msgspec.Struct, frozen=True):
@@ -91,7 +90,7 @@ class Submissions:
                 return await submit(self._database, items)
 
             async def submit_keyed(statements: Statements) -> list[UUID]:
-                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else SHORT_WAIT)
+                await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT if len(items) == whole else _SHORT_WAIT)
                 return await submit(statements, items)
 
             return await self._database.transact(submit_keyed)
@@ -107,7 +106,7 @@ class Submissions:
             found.clear()
             await statements.fetch("set_lock_timeout", longest=LONGEST_WAIT)
             holders = await _holders(statements, items)
-            # Whoever sent the same request at the same time has written it by now: we waited for its unique key.
+            # The same request, sent at the same time, has been written by now: we waited for its unique key.
             repeated = await _repeated(statements, items)
             first = [item for item in items if item.id not in repeated]
             found.update({item.id: holder for item in first if (holder := _duplicate_of(item, holders))})
@@ -135,7 +134,7 @@ class Submissions:
     async def _submit_runs(self, statements: Statements | Database, items: Sequence[OneShot]) -> list[UUID]:
         shapes: dict[tuple[Any, ...], int] = {}
         numbers = [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items]
-        alike = columns(shapes, "namespaces", "owners", "tasks", "pools", "priorities", "tags", "options", "policies")
+        alike = columns(shapes, "namespaces owners tasks pools priorities tags options policies")
         alike["policies"] = or_nothing(alike["policies"])
         rows = await statements.fetch(
             "submit_runs",
@@ -201,13 +200,13 @@ def _keys(items: Sequence[Submission]) -> dict[str, Any]:
         for position, item in enumerate(items, 1)
         if item.key
     ]
-    return columns(keyed, "key_positions", "keys", "request_hashes", "answers")
+    return columns(keyed, "key_positions keys request_hashes answers")
 
 
 def _blobs(items: Sequence[Submission]) -> dict[str, Any]:
     """The positions of items whose payload is in object storage, with its keys there."""
     kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
-    return columns(kept, "blob_positions", "blobs")
+    return columns(kept, "blob_positions blobs")
 
 
 class _Holder(msgspec.Struct, frozen=True):
@@ -269,7 +268,7 @@ def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) 
 async def _take_over(
     statements: Statements, items: Sequence[Submission], holders: Mapping[tuple[str, str], _Holder]
 ) -> None:
-    """Gives these items the keys; whoever had one and still waits is cancelled."""
+    """Gives these items the keys; a job that had one and still waits is cancelled."""
     if not items:
         return
     await statements.fetch("reassign_unique_keys", **_unique_columns(items))
@@ -279,20 +278,25 @@ async def _take_over(
         for item, holder in replaced
         if holder.waits
     }
-    for _ in range(LOOKS):
-        if not waiting:
-            return
-        namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
-        await statements.fetch("replace_waiting", namespaces=namespaces, run_ids=ids, reasons=list(waiting.values()))
-        # One that moved at that moment is looked for again, until it was hit or does not wait any more.
-        rows = await statements.fetch("unique_holders", namespaces=namespaces, job_ids=ids)
-        waiting = {(row["namespace"], row["id"]): waiting[row["namespace"], row["id"]] for row in rows if row["waits"]}
-        await asyncio.sleep(LOOK_AGAIN_SECONDS if waiting else 0)
+
+    async def look() -> bool:
+        if waiting:
+            namespaces, ids = [key[0] for key in waiting], [key[1] for key in waiting]
+            await statements.fetch(
+                "replace_waiting", namespaces=namespaces, run_ids=ids, reasons=list(waiting.values())
+            )
+            # One that moved at that moment is looked for again, until it was hit or does not wait any more.
+            for row in await statements.fetch("unique_holders", namespaces=namespaces, job_ids=ids):
+                if not row["waits"]:
+                    del waiting[row["namespace"], row["id"]]
+        return not waiting
+
+    await until_settled(look)
 
 
 def _unique_columns(items: Sequence[Submission]) -> dict[str, Any]:
     rows = ((item.namespace, _unique(item).key, item.id, _unique(item).seconds) for item in items)
-    return columns(rows, "namespaces", "keys", "job_ids", "seconds")
+    return columns(rows, "namespaces keys job_ids seconds")
 
 
 def _each_key_once(items: Sequence[Submission]) -> Iterator[list[Submission]]:

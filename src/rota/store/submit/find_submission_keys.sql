@@ -1,4 +1,7 @@
--- The first answers given under idempotency keys. :namespaces namespaces; :keys keys. Index: primary key.
+-- The first answers given under idempotency keys.
+-- Index: primary key.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT k.namespace, k.key, k.request_hash, k.answer
   FROM unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)
  CROSS JOIN LATERAL (

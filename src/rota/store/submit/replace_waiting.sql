@@ -1,5 +1,8 @@
--- Cancels one-shot jobs that nobody has claimed, because others take their place. :namespaces namespaces; :run_ids ids; :reasons reasons.
--- One that is claimed, or moves at this moment, goes on. Index: primary keys.
+-- Cancels one-shot jobs that no worker has claimed, because others take their place. One that is claimed, or moves at
+-- this moment, goes on.
+-- Index: primary keys.
+-- Locks: the runs, in the order given.
+-- Idioms: one-element array, by_id.
 WITH input AS (
     SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[], :reasons::text[]) AS i (namespace, id, reason)
 ), from_upcoming AS (

@@ -1,2 +1,4 @@
--- Whoever waits for a lock in this transaction gives up after a while. :longest how long.
+-- A wait for a lock in this transaction ends after so long.
+-- Index: none
+-- Locks: none
 SELECT set_config('lock_timeout', :longest::text, true)

@@ -1,15 +1,17 @@
--- Submits recurring jobs. One array per column: :namespaces namespaces, :ids ids, :owners owners, :names names, :tasks tasks, :pools pools,
--- :priorities priorities, :tags tags (comma-separated), :payloads payloads, :options options, :shards shards, :schedule_types schedule types, :cron_expressions cron
--- expressions, :intervals intervals in seconds, :timezones time zones, :anchors anchors, :next_fires next fire times; :key_positions to :answers idempotency keys
--- as in submit_runs; :inline_bytes largest inline payload in bytes; :blob_positions, :blobs payloads in object storage as in submit_runs; :policies policies,
--- :misfires misfire rules, :starts starts, :ends ends, :jitters jitters in seconds, :dst rules for clock changes.
--- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
+-- Submits recurring jobs; one array per column, tags comma-separated. Idempotency keys and payloads in object storage
+-- are given by the positions of their jobs, as in submit_runs. An item whose key is taken is left out: its first answer
+-- stays. Gives the ids that were left out.
+-- Index: primary keys.
+-- Locks: keys, in the order given: callers sort by key.
 WITH input AS MATERIALIZED (
     SELECT i.*, coalesce(octet_length(i.payload) > :inline_bytes::integer, false) OR blobs.key IS NOT NULL AS large,
            blobs.key AS blob
-      FROM unnest(:namespaces::text[], :ids::uuid[], :owners::text[], :names::text[], :tasks::text[], :pools::text[], :priorities::smallint[],
-                  :tags::text[], :payloads::text[], :options::text[], :shards::smallint[], :schedule_types::text[], :cron_expressions::text[], :intervals::float8[],
-                  :timezones::text[], :anchors::timestamptz[], :next_fires::timestamptz[], :policies::text[], :misfires::text[], :starts::timestamptz[],
+      FROM unnest(:namespaces::text[], :ids::uuid[], :owners::text[], :names::text[], :tasks::text[], :pools::text[],
+                  :priorities::smallint[],
+                  :tags::text[], :payloads::text[], :options::text[], :shards::smallint[], :schedule_types::text[],
+                  :cron_expressions::text[], :intervals::float8[],
+                  :timezones::text[], :anchors::timestamptz[], :next_fires::timestamptz[], :policies::text[],
+                  :misfires::text[], :starts::timestamptz[],
                   :ends::timestamptz[], :jitters::float8[], :dst::text[])
            WITH ORDINALITY
         AS i (namespace, id, owner, name, task, pool, priority, tags, payload, options, shard, schedule_type,
@@ -18,7 +20,8 @@ WITH input AS MATERIALIZED (
       LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
     SELECT k.n, (:namespaces::text[])[k.n] AS namespace, k.key, k.request_hash, k.answer
-      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[]) AS k (n, key, request_hash, answer)
+      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[])
+           AS k (n, key, request_hash, answer)
 ), keyed AS (
     INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
     SELECT namespace, 'idempotency', key, request_hash, answer, now() + interval '24 hours' FROM offered

@@ -1,24 +1,28 @@
--- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs; one with policies that is
--- due goes to its gates (held_runs).
--- One array per column: :ids ids, :shards shards, :names names, :payloads payloads, :run_at run_at (null: now), :shapes shapes. A shape is a
--- position in the arrays that say once what many jobs of a batch have alike: :namespaces namespaces, :owners owners, :tasks tasks,
--- :pools pools, :priorities priorities, :tags tags (comma-separated), :options options, :policies policies (null: plain). Those that have an idempotency key are named
--- by :key_positions their positions, with :keys keys, :request_hashes request hashes and :answers answers; :lookahead lookahead; :inline_bytes largest inline
--- payload in bytes. A payload that was put in object storage is named by :blob_positions its position with :blobs its key there.
--- An item whose key is taken is left out: its first answer stands. Gives back the ids that were left out.
--- Index: primary keys. Keys of others are waited for in the order given: callers sort by key.
+-- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs; one with policies that
+-- is due goes to its gates (held_runs). One array per column (`run_at` null: now). A shape is a position in the arrays
+-- that hold once what many jobs of a batch have alike: namespaces, owners, tasks, pools, priorities, tags
+-- (comma-separated), options, policies (null: plain). Jobs that have an idempotency key are named by their positions
+-- (`key_positions`), with keys, request hashes and answers; likewise payloads that are in object storage
+-- (`blob_positions`). An item whose key is taken is left out: its first answer stays. Gives the ids that were left out.
+-- Index: primary keys.
+-- Locks: keys, in the order given: callers sort by key.
 WITH input AS MATERIALIZED (
     SELECT i.n, (:namespaces::text[])[i.shape] AS namespace, i.id, (:owners::text[])[i.shape] AS owner, i.name,
-           (:tasks::text[])[i.shape] AS task, (:pools::text[])[i.shape] AS pool, (:priorities::smallint[])[i.shape] AS priority,
-           string_to_array((:tags::text[])[i.shape], ',') AS tags, i.payload, (:options::text[])[i.shape] AS options, (:policies::text[])[i.shape]::jsonb AS policies, i.shard,
-           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > :inline_bytes::integer, false) OR blobs.key IS NOT NULL AS large,
+           (:tasks::text[])[i.shape] AS task, (:pools::text[])[i.shape] AS pool,
+           (:priorities::smallint[])[i.shape] AS priority,
+           string_to_array((:tags::text[])[i.shape], ',') AS tags, i.payload, (:options::text[])[i.shape] AS options,
+           (:policies::text[])[i.shape]::jsonb AS policies, i.shard,
+           coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > :inline_bytes::integer, false)
+           OR blobs.key IS NOT NULL AS large,
            blobs.key AS blob
-      FROM unnest(:ids::uuid[], :shards::smallint[], :names::text[], :payloads::text[], :run_at::timestamptz[], :shapes::smallint[])
+      FROM unnest(:ids::uuid[], :shards::smallint[], :names::text[], :payloads::text[], :run_at::timestamptz[],
+                  :shapes::smallint[])
            WITH ORDINALITY AS i (id, shard, name, payload, run_at, shape, n)
       LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
     SELECT k.n, (:namespaces::text[])[(:shapes::smallint[])[k.n]] AS namespace, k.key, k.request_hash, k.answer
-      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[]) AS k (n, key, request_hash, answer)
+      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[])
+           AS k (n, key, request_hash, answer)
 ), keyed AS (
     INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
     SELECT namespace, 'idempotency', key, request_hash, answer, now() + interval '24 hours' FROM offered
@@ -37,7 +41,8 @@ WITH input AS MATERIALIZED (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
     SELECT namespace, id, id, 1, owner, name, task, pool, priority, tags, CASE WHEN NOT large THEN payload END,
            CASE WHEN large THEN id END, options, 'submit', NULL, NULL, shard, due_at, due_at, 0, 0, now(),
-           rota.expiry_of(options, due_at), NULL, 0, NULL, rota.lane_of(namespace, pool, task, priority), greatest(due_at, now())
+           rota.expiry_of(options, due_at), NULL, 0, NULL, rota.lane_of(namespace, pool, task, priority),
+           greatest(due_at, now())
       FROM accepted WHERE due_at <= now() + :lookahead::interval AND policies IS NULL
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate)

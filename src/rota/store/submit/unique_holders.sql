@@ -1,7 +1,11 @@
--- How the jobs stand that have a unique key. :namespaces namespaces; :job_ids job ids. `unseen`: it waits where our database role does not
--- see it; asked only of one that is seen nowhere. Index: primary keys.
+-- The status of jobs that have a unique key. `unseen`: it waits where our database role does not see it; asked only of
+-- one that is seen nowhere.
+-- Index: primary keys.
+-- Locks: none
+-- Idioms: OFFSET 0.
 SELECT i.namespace, i.id, coalesce(j.state, r.status) AS status, j.id IS NOT NULL AS recurring,
-       coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL, rota.waits_unseen(i.namespace, i.id)) AS waits,
+       coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL,
+                rota.waits_unseen(i.namespace, i.id)) AS waits,
        coalesce(j.id, r.id) IS NULL AS unseen
   FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, id)
   LEFT JOIN LATERAL (SELECT * FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.id OFFSET 0) AS j ON true
