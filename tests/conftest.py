@@ -18,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from engine import Engine
+from rota.store.postgres import database as databases
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from serving import serving
-from support import examples
+from support import GUARD_SECONDS, examples
 
 TEMPLATE = "rota_template"
 # What starts many processes for each test, and is for CI rather than for every change: `make test-slow`.
@@ -134,7 +135,10 @@ async def database_url(postgres):
 @pytest.fixture
 async def database(database_url):
     """A pool on this test's database."""
-    database = await Database.connect(database_url, size=8)
+    with pytest.MonkeyPatch.context() as patch:
+        # A busy machine may need longer for eight connections than a server that starts may take.
+        patch.setattr(databases, "CONNECT_SECONDS", GUARD_SECONDS)
+        database = await Database.connect(database_url, size=8)
     yield database
     await database.close()
 

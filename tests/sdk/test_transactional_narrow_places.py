@@ -299,7 +299,7 @@ async def test_middleware_that_swallows_an_error_does_not_make_a_success_of_it(s
     async with serving(fail, around=[Swallowing()]):
         run = await ended(maxRetries=0)
     assert (run["status"], await ledger()) == ("failed", [])
-    assert "middleware kept the reason to itself" in run["error"]
+    assert "middleware swallowed the error" in run["error"]
 
 
 def charge(context: rota.Context) -> None:

@@ -1,7 +1,7 @@
-"""Who did what: written before it is done, and how it ended afterwards.
+"""Who did what: recorded before it is done, and its outcome afterwards.
 
-The first entry is committed before the handler runs, so that no change goes unrecorded, whatever dies. Payloads and
-headers of jobs stay out of the trail: not every reader of the trail may see them.
+The entry is committed before the handler runs, so that no change goes unrecorded even in a crash. Payloads and headers
+of jobs stay out of the trail: not every reader of the trail may see them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.telemetry import get_logger
 _LONGEST_REQUEST = 4000
 _LONGEST_NAME = 200
 KEPT_BACK = frozenset({"payload", "headers", "token"})
-# A key or a session sent where it does not belong; its prefix may be known.
+# A key or a session in the wrong place; its prefix may be shown.
 _SECRETS = re.compile(r"\b(rota(?:session)?_[0-9a-f]{10})_[\w-]+")
 _FLEETING = ("version", "updatedTime", "nextFireTimes", "storageError")
 _encoder = msgspec.json.Encoder()
@@ -27,16 +27,14 @@ _log = get_logger("audit")
 
 
 class Auditor:
-    """Writes the trail of an API server."""
-
     def __init__(self, trail: AuditTrail, *, now: Any) -> None:
         self.trail = trail
         self._now = now
 
     async def begin(self, action: str, call: Any, known: frozenset[str] = frozenset()) -> None:
-        """Notes what is asked for; raises when it can't be noted, and then nothing is done.
+        """Records a request; raises if it can't, and then nothing is done.
 
-        Of the body, only fields that are `known` are shown: whatever else is in it was sent by mistake.
+        Of the body, only `known` fields are shown: anything else was sent by mistake.
         """
         access = call.access
         entry = AuditEntry(
@@ -54,16 +52,16 @@ class Auditor:
         call.entry = entry.id
 
     async def end(self, call: Any, status: int) -> None:
-        """Notes how it ended; the change stands whether that can be noted or not."""
+        """Records the outcome; the change stays even if that fails."""
         change = None if call.change is None else _encoder.encode(call.change).decode()
         try:
             await self.trail.add_outcome(call.entry, status, call.made, change)
         except RotaError as error:
-            _log.error("could not note how an operation ended", entry=str(call.entry), status=status, error=str(error))
+            _log.error("could not record an outcome", entry=str(call.entry), status=status, error=str(error))
 
 
 def difference(before: Any, after: Any) -> dict[str, Any]:
-    """What changed between two answers about the same object: each field with what it was and what it is."""
+    """The fields that differ between two answers about the same object, with both values."""
     old, new = _fields(before), _fields(after)
     return {
         name: "…" if name in KEPT_BACK else {"from": old.get(name), "to": value}
@@ -80,7 +78,7 @@ def _fields(struct: Any) -> dict[str, Any]:
 
 
 def _name(path: dict[str, str]) -> str | None:
-    """The object in the path, whatever was written there: it has not been checked yet."""
+    """The object in the path, sanitised: it has not been checked yet."""
     given = next(iter(path.values()), None)
     if given is None:
         return None
@@ -97,7 +95,7 @@ def _shown(body: bytes, known: frozenset[str]) -> str | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _encoder.encode({"unreadable": f"{len(body)} bytes"}).decode()
     if isinstance(given, dict):
-        given = {_cut(name): _masked(value) if name in known else "…" for name, value in given.items()}
+        given = {name[:_LONGEST_NAME]: _masked(value) if name in known else "…" for name, value in given.items()}
     shown = _encoder.encode(given)
     if isinstance(given, list) or len(shown) > _LONGEST_REQUEST:
         count = f" of {len(given)} items" if isinstance(given, list) else ""
@@ -106,11 +104,7 @@ def _shown(body: bytes, known: frozenset[str]) -> str | None:
 
 
 def _masked(value: Any) -> Any:
-    """Without what belongs to the job alone, however deep it is."""
+    """The value without fields that must not be recorded, at any depth."""
     if isinstance(value, dict):
-        return {_cut(name): "…" if name in KEPT_BACK else _masked(inner) for name, inner in value.items()}
+        return {name[:_LONGEST_NAME]: "…" if name in KEPT_BACK else _masked(inner) for name, inner in value.items()}
     return [_masked(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _cut(name: str) -> str:
-    return name[:_LONGEST_NAME]

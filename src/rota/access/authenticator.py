@@ -1,4 +1,4 @@
-"""Who sent a request: the holder of the admin token, of a key or of a JWT, or of a session's cookie."""
+"""Who sent a request: the holder of the admin token, a key, a JWT, or a session cookie."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SAME_SITE = (None, "same-origin", "none")
 
 
 class Credentials(NamedTuple):
-    """What a request says of its sender: its headers, its cookie, and what a browser says of the page it comes from."""
+    """The credentials of a request, and what the browser says about the page that sent it."""
 
-    authorization: Sequence[str] = ()  # each of these headers
+    authorization: Sequence[str] = ()  # all Authorization headers
     session: str | None = None  # in the cookie
     csrf_token: str = ""
     method: str = "GET"
@@ -35,21 +35,21 @@ class Credentials(NamedTuple):
     fetch_site: str | None = None
 
     def check_same_site(self) -> None:
-        """Raises ForbiddenError where the browser says that the request comes from a page of another site."""
+        """Raises ForbiddenError if the browser says that a page of another site sent the request."""
         other = self.origin is not None and self.origin.partition("://")[2] != self.host
         if other or self.fetch_site not in _SAME_SITE:
             raise ForbiddenError("this request comes from a page of another site")
 
 
 class Authenticated(NamedTuple):
-    """Who it is, and the session's secret when it was a cookie that proved it."""
+    """The caller, and the session's secret when a cookie proved it."""
 
     identity: Identity
     session: str | None = None
 
 
 class Authenticator:
-    """Knows the admin token, and asks the credential cache and the token verifier about others."""
+    """Knows the admin token; asks the credential cache and the token verifier about others."""
 
     def __init__(
         self, token: str, *, credentials: CredentialCache | None = None, verifier: TokenVerifier | None = None
@@ -64,7 +64,7 @@ class Authenticator:
             self._authorities["jwt"] = verifier.fingerprint
 
     async def authenticate(self, given: Credentials) -> Authenticated:
-        """The sender; raises NotAuthenticatedError, or ForbiddenError for what a page of another site may have sent."""
+        """The caller; raises NotAuthenticatedError, or ForbiddenError for a request from a page of another site."""
         if not given.authorization:
             return await self._of_session(given)
         if len(given.authorization) > 1:
@@ -75,7 +75,7 @@ class Authenticator:
         return Authenticated(await self.identify(token.strip()))
 
     async def identify(self, token: str) -> Identity:
-        """Whose token it is; raises NotAuthenticatedError."""
+        """The holder of a token; raises NotAuthenticatedError."""
         if hmac.compare_digest(token.encode(), self._token):
             return _ADMIN
         if len(token) > LONGEST_TOKEN:
@@ -109,21 +109,21 @@ class Authenticator:
         return await self._credentials.identify(secret, authorities=self._authorities) if self._credentials else None
 
     def authority_of(self, identity: Identity) -> bytes | None:
-        """What a session of this identity depends on besides a key: it ends when that is changed."""
+        """What a session of this identity depends on besides a key: it ends when this changes."""
         return self._authorities.get(identity.kind)
 
 
 def csrf_token(session: str) -> str:
-    """What a page of our own must send along with a change: other sites can't know it."""
+    """The token that our pages send with each change; other sites can't know it."""
     return hmac.new(session.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def admin_token(path: Path) -> str:
-    """The admin token; made at the first start, readable by its owner alone."""
+    """The admin token; created at the first start, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and (token := path.read_text().strip()):
         return token
-    # Written whole beside, then linked: no process reads half a token, and of two that start together one wins.
+    # Written to another file, then linked: no process reads half a token, and of two that start together one wins.
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".admin.token-")  # with mode 600
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(32) + "\n")

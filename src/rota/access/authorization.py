@@ -1,11 +1,10 @@
 """The one place where rights are enforced.
 
-Every operation says which right it needs; there is no operation without. Before its handler is called, the caller must
-have that right in the namespace of the request, and when the right reaches no further than the caller's own jobs, the
-job or run in the path must be their own: another's is answered as if it were not there. What a handler lists or selects
-itself it bounds by `Access.only`, the owner whose jobs the right is limited to.
+Every operation names the right it needs. Before its handler is called, the caller must have that right in the namespace
+of the request. Where the right covers only the caller's own jobs, the job or run in the path must be theirs; another's
+is answered as not found. Handlers that list or select limit themselves to `Access.only`, the owner of those jobs.
 
-An owner never changes, so what was found to be the caller's stays so until the handler is done.
+An owner never changes, so what was the caller's stays so until the handler is done.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from rota.settings import DEFAULT_NAMESPACE
 
 NAMESPACE_HEADER = "Rota-Namespace"
 PUBLIC: Final = "public"  # without credentials
-ANYONE: Final = "anyone"  # every caller who has proven who they are
+ANYONE: Final = "anyone"  # every authenticated caller
 Needs = Right | Literal["public", "anyone"]
 _NOWHERE = ""  # no namespace has this name
 _NOBODY = Identity(name="", kind="jwt", grants={})
 
 
 class AccessDeniedError(ForbiddenError):
-    """A known caller may not do this; `access` says who it was, for the audit trail."""
+    """A known caller lacks a right; `access` is for the audit trail."""
 
     def __init__(self, message: str, access: Access) -> None:
         super().__init__(message)
@@ -41,7 +40,7 @@ class AccessDeniedError(ForbiddenError):
 
 
 class HiddenError(NotFoundError):
-    """An object is not the caller's, or not there at all: the answer is the same."""
+    """An object is another owner's or does not exist: the answer is the same."""
 
     def __init__(self, message: str, access: Access) -> None:
         super().__init__(message)
@@ -49,7 +48,7 @@ class HiddenError(NotFoundError):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Who the caller is, in which namespace, and the owner whose jobs they are limited to (None: every owner's)."""
+    """The caller, the namespace, and the owner whose jobs they are limited to (None: all owners)."""
 
     identity: Identity
     namespace: str
@@ -66,11 +65,10 @@ async def authorize(
     services: Any,
     authenticator: Authenticator,
 ) -> tuple[Access, RateStatus]:
-    """What a request may do: `namespace` is the one it names, `path` has the ids of the objects it is about.
+    """The access of a request that names this namespace and, in its path, these objects.
 
-    Raises NotAuthenticatedError, RateLimitedError, AccessDeniedError, or HiddenError for an object that is not the
-    caller's. Every request of a known caller counts towards their limits, also one that is refused, and before the
-    database is asked about what it is about.
+    Raises NotAuthenticatedError, RateLimitedError, AccessDeniedError or HiddenError. Every request of a known caller
+    counts towards their limits, even a refused one, and before the database is asked about its objects.
     """
     if needs == PUBLIC:
         return Access(_NOBODY, "", None), UNLIMITED
@@ -106,14 +104,13 @@ def _authorize(needs: Needs, proven: Authenticated, namespace: str) -> Access:
 
 
 async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1) -> RateStatus:
-    """Counts requests or jobs towards the limits of the caller, of their key and of the namespace; raises
-    RateLimitedError.
+    """Counts requests or jobs towards the limits of the caller, their key and the namespace; raises RateLimitedError.
 
-    A caller without a role in the namespace of the request does not use up its limits, but their own.
+    A caller without a role in the requested namespace uses up the limits of their own.
     """
     identity, namespace = access.identity, access.namespace
     if identity.kind == "admin" and kind == "requests":
-        return UNLIMITED  # an admin who repairs things must not be kept out
+        return UNLIMITED  # admins must get in to repair things
     if identity.grant_in(namespace) is None:
         namespace = next(iter(identity.grants), _NOWHERE)
     key = None if identity.key_id is None else show_key_id(identity.key_id)
@@ -121,18 +118,15 @@ async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1
 
 
 async def _check_object(path: Mapping[str, str], services: Any, access: Access) -> None:
-    if job := path.get("jobId"):
-        owner = await services.jobs.owner(access.namespace, parse_job(job))
-        if owner != access.only:
-            raise HiddenError("there is no such job", access)
-    if run := path.get("runId"):
-        run_id = parse_run(run)
-        if not await services.runs.owned(access.namespace, [run_id], access.only):
-            raise HiddenError("there is no such run", access)
+    job, run = path.get("jobId"), path.get("runId")
+    if job and await services.jobs.owner(access.namespace, parse_job(job)) != access.only:
+        raise HiddenError("there is no such job", access)
+    if run and not await services.runs.owned(access.namespace, [parse_run(run)], access.only):
+        raise HiddenError("there is no such run", access)
 
 
 def _namespace(named: str | None, identity: Identity) -> str:
-    """The one that is named; else the caller's only one, else the default."""
+    """The named one, else the caller's only one, else the default."""
     if named is None:
         return home_of(identity)
     try:
@@ -143,7 +137,7 @@ def _namespace(named: str | None, identity: Identity) -> str:
 
 
 def home_of(identity: Identity) -> str:
-    """The namespace that is meant where none is named: the identity's only one, else the default."""
+    """The namespace of requests that name none: the identity's only one, else the default."""
     if len(identity.grants) == 1 and EVERYWHERE not in identity.grants:
         return next(iter(identity.grants))
     return DEFAULT_NAMESPACE

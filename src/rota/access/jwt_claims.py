@@ -14,7 +14,7 @@ from rota.errors import InvalidTokenError
 from rota.settings import DEFAULT_NAMESPACE
 
 _RESERVED_SUBJECT = "admin"  # the owner of what is done with the admin token
-_LATEST = 253402300799  # the last second of the year 9999: what is later is no time for us
+_LATEST = 253402300799  # the last second of the year 9999
 _RANKS = {role: rank for rank, role in enumerate(Role)}
 _ABSENT = object()
 _UNREADABLE = "the roles of the token can't be read"
@@ -22,14 +22,14 @@ _UNREADABLE = "the roles of the token can't be read"
 
 @dataclass(frozen=True, kw_only=True)
 class Expectations:
-    """What is asked of every token, of the own secret or of a provider."""
+    """What every token must say."""
 
     issuer: str | None = None
     audience: str | None = None
     leeway_seconds: float = 30.0
 
     def check(self, claims: dict[str, Any], now: float) -> tuple[str, float]:
-        """The subject and when the token expires; raises InvalidTokenError."""
+        """The subject and the expiry of a token; raises InvalidTokenError."""
         expires_at = self._check_times(claims, now)
         if self.issuer is not None and claims.get("iss") != self.issuer:
             raise InvalidTokenError("the token is from another issuer")
@@ -53,16 +53,16 @@ class Expectations:
         audiences = [given] if isinstance(given, str) else given
         if not isinstance(audiences, list) or not all(isinstance(audience, str) for audience in audiences):
             raise InvalidTokenError("aud of the token can't be read")
-        # A token that names its audience is not for us unless we know that to be our name.
+        # A token that names an audience is not for us unless that is our name.
         if (audiences or self.audience is not None) and self.audience not in audiences:
             raise InvalidTokenError("the token is for another audience")
 
 
 def read_subject(subject: Any) -> str:
-    """The subject of a token: a name as owners have them."""
+    """The subject of a token; raises InvalidTokenError unless it is a valid owner."""
     try:
         name = msgspec.convert(subject, Name)
-        name.encode()  # half a surrogate pair is no text, and the database would not take it
+        name.encode()  # refuses half a surrogate pair, which the database can't store
     except (msgspec.ValidationError, UnicodeEncodeError):
         raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None
     if is_key_id(name):
@@ -76,7 +76,7 @@ def _time(claims: dict[str, Any], name: str) -> float | None:
     if name not in claims:
         return None
     value = claims[name]
-    # True is a number to Python; what is infinite is beyond the latest.
+    # True is a number in Python.
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not 0 <= value <= _LATEST:
         raise InvalidTokenError(f"{name} of the token is no time in seconds")
@@ -84,7 +84,7 @@ def _time(claims: dict[str, Any], name: str) -> float | None:
 
 
 class GivenGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A grant as it is written in a claim."""
+    """A grant as written in a claim."""
 
     role: Role
     sees: Literal["own", "all"] = "own"
@@ -92,13 +92,13 @@ class GivenGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RolesClaim:
-    """Which claim has the roles, and the role of tokens without it."""
+    """The claim with the roles, and the role of tokens without it."""
 
     name: str
     default_role: Role | None = None
 
     def read(self, claims: dict[str, Any]) -> dict[str, Grant]:
-        """The grants by namespace; raises InvalidTokenError for a claim that can't be understood."""
+        """The grants by namespace; raises InvalidTokenError."""
         given = self._find(claims)
         if given is _ABSENT:
             return {} if self.default_role is None else {DEFAULT_NAMESPACE: Grant(self.default_role)}
@@ -130,7 +130,7 @@ def _from_object(given: Any) -> dict[str, Grant]:
 
 
 def _from_list(given: list[Any]) -> dict[str, Grant]:
-    """Of several roles in one namespace the highest."""
+    """The highest of several roles in one namespace."""
     found: dict[str, Role] = {}
     for namespace, role in filter(None, map(_entry, given)):
         found[namespace] = max(role, found.get(namespace, role), key=_RANKS.__getitem__)
@@ -138,9 +138,9 @@ def _from_list(given: list[Any]) -> dict[str, Grant]:
 
 
 def _entry(given: Any) -> tuple[str, Role] | None:
-    """None for an entry that is for other applications."""
+    """None for an entry of other applications."""
     namespace, _, role = given.rpartition(":") if isinstance(given, str) else ("", "", "")
-    # A group that is called "*:admin" must not make an admin of everything.
+    # A group called "*:admin" must not make an admin of all namespaces.
     if role not in _RANKS or namespace == EVERYWHERE:
         return None
     try:

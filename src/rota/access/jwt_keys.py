@@ -1,12 +1,11 @@
 """The public keys of an identity provider: where they come from, how they are read, and when they are read again.
 
-Verifying never waits while the key is known. Keys are read again every few minutes, so that one that was taken out goes
-out of use here as well. A token that names an unknown key has them read sooner: a provider may have begun to sign with
-a new one. Made-up key ids cause no more than one read every few seconds, shared by all requests that wait for it; and
-only so many may wait.
+Verifying does not wait while the key is known. Keys are read again every few minutes, so that removed ones go out of
+use here too, and sooner when a token names an unknown key: the provider may have a new one. Made-up key ids cause at
+most one read every few seconds, shared by all requests that wait for it; the number of those is limited.
 
-A provider that is away leaves the known keys in use, for a day. Not for longer: an attacker who cut us off from the
-provider could else keep a stolen key in use that was taken out there.
+While the provider is unreachable the known keys stay in use for a day. Not longer: an attacker who cut us off from the
+provider could otherwise keep using a stolen key that was removed there.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MOST_WAITING = 100
 _LOAD_SECONDS = 5.0
 _READ_BYTES = 16 * 1024
 _SMALLEST_RSA_BITS = 2048
-_LARGEST_RSA_BITS = 8192  # larger ones only make verifying slow
+_LARGEST_RSA_BITS = 8192  # larger ones make verifying slow
 # By type and curve: the algorithm, and the members that are public.
 _KINDS: dict[tuple[Any, Any], tuple[str, tuple[str, ...]]] = {
     ("RSA", None): ("RS256", ("n", "e")),
@@ -51,7 +50,7 @@ _log = get_logger("identity")
 
 
 class SigningKeys(Service):
-    """Keys of one source."""
+    """The keys of one source."""
 
     def __init__(
         self,
@@ -71,14 +70,12 @@ class SigningKeys(Service):
         self._look_task: asyncio.Task[None] | None = None
         self._waiting = 0
         self._failing = False
-        self._told: str | None = None
+        self._warned: str | None = None
 
     @property
     def current(self) -> SigningKeySet | None:
-        """The keys to verify with: always the same object until they change. None when there are none to rely on."""
-        if self._monotonic() - self._confirmed_at > KEPT_SECONDS:
-            return None
-        return self._keys
+        """The keys to verify with, the same object until they change; None when there are none to rely on."""
+        return None if self._monotonic() - self._confirmed_at > KEPT_SECONDS else self._keys
 
     async def find(self, key_id: str | None, algorithm: str) -> tuple[SigningKeySet, SigningKey] | None:
         """The key that fits, and the set it is from; None if there is none. Raises KeysUnavailableError."""
@@ -93,20 +90,19 @@ class SigningKeys(Service):
 
     @property
     def pause_seconds(self) -> float | None:
-        """As long as the source says; shorter while it fails."""
         return self._source.retry_seconds if self._failing else self._source.pause_seconds
 
     async def tick(self) -> int:
-        """One look at the source, shared with the requests that wait for one."""
+        """Loads the keys, once for all requests that wait for them."""
         if self._look_task is None:
             self._look_task = asyncio.create_task(self._look(), name="identity-keys")
             self._look_task.add_done_callback(self._looked)
-        # Not awaited itself: who waits may be cancelled, and the others still want it.
+        # Not awaited directly: one request may be cancelled while others still wait.
         await asyncio.wait({self._look_task})
         return 0
 
     async def close(self) -> None:
-        """Ends a look that is under way."""
+        """Cancels a load in progress."""
         if task := self._look_task:
             task.cancel()
             await asyncio.wait({task})
@@ -133,7 +129,7 @@ class SigningKeys(Service):
             self._fail(f"{self._source.name} did not answer within {self._load_seconds:g} s")
         except KeysError as error:
             self._fail(str(error))
-        except Exception:  # noqa: BLE001 - requests that wait must not fail for it; it is logged whole
+        except Exception:  # noqa: BLE001 - requests that wait must not fail
             _log.exception("looking for keys failed", source=self._source.name)
             self._failing = True
         else:
@@ -142,15 +138,15 @@ class SigningKeys(Service):
     def _fail(self, error: str) -> None:
         self._failing = True
         outcome = "no token of the provider is accepted" if self.current is None else "the known ones stay in use"
-        if outcome != self._told:
+        if outcome != self._warned:
             _log.warning(f"keys for tokens can't be had; {outcome}", error=error)
-        self._told = outcome
+        self._warned = outcome
 
     def _take(self, found: SigningKeySet | None) -> None:
-        if self._told:
+        if self._warned:
             _log.info("keys for tokens can be had again", source=self._source.name)
         self._failing = False
-        self._told = None
+        self._warned = None
         self._confirmed_at = self._monotonic()
         if found is None or found == self._keys:
             return
@@ -160,12 +156,12 @@ class SigningKeys(Service):
 
 
 class KeysError(RotaError):
-    """Keys can't be had; the message says why."""
+    """Keys could not be loaded; the message says why."""
 
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A public key. Two are the same when what they are made of is."""
+    """A public key; two are equal when their members are."""
 
     algorithm: str
     key_id: str | None
@@ -173,14 +169,14 @@ class SigningKey:
     public: Any = field(repr=False, compare=False)
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True)
 class SigningKeySet:
-    """The keys that a provider has at one time."""
+    """The keys of a provider at one time."""
 
     keys: tuple[SigningKey, ...]
 
     def knows(self, key_id: str | None) -> bool:
-        """Whether asking the provider again would be of no use for this one."""
+        """Whether asking the provider again would not help."""
         return key_id is None or not self._has_ids or any(key.key_id == key_id for key in self.keys)
 
     def find(self, key_id: str | None, algorithm: str) -> SigningKey | None:
@@ -192,12 +188,12 @@ class SigningKeySet:
 
     @property
     def _has_ids(self) -> bool:
-        # A provider that has no key at all may well name the next one.
+        # A provider without keys may name the next one.
         return not self.keys or any(key.key_id is not None for key in self.keys)
 
 
 def read_keys(data: bytes) -> SigningKeySet:
-    """The usable keys of a JWKS; raises KeysError for what is none."""
+    """The usable keys of a JWKS; raises KeysError."""
     try:
         listed = read_object(data).get("keys")
     except InvalidTokenError:
@@ -210,7 +206,7 @@ def read_keys(data: bytes) -> SigningKeySet:
 
 
 def _read_key(entry: Any) -> SigningKey | None:
-    """The key, or None if it is not for us."""
+    """The key, or None if we can't use it."""
     if not isinstance(entry, dict) or not _is_for_verifying(entry):
         return None
     kind = _kind(entry)
@@ -222,11 +218,7 @@ def _read_key(entry: Any) -> SigningKey | None:
     if entry.get("alg", algorithm) != algorithm or not all(isinstance(value, str) for value in members.values()):
         return None
     public = _public_key({"kty": entry["kty"], **members}, algorithm)
-    return (
-        None
-        if public is None
-        else SigningKey(algorithm, key_id, tuple(str(value) for value in members.values()), public)
-    )
+    return None if public is None else SigningKey(algorithm, key_id, tuple(map(str, members.values())), public)
 
 
 def _is_for_verifying(entry: dict[str, Any]) -> bool:
@@ -253,9 +245,9 @@ def _public_key(members: dict[str, Any], algorithm: str) -> Any:
 
 
 class Source(Protocol):
-    """Looks for keys. `pause_seconds` is between two looks, `retry_seconds` after one in vain.
+    """Loads keys every `pause_seconds`, or `retry_seconds` after a failure.
 
-    Tokens that name an unknown key have it look sooner, but not within `least_seconds` of the last look.
+    Tokens that name an unknown key load sooner, but not within `least_seconds` of the last load.
     """
 
     name: str
@@ -264,12 +256,12 @@ class Source(Protocol):
     least_seconds: float
 
     async def load(self) -> SigningKeySet | None:
-        """The keys, or None if they are those of the last time; raises KeysError."""
+        """The keys, or None if they have not changed; raises KeysError."""
         ...
 
 
 class Provider:
-    """A JWKS behind an address. Redirects are not followed: who could make one could name keys of their own."""
+    """A JWKS at an address. Redirects are not followed: they could lead to other keys."""
 
     pause_seconds = 300.0
     retry_seconds = 15.0
@@ -278,13 +270,12 @@ class Provider:
     def __init__(self, url: str) -> None:
         parts = _checked(url)
         self._url = url
-        # A query may hold what is not for logs.
+        # A query may contain secrets, which must not be logged.
         self.name = f"{parts.scheme}://{parts.netloc}{parts.path}"
 
     async def load(self) -> SigningKeySet | None:
-        """What the provider lists now."""
         try:
-            # One connection every few minutes is not worth being kept.
+            # A connection every few minutes is not worth keeping.
             async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False) as session:
                 return read_keys(await self._fetch(session))
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -305,7 +296,7 @@ class Provider:
 
 
 class KeyFile:
-    """A JWKS in a file, read again when it is another one or has changed."""
+    """A JWKS in a file, read again when it changes."""
 
     pause_seconds = 2.0
     retry_seconds = 2.0
@@ -319,7 +310,6 @@ class KeyFile:
         self.name = str(path)
 
     async def load(self) -> SigningKeySet | None:
-        """What is in the file, if that is not what was there the last time."""
         try:
             return await asyncio.to_thread(self._read)
         except OSError as error:
@@ -329,20 +319,21 @@ class KeyFile:
         if not self._path.is_file():
             raise KeysError(f"{self.name} is no file")
         with self._path.open("rb") as file:
-            # Before reading: what is written meanwhile changes the state once more.
-            state = _state(os.fstat(file.fileno()))
+            # Before reading: a write meanwhile changes the state again.
+            status = os.fstat(file.fileno())
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if state == self._state:
                 return None
             data = file.read(LARGEST_SET_BYTES + 1)
         if len(data) > LARGEST_SET_BYTES:
             raise KeysError(f"{self.name} has more than {LARGEST_SET_BYTES} bytes")
         keys = read_keys(data)
-        self._state = state  # only now: a file caught half written is read again
+        self._state = state  # only now: a half-written file is read again
         return keys
 
 
 def source_of(place: str) -> Source:
-    """The source that ROTA_JWT_KEYS names; raises SetupError."""
+    """The source in ROTA_JWT_KEYS; raises SetupError."""
     return Provider(place) if "://" in place else KeyFile(Path(place).expanduser().absolute())
 
 
@@ -365,7 +356,3 @@ def _is_local(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _state(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,6 +1,6 @@
-"""The text of a token, taken apart: bounded, strict, and unforgiving about JSON.
+"""Parsing the text of a token: bounded and strict.
 
-What two readers could understand in two ways is not read at all: keys that come twice, NaN, padding, other encodings.
+Anything ambiguous is refused: repeated keys, NaN, padding, other encodings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rota.errors import InvalidTokenError
 
 LONGEST_TOKEN = 8 * 1024
 _LONGEST_KEY_ID = 255
-# Which algorithms there are for us, and nowhere else: what is not in here can't be asked for by a token.
+# The only algorithms that a token can ask for.
 OWN_ALGORITHM = "HS256"
 PROVIDER_ALGORITHMS = frozenset({"RS256", "ES256", "EdDSA"})
 NOT_VALID = "the token is not valid"
@@ -26,23 +26,23 @@ _ALGORITHMS = {name: jwt.get_algorithm_by_name(name) for name in (OWN_ALGORITHM,
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a token says of its signature. Keys that it brings along, or points at, are not looked at."""
+    """What a token says about its signature. Keys that it contains or points at are ignored."""
 
     algorithm: str
     key_id: str | None
 
 
 def check_shape(token: str) -> None:
-    """Raises InvalidTokenError for what is too long, or not three parts of base64url. Before anything is parsed."""
+    """Raises InvalidTokenError unless it is short enough and three parts of base64url; before parsing."""
     if len(token) > LONGEST_TOKEN or not _SHAPE.fullmatch(token):
         raise InvalidTokenError(NOT_VALID)
 
 
 def read_header(token: str) -> Header:
-    """The header of a token of the right shape."""
+    """The header of a token that has the right shape."""
     fields = read_object(_decoded(token.partition(".")[0]))
     algorithm, key_id = fields.get("alg"), fields.get("kid")
-    # `crit` lists what must be understood, and we understand nothing beyond the plain; not `b64` either.
+    # `crit` lists extensions that must be understood, and we know none; nor `b64`.
     if not isinstance(algorithm, str) or "crit" in fields or "b64" in fields:
         raise InvalidTokenError(NOT_VALID)
     if "kid" in fields and not (isinstance(key_id, str) and 0 < len(key_id) <= _LONGEST_KEY_ID):
@@ -51,10 +51,9 @@ def read_header(token: str) -> Header:
 
 
 def read_claims(token: str, *, key: Any, algorithm: str) -> dict[str, Any]:
-    """The claims, once the signature is found to be made with this key and this algorithm.
+    """The claims, once the signature is verified with this key and algorithm.
 
-    The algorithm's own check and no more: jwt.decode would read the header again, and examine the key each time, which
-    takes longer than the check does.
+    jwt.decode would read the header again and examine the key each time, which takes longer than verifying.
     """
     signed, _, signature = token.rpartition(".")
     if not _ALGORITHMS[algorithm].verify(signed.encode(), key, _decoded(signature)):
@@ -63,7 +62,7 @@ def read_claims(token: str, *, key: Any, algorithm: str) -> dict[str, Any]:
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """A JSON object that can be understood in one way only."""
+    """A JSON object that has only one meaning; raises InvalidTokenError."""
     try:
         found = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -78,7 +77,7 @@ def _decoded(part: str) -> bytes:
         data = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except ValueError:
         raise InvalidTokenError(NOT_VALID) from None
-    # The bits left over at the end could hold anything, and the same token have many forms.
+    # The unused bits at the end could hold anything, so that one token had many forms.
     if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != part:
         raise InvalidTokenError(NOT_VALID)
     return data

@@ -20,7 +20,7 @@ _LEAST_SECRET_BYTES = 32
 
 
 def secret_bytes(secret: str) -> bytes:
-    """The secret as it goes into signatures; raises SetupError, which does not show it."""
+    """The secret as it is used in signatures; raises SetupError, which does not show it."""
     # From the environment come bytes that are no text as halves of surrogate pairs.
     data = secret.encode("utf-8", "surrogateescape")
     if len(data) < _LEAST_SECRET_BYTES:
@@ -41,7 +41,7 @@ def sign_token(
     audience: str | None = None,
     claim: str = Settings.jwt_claim,
 ) -> str:
-    """A token that the API with these settings accepts. Raises BadInputError for what it would refuse."""
+    """A token that the API with these settings accepts; raises BadInputError if it would not."""
     roles = {namespace: {"role": grant.role.value, "sees": grant.sees} for namespace, grant in grants.items()}
     claims: dict[str, Any] = {"sub": subject, "iat": int(time.time()), "exp": int(expires_at.timestamp()), claim: roles}
     claims |= {name: value for name, value in (("iss", issuer), ("aud", audience)) if value is not None}

@@ -1,11 +1,10 @@
-"""From the text of a token to who is behind it.
+"""From the text of a token to its identity.
 
-A token says by itself which algorithm and key it wants to be judged by, and must not be believed: HS256 is for the own
-secret alone, the others for keys of the provider alone, and each of these for the one algorithm of its kind. Until the
-signature is found to be right, all that is said to the sender is that the token is not valid.
+A token names its own algorithm and key, which must not be trusted: HS256 is only for our own secret, the others only
+for keys of the provider, and each of those keys for one algorithm. Until the signature is verified, the sender learns
+only that the token is not valid.
 
-What was verified is remembered, by the token's hash: until the token expires, and only while the very set of keys is in
-force that it was verified with.
+Verified tokens are remembered by their hash until they expire or the set of keys changes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from rota.service import Service
 from rota.settings import Settings
 
 _MOST_REMEMBERED = 10_000
-_OWN = object()  # stands where a set of keys does, for what the own secret signed
+_OWN = object()  # in place of a set of keys, for tokens signed with our own secret
 
 
 class _Verified(NamedTuple):
@@ -45,7 +44,7 @@ class _Verified(NamedTuple):
 
 
 class TokenVerifier:
-    """Knows who may sign tokens, and what these must say."""
+    """Verifies tokens against the secret and the provider's keys."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class TokenVerifier:
 
     @classmethod
     def from_settings(cls, settings: Settings, *, clock: Callable[[], float] = time.time) -> Self | None:
-        """The verifier that the settings ask for, or None; raises SetupError."""
+        """The verifier for these settings, if any; raises SetupError."""
         if settings.jwt_secret is None and settings.jwt_keys is None:
             return None
         if settings.jwt_keys is not None and not settings.jwt_audience:
@@ -78,9 +77,7 @@ class TokenVerifier:
             secret=None if settings.jwt_secret is None else secret_bytes(settings.jwt_secret),
             keys=None if settings.jwt_keys is None else SigningKeys(source_of(settings.jwt_keys)),
             expectations=Expectations(
-                issuer=settings.jwt_issuer,
-                audience=settings.jwt_audience,
-                leeway_seconds=settings.jwt_leeway_seconds,
+                issuer=settings.jwt_issuer, audience=settings.jwt_audience, leeway_seconds=settings.jwt_leeway_seconds
             ),
             roles=RolesClaim(name=settings.jwt_claim, default_role=_role(settings.jwt_default_role)),
             clock=clock,
@@ -88,10 +85,9 @@ class TokenVerifier:
 
     @property
     def fingerprint(self) -> bytes:
-        """Tells whether the same secret, provider, issuer and audience are in force as before.
+        """A hash of the secret, provider, issuer and audience.
 
-        Sessions are stored with this hash and end when it changes. So the text behind it is written out here, and does
-        not follow the names of our classes and fields.
+        Sessions are stored with it and end when it changes, so its text must not follow the names of our classes.
         """
         origin = None if self._keys is None else self._keys.origin
         issuer, audience = self._expectations.issuer, self._expectations.audience
@@ -101,44 +97,37 @@ class TokenVerifier:
         return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).digest()
 
     async def verify(self, token: str) -> Identity:
-        """Who is behind the token; raises InvalidTokenError. Waits only for a key that is not known."""
+        """The identity of a token; raises InvalidTokenError. Waits only for unknown keys."""
         check_shape(token)
         digest = hashlib.sha256(token.encode()).digest()
         if known := self._recall(digest):
             return known
         header = read_header(token)
         keys, key = await self._key(header)
-        # From here to the end nothing waits: the keys can't change meanwhile.
+        # Nothing below awaits: the keys can't change meanwhile.
         claims = read_claims(token, key=key, algorithm=header.algorithm)
-        identity, expires_at = self._identify(claims)
-        self._remember(digest, _Verified(identity, expires_at, keys))
+        subject, expires_at = self._expectations.check(claims, self._clock())
+        grants, expiry = self._roles.read(claims), datetime.fromtimestamp(expires_at, UTC)
+        identity = Identity(name=subject, kind="jwt", grants=grants, expires_at=expiry)
+        self._verified[digest] = _Verified(identity, expires_at, keys)
+        if len(self._verified) > self._most_remembered:
+            self._verified.popitem(last=False)
         return identity
 
     @property
     def services(self) -> list[Service]:
-        """What keeps the keys fresh. Without it, one that the provider took out stays in use for a day."""
+        """The service that keeps the keys fresh; without it, removed keys stay in use for a day."""
         return [] if self._keys is None else [self._keys]
 
     async def _key(self, header: Header) -> tuple[object, Any]:
-        """What to judge the token by, with the set it is from."""
+        """The key to verify with, and the set it is from."""
         if header.algorithm == OWN_ALGORITHM and self._secret is not None:
             return _OWN, self._secret
         if header.algorithm in PROVIDER_ALGORITHMS and self._keys is not None:
             found = await self._keys.find(header.key_id, header.algorithm)
             if found is not None:
-                keys, key = found
-                return keys, key.public
+                return found[0], found[1].public
         raise InvalidTokenError(NOT_VALID)
-
-    def _identify(self, claims: dict[str, Any]) -> tuple[Identity, float]:
-        subject, expires_at = self._expectations.check(claims, self._clock())
-        identity = Identity(
-            name=subject,
-            kind="jwt",
-            grants=self._roles.read(claims),
-            expires_at=datetime.fromtimestamp(expires_at, UTC),
-        )
-        return identity, expires_at
 
     def _recall(self, digest: bytes) -> Identity | None:
         found = self._verified.get(digest)
@@ -150,11 +139,6 @@ class TokenVerifier:
             return None
         self._verified.move_to_end(digest)
         return found.identity
-
-    def _remember(self, digest: bytes, verified: _Verified) -> None:
-        self._verified[digest] = verified
-        if len(self._verified) > self._most_remembered:
-            self._verified.popitem(last=False)
 
 
 def _role(text: str | None) -> Role | None:

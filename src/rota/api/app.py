@@ -21,7 +21,7 @@ from rota.api.routes import OPERATIONS
 
 
 def build_app(services: Backend, authenticator: Authenticator, version: str) -> Starlette:
-    """The application; `services.run()` must be running beside it."""
+    """The application; the backend's services must run beside it."""
     description = _description(version)
 
     async def openapi(_request: Request) -> Response:
@@ -35,17 +35,16 @@ def build_app(services: Backend, authenticator: Authenticator, version: str) -> 
     return app
 
 
-@cache  # a process that has many applications, as tests do, makes it once
+@cache  # tests build many applications in one process
 def _description(version: str) -> bytes:
     return msgspec.json.encode(document(OPERATIONS, version))
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "Not found", 405: "Method not allowed"}
-    details = {
-        404: f"there is nothing at {request.url.path}",
-        405: f"{request.method} is not possible here",
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for no other
+    words = {
+        404: ("Not found", f"there is nothing at {request.url.path}"),
+        405: ("Method not allowed", f"{request.method} is not possible here"),
     }
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return response_of(HttpProblemError(status, words.get(status, "Error"), details.get(status, str(error)), headers))
+    title, detail = words.get(error.status_code, ("Error", str(error)))
+    return response_of(HttpProblemError(error.status_code, title, detail, error.headers))

@@ -1,4 +1,4 @@
-"""What the routes work with: the store, the clock and the gateway for submissions."""
+"""What the routes use: the store, the clock and the gateway for submissions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,7 @@ class Backend:
     """Made once per process; every route gets it."""
 
     def __init__(
-        self,
-        *,
-        database: Database,
-        shards: int,
-        payload_limit_bytes: int,
-        blobs: Blobs,
-        defaults: Limits | None = None,
+        self, *, database: Database, shards: int, payload_limit_bytes: int, blobs: Blobs, defaults: Limits | None = None
     ) -> None:
         self.database = database
         self.blobs = blobs
@@ -87,7 +81,7 @@ class Backend:
         return self.clock.now_datetime()
 
     async def fetch_stored(self, key: str) -> tuple[Any, Any]:
-        """A payload or result from object storage; or why it can't be had, in words."""
+        """A payload or result from object storage, or the error message."""
         try:
             return msgspec.Raw(await self.blobs.get(key)), None
         except BlobError as error:
@@ -95,31 +89,24 @@ class Backend:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """What has to run beside the routes."""
-        return (
-            *self.gateway.services,
-            self.credentials,
-            ClockFollower(self),
-            self.tail,
-            self.run_ends,
-            self.event_tail,
-        )
+        """Services that run beside the routes."""
+        followers = (self.tail, self.run_ends, self.event_tail)
+        return (*self.gateway.services, self.credentials, ClockFollower(self), *followers)
 
     def release_waiters(self) -> None:
-        """Answers all who only wait for something: the server is about to stop."""
+        """Ends all waiting requests and streams, as the server is about to stop."""
         self.run_ends.release()
         self.event_tail.release()
 
     async def set_clock(self) -> None:
-        """One measurement of the database's clock."""
+        """Measures the database's clock."""
         sent = time.monotonic()
         moment = await self.database.time()
         self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
 
 
 class ClockFollower(Service):
-    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz says that the database is
-    away."""
+    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz reports the outage."""
 
     interval_seconds = 5.0
 
@@ -128,6 +115,5 @@ class ClockFollower(Service):
         self._backend = backend
 
     async def tick(self) -> int:
-        """One measurement."""
         await self._backend.set_clock()
         return 1

@@ -39,7 +39,7 @@ _log = get_logger("api")
 
 
 class ApiRequest:
-    """One request, read and checked."""
+    """One request, read and authorized."""
 
     def __init__(
         self,
@@ -63,12 +63,11 @@ class ApiRequest:
 
     @property
     def only(self) -> str | None:
-        """The owner whose jobs this call is limited to; None: every owner's in the namespace."""
+        """The owner whose jobs this call is limited to; None: all owners of the namespace."""
         return self.access.only
 
     @property
     def path(self) -> dict[str, str]:
-        """Parameters in the path."""
         return dict(self.request.path_params)
 
     @property
@@ -83,7 +82,6 @@ class ApiRequest:
 
     @property
     def query(self) -> dict[str, str]:
-        """Parameters behind the question mark."""
         return dict(self.request.query_params)
 
     async def check_still_known(self) -> None:
@@ -133,7 +131,6 @@ class Operation:
     errors: tuple[int, ...] = ()
 
     def __call__(self, handler: Handler) -> Operation:
-        """Describes this handler."""
         self.handler = handler
         self.summary = (handler.__doc__ or "").rstrip(".")
         self.answer = self.answer or get_type_hints(handler)["return"]
@@ -229,7 +226,6 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
 
 
 def session_cookie(request: Request) -> str:
-    """The name of the session's cookie."""
     return _SECURE_COOKIE if request.url.scheme == "https" else _COOKIE
 
 
@@ -249,13 +245,12 @@ def credentials_of(request: Request) -> Credentials:
 
 
 def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON response of a struct."""
     return Response(_encoder.encode(answer), status, headers, "application/json")
 
 
 @cache
 def fields_of(kind: type) -> frozenset[str]:
-    """The names of a struct's fields as bodies have them."""
+    """The names of a struct's fields in JSON."""
     if not issubclass(kind, msgspec.Struct):
         return frozenset()
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))

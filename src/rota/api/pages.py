@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 
 def page_response(name: str) -> Response:
-    """The page of this name."""
     page = _read(name)
     return Response(page, media_type="text/html", headers={"Content-Security-Policy": _policy(page)})
 
@@ -23,7 +22,7 @@ def _read(name: str) -> str:
 
 @cache
 def _policy(page: str) -> str:
-    """What the page has of its own is known by its hash; it talks to its own server alone."""
+    """Allows the page's own script and style by their hash, and requests to its own server."""
     allowed = ["default-src 'none'"]
     for tag in ("script", "style"):
         inside = page.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]

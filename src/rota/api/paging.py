@@ -15,17 +15,17 @@ from rota.domain.ids import FIRST_ID, LAST_ID, floor_id
 from rota.errors import BadInputError
 from rota.store.read.runs import RunFilter
 
-DEFAULT_LIMIT = 50
-MOST = 500
+_DEFAULT_LIMIT = 50
+_MOST = 500
 DEFAULT_RANGE = timedelta(hours=24)
 _LIMIT = re.compile("[0-9]{1,3}")
 _CURSOR = re.compile("[0-9a-f]{32}")
 
 PAGE_PARAMETERS = {
-    "limit": f"how many at most (1 to {MOST}, {DEFAULT_LIMIT} if not given)",
+    "limit": f"how many at most (1 to {_MOST}, {_DEFAULT_LIMIT} if not given)",
     "cursor": "nextCursor of the page before",
 }
-FILTER_PARAMETERS = {
+LIST_PARAMETERS = {
     "owner": "only of this owner",
     "status": "only in this status; several separated by commas",
     "name": "only with this name",
@@ -33,19 +33,20 @@ FILTER_PARAMETERS = {
     "task": "only of this task",
     "startTime": "planned at or after this time (RFC 3339)",
     "endTime": "planned before this time (RFC 3339)",
+    **PAGE_PARAMETERS,
 }
 
 
 def read_limit(query: Mapping[str, str]) -> int:
     """The page's size."""
-    text = query.get("limit", str(DEFAULT_LIMIT))
-    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MOST:
-        raise BadInputError(f"must be a whole number from 1 to {MOST}", field="limit")
+    text = query.get("limit", str(_DEFAULT_LIMIT))
+    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= _MOST:
+        raise BadInputError(f"must be a whole number from 1 to {_MOST}", field="limit")
     return int(text)
 
 
 def read_cursor(query: Mapping[str, str]) -> UUID:
-    """Where the page begins: below this id."""
+    """The id below which the page begins."""
     text = query.get("cursor")
     if text is None:
         return LAST_ID
@@ -57,14 +58,12 @@ def read_cursor(query: Mapping[str, str]) -> UUID:
 def read_filter(
     query: Mapping[str, str], *, statuses: Any, since: datetime | None, until: datetime | None, only: str | None
 ) -> RunFilter:
-    """The filter of a list; `since` and `until` bound it where the caller gave no time, `only` to an owner's."""
+    """The filter of a list; `since` and `until` are the default range, `only` the owner the caller is limited to."""
     start = read_moment(query, "startTime") or since
     end = read_moment(query, "endTime") or until
-    first = floor_id(start) if start else FIRST_ID
-    before = floor_id(end) if end else LAST_ID
     return RunFilter(
-        first=first,
-        before=min(before, read_cursor(query)),
+        first=floor_id(start) if start else FIRST_ID,
+        before=min(floor_id(end) if end else LAST_ID, read_cursor(query)),
         owner=owner_within(read_text(query, "owner"), only),
         statuses=_read_statuses(query, get_args(statuses)),
         name=read_text(query, "name"),
@@ -74,7 +73,7 @@ def read_filter(
 
 
 def owner_within(wanted: str | None, only: str | None) -> str | None:
-    """Whose to list: those that were asked for, of those that may be seen. Nobody is called ''."""
+    """The owner to list: the requested one, if the caller may see it. No owner is called ''."""
     if only is None or wanted == only:
         return wanted
     return only if wanted is None else ""
@@ -88,7 +87,7 @@ def run_filter(query: Mapping[str, str], now: datetime, only: str | None) -> Run
 
 
 def job_filter(query: Mapping[str, str], *, since: datetime | None, only: str | None) -> RunFilter:
-    """Jobs; one-shots planned before `since` are history and want a startTime."""
+    """Jobs; one-shots planned before `since` are listed only with a startTime."""
     return read_filter(query, statuses=JobStatusName, since=since, until=None, only=only)
 
 
@@ -102,12 +101,11 @@ def read_text(query: Mapping[str, str], name: str) -> str | None:
 
 
 def read_moment(query: Mapping[str, str], name: str) -> datetime | None:
-    """A time parameter."""
     text = query.get(name)
     if text is None:
         return None
     try:
-        # A plus in a query string that was not encoded arrives as a blank.
+        # An unencoded plus in a query string arrives as a blank.
         moment = msgspec.convert(text.replace(" ", "+"), datetime)
     except msgspec.ValidationError:
         moment = None
@@ -117,7 +115,7 @@ def read_moment(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def next_cursor(ids: list[UUID], limit: int) -> str | None:
-    """The cursor behind a page that may have a successor."""
+    """The cursor after a page, if it may have a successor."""
     return ids[-1].hex if len(ids) == limit else None
 
 
@@ -126,7 +124,6 @@ def _read_statuses(query: Mapping[str, str], known: tuple[str, ...]) -> list[str
     if text is None:
         return None
     wanted = text.split(",")
-    for status in wanted:
-        if status not in known:
-            raise BadInputError(f"must be one of {', '.join(known)}", field="status")
+    if not set(wanted) <= set(known):
+        raise BadInputError(f"must be one of {', '.join(known)}", field="status")
     return wanted

@@ -55,7 +55,7 @@ _KINDS: tuple[tuple[type[RotaError], int, str], ...] = (
 
 
 class HttpProblemError(RotaError):
-    """An error that only HTTP knows: wrong method, too large a body."""
+    """An error of HTTP itself: wrong method, body too large."""
 
     def __init__(self, status: int, title: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -65,7 +65,6 @@ class HttpProblemError(RotaError):
 
 
 def problem_of(error: RotaError) -> Problem:
-    """The problem document of an error."""
     if isinstance(error, HttpProblemError):
         return _problem(error.status, error.title, str(error))
     for kind, status, title in _KINDS:
@@ -78,7 +77,6 @@ def problem_of(error: RotaError) -> Problem:
 
 
 def response_of(error: RotaError) -> Response:
-    """The HTTP response of an error."""
     problem = problem_of(error)
     headers = dict(error.headers) if isinstance(error, (HttpProblemError, RateLimitedError)) else {}
     if isinstance(error, OverloadedError):

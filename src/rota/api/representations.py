@@ -1,9 +1,10 @@
-"""Rows as people see them."""
+"""Rows of the database as the API shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -42,9 +43,8 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
     if whole:
         schedule = timetable.schedule(row["id"])
         out.description = describe(schedule)
-        out.next_fire_times = []
-        if row["state"] == "scheduled":
-            out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES)
+        is_active = row["state"] == "scheduled"
+        out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES) if is_active else []
     return out
 
 
@@ -56,7 +56,7 @@ def _show_calendar(out: JobOut, timetable: Timetable) -> None:
 
 
 def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
-    """A one-shot job: the definition is its first run's, the status its latest one's."""
+    """A one-shot job: defined by its first run, with the status of the latest."""
     immediate = row["nominal_at"] == row["created_at"]
     out = _show_job(row, status=latest["status"], schedule_type="immediate" if immediate else "future", whole=whole)
     out.job_id = show_job(row["job_id"])
@@ -67,19 +67,10 @@ def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
 
 
 def show_status(job_id: UUID, row: Any | None, state: Any) -> JobStatusOut:
-    """A job's latest run in short; a recurring job that has not run yet has its own state."""
+    """A job's latest run in short; the state of a recurring job that has not run yet."""
     if row is None:
-        return JobStatusOut(
-            job_id=show_job(job_id),
-            run_id=None,
-            status=state or "scheduled",
-            start_time=None,
-            end_time=None,
-            progress=None,
-            executor_id=None,
-            attempt=None,
-            error=None,
-        )
+        nothing: dict[str, Any] = dict.fromkeys(JobStatusOut.__struct_fields__)
+        return JobStatusOut(**nothing | {"job_id": show_job(job_id), "status": state or "scheduled"})
     return JobStatusOut(
         job_id=show_job(job_id),
         run_id=show_run(row["id"]),
@@ -148,21 +139,18 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
 
 
 def show_timeline(row: Any, attempts: list[Any]) -> list[TimelineEntry]:
-    """What happened to a run, in order."""
+    """The events of a run, in order."""
     events: list[tuple[Any, str, Any]] = [(row["created_at"], "created", None)]
     for attempt in attempts:
         events.append((attempt["started_at"], "started", f"attempt {attempt['number']}"))
         events.append((attempt["finished_at"], attempt["outcome"], attempt["error"]))
-    told = {moment for moment, _, _ in events}
-    if row["started_at"] not in told:
+    shown = {moment for moment, _, _ in events}
+    if row["started_at"] not in shown:
         events.append((row["started_at"], "started", f"attempt {_show_attempt(row)}"))
-    if row["finished_at"] not in told:
+    if row["finished_at"] not in shown:
         events.append((row["finished_at"], row["status"], row["reason"]))
-    known = [event for event in events if event[0] is not None]
-    return [
-        TimelineEntry(time=moment, event=name, detail=detail)
-        for moment, name, detail in sorted(known, key=lambda event: event[0])
-    ]
+    known = sorted((event for event in events if event[0] is not None), key=itemgetter(0))
+    return [TimelineEntry(time=moment, event=name, detail=detail) for moment, name, detail in known]
 
 
 def show_attempt_row(row: Any) -> AttemptOut:
@@ -181,7 +169,6 @@ def show_attempt_row(row: Any) -> AttemptOut:
 
 
 def show_dead_letter(row: Any) -> DeadLetterOut:
-    """A dead letter with payload and error."""
     return DeadLetterOut(
         run_id=show_run(row["run_id"]),
         job_id=show_job(row["job_id"]),
@@ -198,7 +185,7 @@ def show_dead_letter(row: Any) -> DeadLetterOut:
 
 
 def show_worker(row: Any, namespace: str | None, *, whole: bool) -> WorkerOut:
-    """A worker of the fleet, as it is for a namespace (None: for all); what ails it may name runs of others."""
+    """A worker as a namespace sees it (None: all); details may name runs of other owners."""
     out = WorkerOut(
         worker_id=str(row["id"]),
         host=row["host"],
@@ -223,7 +210,6 @@ def show_worker(row: Any, namespace: str | None, *, whole: bool) -> WorkerOut:
 
 
 def show_shard(row: Any) -> ShardOut:
-    """A shard and its owner."""
     return ShardOut(
         shard=row["shard"],
         epoch=row["epoch"],
@@ -256,13 +242,12 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
 
 
 def _show_options(options: RunOptions) -> dict[str, Any]:
-    """Options of a job: they have the names of the contract."""
     shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__}
     return shown | {"retry": Retry(**msgspec.structs.asdict(options.retry))}
 
 
 def _show_attempt(row: Any) -> int:
-    """The attempt that is running, or the last one there was."""
+    """The number of the running attempt, or of the last one."""
     return int(row["attempt"]) + (1 if row["status"] == "running" else 0)
 
 

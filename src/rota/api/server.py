@@ -44,7 +44,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: Any = None) -> None:
-        """Listens; as uvicorn does, but a client that dallies in a TLS handshake is not waited for as long."""
+        """Listens as uvicorn does, but with a shorter timeout for TLS handshakes."""
         config = self.config
         if sockets is not None or config.ssl is None:
             await super().startup(sockets)
@@ -63,7 +63,7 @@ class _Server(uvicorn.Server):
 
 
 async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
-    """Serves until told to stop: first no new requests, then the scheduler, then the connections."""
+    """Serves until stopped: first no new requests, then the scheduler, then the connections."""
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
@@ -97,11 +97,9 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
 
 
 async def build_backend(settings: Settings, database: Database) -> Backend:
-    """What the routes work with, on this database."""
-    shards = await count_shards(database)
     backend = Backend(
         database=database,
-        shards=shards,
+        shards=await count_shards(database),
         payload_limit_bytes=settings.payload_limit_bytes,
         defaults=default_limits(settings),
         blobs=Blobs.open(settings.blobs),
@@ -111,7 +109,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
 
 
 def api_services(backend: Backend, verifier: TokenVerifier | None, certificate: Certificate | None) -> list[Service]:
-    """Everything an API process does beside its answers."""
+    """All services of an API process."""
     return [*backend.services, *(verifier.services if verifier else ()), *((certificate,) if certificate else ())]
 
 
@@ -122,11 +120,10 @@ def build_server(
     limits: ConnectionLimits | None = None,
     certificate: Certificate | None = None,
 ) -> _Server:
-    """A uvicorn server; it is not serving yet."""
+    """A uvicorn server that is not serving yet."""
     token = settings.given_token or admin_token(settings.admin_token_file)
     app = build_app(backend, Authenticator(token, credentials=backend.credentials, verifier=verifier), rota.__version__)
-    tls = certificate.context if certificate else None
-    proxies = settings.trusted_proxies
+    tls, proxies = certificate.context if certificate else None, settings.trusted_proxies
     return _Server(http_config(app, settings.host, settings.port, limits=limits, tls=tls, proxies=proxies))
 
 
@@ -139,7 +136,7 @@ def http_config(
     tls: ssl.SSLContext | None = None,
     proxies: Sequence[str] = (),
 ) -> uvicorn.Config:
-    """How we serve. Only what `proxies` say about address and scheme of their clients is believed."""
+    """How we serve. Only `proxies` are believed about the address and scheme of their clients."""
     config = uvicorn.Config(
         app,
         host=host,

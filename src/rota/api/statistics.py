@@ -1,6 +1,6 @@
-"""What is going on in a namespace, for people who look every other second and programs that scale by it.
+"""Statistics of a namespace, for dashboards and autoscalers.
 
-One look is good for a second, however many ask: a hundred open screens cost as much as one.
+A result is kept for a second: a hundred open screens cost as much as one.
 """
 
 from __future__ import annotations
@@ -25,22 +25,16 @@ _ENDS = ("started", "succeeded", "failed", "retried")
 
 
 class Statistics:
-    """Looks, and keeps each look for a second."""
+    """Reads statistics, and keeps each result for a second."""
 
-    def __init__(
-        self,
-        tallies: Tallies,
-        fleet: Fleet,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, tallies: Tallies, fleet: Fleet, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._tallies = tallies
         self._fleet = fleet
         self._monotonic = monotonic
         self._looks: dict[tuple[str, float], tuple[float, asyncio.Task[Stats]]] = {}
 
     async def of(self, namespace: str, window_seconds: float) -> Stats:
-        """What is going on there; rates and lags over the last so many seconds."""
+        """Statistics of a namespace; rates and lags over the given window."""
         now, key = self._monotonic(), (namespace, window_seconds)
         found = self._looks.get(key)
         if found is None or now - found[0] > FRESH_SECONDS:
@@ -73,7 +67,7 @@ class Statistics:
 
 
 def _span(moment: datetime, window: timedelta) -> tuple[datetime, float]:
-    """Since when whole portions lie within the window, and how many seconds these are, the present one in part."""
+    """When the first whole portion of the window begins, and the seconds since then."""
     since = moment - window
     into = timedelta(seconds=since.timestamp() % PORTION.total_seconds())
     first = since - into + PORTION if into else since
@@ -85,26 +79,21 @@ def _rates(rows: Sequence[Any], seconds: float) -> Rates:
 
 
 def _retry_rate(rows: Sequence[Any]) -> float | None:
-    """Which share of the attempts that ended will be tried again."""
-    succeeded, failed, retried = (sum(row[name] for row in rows) for name in ("succeeded", "failed", "retried"))
-    ended = succeeded + failed + retried
+    """The share of ended attempts that will be retried."""
+    retried = sum(row["retried"] for row in rows)
+    ended = retried + sum(row["succeeded"] + row["failed"] for row in rows)
     return round(retried / ended, 4) if ended else None
 
 
 def _counts(activity: Activity) -> Counts:
-    counts = activity.counts
     return Counts(
-        scheduled=counts["scheduled"],
-        retrying=counts["retrying"],
-        blocked=counts["blocked"],
-        queued=sum(row["queued"] for row in activity.live),
-        running=sum(row["running"] for row in activity.live),
-        dead_letters=counts["dead_letters"],
+        **{name: activity.counts[name] for name in ("scheduled", "retrying", "blocked", "dead_letters")},
+        **{name: sum(row[name] for row in activity.live) for name in ("queued", "running")},
     )
 
 
 def _at_least(counts: Counts) -> list[str]:
-    """The names of counts that stopped at the limit. What is ready and what runs are looked at together."""
+    """The names of counts that stopped at the limit. Queued and running are counted together."""
     reached = {name for name in ("scheduled", "retrying", "blocked") if getattr(counts, name) >= MOST_COUNTED}
     if counts.queued + counts.running >= MOST_COUNTED:
         reached |= {"queued", "running"}
@@ -120,13 +109,12 @@ def _age(activity: Activity, row: Any) -> float | None:
 
 def _lag(of_pools: Iterable[Sequence[int]]) -> StartLag:
     counts = [sum(step) for step in zip(*of_pools, strict=True)] or [0] * STEPS
-    return StartLag(
-        p50=quantile(counts, 0.5), p90=quantile(counts, 0.9), p99=quantile(counts, 0.99), samples=sum(counts)
-    )
+    p50, p90, p99 = (quantile(counts, share) for share in (0.5, 0.9, 0.99))
+    return StartLag(p50=p50, p90=p90, p99=p99, samples=sum(counts))
 
 
 def _pool_stats(activity: Activity, pools: Sequence[Any], recent: Sequence[Any], seconds: float) -> list[PoolStats]:
-    """The pools that workers serve or somebody said something about, and those in which something is."""
+    """Pools that have workers, settings, or recent runs."""
     known = {row["pool"]: row for row in pools}
     live = {row["pool"]: row for row in activity.live}
     names = sorted({*known, *live, *(row["pool"] for row in recent)})

@@ -18,15 +18,14 @@ _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 
 
 class WaitingReasons:
-    """Looks at what a run waits for."""
+    """Explains what a run waits for."""
 
     def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
         self._waiting = waiting
         self._fleet = fleet
 
     async def explain(self, row: Any, *, naming: bool = True) -> str | None:
-        """Why a run that waits is not running; None when it does not wait. Without `naming`, runs that may be another
-        owner's are not named."""
+        """Why a run waits; None when it does not. Without `naming`, other owners' runs are not named."""
         match row["status"]:
             case "scheduled":
                 return f"not due until {_show_time(row['run_at'])}"
@@ -40,7 +39,7 @@ class WaitingReasons:
                 return None
 
     async def breaker_state(self, row: Any) -> BreakerState | None:
-        """How the breaker of a job or run stands, if it has one."""
+        """The state of a job's or run's breaker, if it has one."""
         key = decode_policies(row["policies"]).breaker
         if key is None:
             return None
@@ -57,10 +56,10 @@ class WaitingReasons:
             "breaker": self._explain_breaker,
             "overlap": self._explain_overlap,
         }.get(row["gate"])
-        if at_gate is not None:
-            words = await at_gate(row, decode_policies(row["policies"]))
-            return words if naming or row["gate"] == "overlap" else _RUN_IDS.sub("another run", words)
-        return _PLAIN_GATES[row["gate"]]
+        if at_gate is None:
+            return _PLAIN_GATES[row["gate"]]
+        words = await at_gate(row, decode_policies(row["policies"]))
+        return words if naming or row["gate"] == "overlap" else _RUN_IDS.sub("another run", words)
 
     async def _explain_order(self, row: Any, policies: Policies) -> str:
         line = await self._waiting.line(row["namespace"], policies.order or "")

@@ -51,10 +51,6 @@ class _WriteQueue:
         self.waiting: deque[_Chunk] = deque()
         self.writers: list[_Writer] = []
 
-    def add(self, chunks: Sequence[_Chunk]) -> None:
-        self.waiting.extend(chunks)
-        self.wake()
-
     def wake(self) -> None:
         if self.waiting:
             for writer in self.writers:
@@ -105,7 +101,8 @@ class GroupCommitter:
         chunks: list[_Chunk] = []
         for queue, some in zip(self._queues, _by_queue(firsts), strict=True):
             new = [_Chunk(some[n : n + _MOST_PER_BATCH]) for n in range(0, len(some), _MOST_PER_BATCH)]
-            queue.add(new)
+            queue.waiting.extend(new)
+            queue.wake()
             chunks += new
         self._count += len(firsts)
         declined: dict[UUID, Declined] = dict(refused)

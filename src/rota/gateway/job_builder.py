@@ -1,4 +1,4 @@
-"""From what the API takes to what the domain knows: checks that JSON types can't express."""
+"""From requests to submissions: checks that JSON types can't express."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from rota.domain.job import (
 from rota.domain.retry import RetryPolicy
 from rota.domain.rights import Caller
 from rota.domain.runner_payloads import parse_http_call, parse_shell_call
-from rota.domain.schedule import load_zone, parse_cron, parse_every
+from rota.domain.schedule import parse_cron, parse_every
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 from rota.gateway.policy_fields import FieldGroup, patched_policies, policies_of
 
@@ -49,8 +50,7 @@ _FIELDS_OF = {
     "cron": ("cron_expression",),
     "interval": ("every_seconds",),
 }
-_RECURRING = ("cron", "interval")
-# Fields of the calendar that are stored as they come, with their columns.
+# Calendar fields that are stored unchanged, with their columns.
 CALENDAR = {
     "timezone": "timezone",
     "start_time": "start_at",
@@ -67,7 +67,7 @@ _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 
 
 class JobBuilder:
-    """Makes submissions out of requests."""
+    """Makes submissions from requests."""
 
     def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
         self._shards = shards
@@ -124,7 +124,7 @@ class JobBuilder:
         changes = {name: value for name in _OPTIONS.names if (value := getattr(patch, name)) is not UNSET}
         options = msgspec.structs.replace(decode_options(before.options), **_stored_options(changes))
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
-        # A payload in object storage that stays as it is was looked at when it came.
+        # An unchanged payload in object storage was checked when it came.
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
         task = task if unseen else _check_task(task, payload)
@@ -141,7 +141,7 @@ class JobBuilder:
         )
 
     def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
-        """A timetable with some fields changed; raises BadInputError when the result is no schedule."""
+        """A timetable with some fields changed; raises BadInputError if the result is not a schedule."""
         _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
         if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
             raise BadInputError("give this or cronExpression, not both", field="everySeconds")
@@ -168,25 +168,18 @@ class JobBuilder:
         return after
 
     def patched_time(self, patch: JobPatch) -> datetime | None:
-        """A one-shot's new time; None leaves it as it is."""
-        _refuse(
-            patch,
-            ("cron_expression", "every_seconds", *_CALENDAR.names),
-            "is for recurring jobs; this one runs once",
-        )
-        if patch.schedule_time is UNSET:
-            return None
-        return _check_time(patch.schedule_time, self._now())
+        """A one-shot's new time; None: unchanged."""
+        fields = ("cron_expression", "every_seconds", *_CALENDAR.names)
+        _refuse(patch, fields, "is for recurring jobs; this one runs once")
+        return None if patch.schedule_time is UNSET else _check_time(patch.schedule_time, self._now())
 
     def _one_shot(
         self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
     ) -> tuple[OneShot, Submitted]:
-        planned = now
-        run_at = None
+        planned, run_at = now, None
         if wanted.schedule_type == "future":
             delay = wanted.delay_seconds
-            moment = wanted.schedule_time if delay is None else now + timedelta(seconds=delay)
-            run_at = _check_time(moment, now)
+            run_at = _check_time(wanted.schedule_time if delay is None else now + timedelta(seconds=delay), now)
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
         unique = _unique(wanted, caller)
@@ -214,31 +207,26 @@ class JobBuilder:
         first = _first_fire(timetable, job_id, now)
         unique = _unique(wanted, caller)
         if unique and unique.on_duplicate == "replace":
-            raise BadInputError(
-                "'replace' is for jobs that run once; change a recurring job with PUT", field="onDuplicate"
-            )
-        item = Recurring(
-            caller.namespace, job_id, shard_of(job_id, self._shards), definition, timetable, first, None, unique
-        )
+            words = "'replace' is for jobs that run once; change a recurring job with PUT"
+            raise BadInputError(words, field="onDuplicate")
+        shard = shard_of(job_id, self._shards)
+        item = Recurring(caller.namespace, job_id, shard, definition, timetable, first, None, unique)
         return item, Submitted(job_id=show_job(job_id), status="scheduled")
 
     def _timetable(self, wanted: JobIn, job_id: UUID, anchor: datetime, now: datetime) -> Timetable:
-        return _timetable(
-            Timetable(
-                wanted.schedule_type,
-                wanted.cron_expression,
-                wanted.every_seconds,
-                "UTC" if wanted.timezone is None else wanted.timezone,
-                anchor,
-                wanted.start_time,
-                wanted.end_time,
-                wanted.jitter_seconds or 0.0,
-                wanted.dst,
-                _misfire(wanted.misfire),
-            ),
-            job_id,
-            now,
+        timetable = Timetable(
+            wanted.schedule_type,
+            wanted.cron_expression,
+            wanted.every_seconds,
+            "UTC" if wanted.timezone is None else wanted.timezone,
+            anchor,
+            wanted.start_time,
+            wanted.end_time,
+            wanted.jitter_seconds or 0.0,
+            wanted.dst,
+            _misfire(wanted.misfire),
         )
+        return _timetable(timetable, job_id, now)
 
 
 def _check_task(task: str | None, payload: str | None) -> str:
@@ -260,13 +248,12 @@ def _check_task(task: str | None, payload: str | None) -> str:
 
 
 def _options(wanted: JobIn) -> str:
-    """As they are stored; most jobs have the defaults."""
     given = _OPTIONS.given(wanted)
     return encode_options(RunOptions(**_stored_options(given))) if given else _DEFAULT_OPTIONS
 
 
 def _stored_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options in the domain's types: they have the contract's names. No headers are the same as none given."""
+    """Options in the domain's types; empty headers are stored as none."""
     stored = {name: None if value == {} else value for name, value in given.items()}
     if isinstance(retry := stored.get("retry"), Retry):
         stored["retry"] = RetryPolicy(**msgspec.structs.asdict(retry))
@@ -274,7 +261,7 @@ def _stored_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
-    """The timetable, checked."""
+    """Checks a timetable."""
     load_zone(wanted.timezone)
     for moment, field in ((wanted.start_at, "startTime"), (wanted.end_at, "endTime")):
         if moment is not None and not _EARLIEST <= moment <= _FAR_FUTURE:
@@ -296,7 +283,7 @@ def _check_end(timetable: Timetable, now: datetime) -> None:
 
 
 def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
-    """When it fires first; raises BadInputError when its bounds leave nothing."""
+    """When it fires first; raises BadInputError if it never does."""
     first = timetable.schedule(job_id).next_after(now)
     if first is None:
         field = "endTime" if timetable.end_at is not None else "startTime"
@@ -313,7 +300,7 @@ def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
 
 
 def _misfire(given: str | Misfire | None) -> str | None:
-    """The rule as it is stored; the default leaves no trace."""
+    """The rule as stored; None for the default."""
     if given is None:
         return None
     rule = MisfireRule(**({"policy": given} if isinstance(given, str) else msgspec.structs.asdict(given)))
@@ -335,8 +322,8 @@ def _check_timing_fields(wanted: JobIn) -> None:
 
 
 def _check_calendar(wanted: JobIn) -> None:
-    """What only recurring jobs have."""
-    if wanted.schedule_type not in _RECURRING:
+    """Refuses fields of recurring jobs in others."""
+    if wanted.schedule_type not in ("cron", "interval"):
         for field in _CALENDAR.given(wanted):
             raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
 
@@ -345,10 +332,8 @@ def _check_time(moment: datetime | None, now: datetime) -> datetime:
     if moment is None:
         raise BadInputError("required, but missing", field="scheduleTime")
     if moment < now - timedelta(seconds=LATE_SUBMISSION_SECONDS):
-        raise BadInputError(
-            f"is in the past by more than {LATE_SUBMISSION_SECONDS:g} seconds: {moment.isoformat()}",
-            field="scheduleTime",
-        )
+        words = f"is in the past by more than {LATE_SUBMISSION_SECONDS:g} seconds: {moment.isoformat()}"
+        raise BadInputError(words, field="scheduleTime")
     if moment > _FAR_FUTURE:
         raise BadInputError("is too far in the future", field="scheduleTime")
     return moment

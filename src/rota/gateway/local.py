@@ -50,7 +50,7 @@ class JobRequest(NamedTuple):
 
 
 class Repeated(Submitted, kw_only=True):
-    """The first answer to a request that came again."""
+    """The first answer to a repeated request."""
 
 
 Answer = Submitted | RotaError
@@ -86,7 +86,6 @@ class LocalGateway:
         return [*self._committer.writers, self.limits, self.backlog]
 
     def for_caller(self, caller: Caller) -> CallerGateway:
-        """A gateway on behalf of one caller."""
         return CallerGateway(self, partial(_itself, caller))
 
     def for_run(self, claim: Claim) -> RunGateway:
@@ -109,7 +108,7 @@ class LocalGateway:
             try:
                 item, answer = self.job_builder.prepare(job, caller, now)
                 self.limits.check_payload(caller, item.definition.payload)
-                if _is_too_large(item):
+                if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
                     item = await self._offload(item)
             except RotaError as error:
                 answers.append(error)
@@ -141,7 +140,6 @@ class LocalGateway:
             pause = min(pause * 1.5, _LONGEST_POLL_SECONDS)
 
     async def cancel(self, run_id: str, caller: Caller) -> None:
-        """Cancels a run of this caller."""
         run = parse_run(run_id)
         await self._own(caller, run)
         await self._cancellations.cancel_run(caller.namespace, run)
@@ -195,7 +193,7 @@ class CallerGateway:
         self._find_caller = find_caller
 
     async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
-        return await self._local.submit(_requests(jobs), await self._find_caller())
+        return await self._local.submit([_request(job) for job in jobs], await self._find_caller())
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         return await self._local.look(run_id, wait_seconds, await self._find_caller())
@@ -229,7 +227,7 @@ class RunGateway(CallerGateway):
         self._submitted += len(jobs)
         made = 0
         try:
-            answers = await self._local.submit(_requests(jobs), caller)
+            answers = await self._local.submit([_request(job) for job in jobs], caller)
             made = sum(_is_new(answer) for answer in answers)
         finally:
             self._submitted -= len(jobs) - made
@@ -240,12 +238,9 @@ async def _itself(caller: Caller) -> Caller:
     return caller
 
 
-def _requests(jobs: Sequence[BatchJobIn]) -> list[JobRequest]:
-    return [JobRequest(job, job.idempotency_key, _hash(job)) for job in jobs]
-
-
-def _hash(job: BatchJobIn) -> bytes:
-    return hash_request(msgspec.json.encode(job)) if job.idempotency_key else b""
+def _request(job: BatchJobIn) -> JobRequest:
+    key = job.idempotency_key
+    return JobRequest(job, key, hash_request(msgspec.json.encode(job)) if key else b"")
 
 
 def _is_new(answer: Answer) -> bool:
@@ -261,9 +256,3 @@ def _answer(declined: Declined, request_hash: bytes) -> Answer:
         run_id = None if declined.recurring else show_run(declined.job_id)
         return Submitted(job_id=show_job(declined.job_id), status=declined.status, run_id=run_id, duplicate=True)
     return declined
-
-
-def _is_too_large(item: Submission) -> bool:
-    """Whether the payload may be too large for the database; a character has at most four bytes."""
-    payload = item.definition.payload
-    return payload is not None and len(payload) > STORED_BYTES // 4

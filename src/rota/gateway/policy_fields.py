@@ -18,7 +18,7 @@ _KEY = "key:"
 
 
 class PolicyFields(msgspec.Struct, frozen=True):
-    """The fields of a job that make its policies, as the API names them; None: not given."""
+    """The fields of a job that make its policies, by their API names; None: not given."""
 
     ordering_key: str | None = None
     ordering_on_failure: str | None = None
@@ -30,7 +30,7 @@ class PolicyFields(msgspec.Struct, frozen=True):
 
 
 class FieldGroup:
-    """Fields of a job that are read together, since most jobs give none of them."""
+    """Fields of a job that are read together, since most jobs have none of them."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -39,7 +39,7 @@ class FieldGroup:
         self._defaults = tuple(defaults[name] for name in names)
 
     def given(self, wanted: JobIn) -> dict[str, Any]:
-        """All of them that have a value, by name; none where all are the defaults."""
+        """Those that have a value, by name."""
         values = self._read(wanted)
         if values == self._defaults:
             return {}
@@ -50,13 +50,13 @@ _FIELDS = FieldGroup(*PolicyFields.__struct_fields__)
 
 
 def policies_of(wanted: JobIn, job_id: UUID | None) -> str | None:
-    """What a new job's runs carry; `job_id` is that of a recurring job. Raises BadInputError naming the field."""
+    """The policies of a new job's runs; `job_id` is for recurring jobs. Raises BadInputError naming the field."""
     given = _FIELDS.given(wanted)
     return _encode(PolicyFields(**given), job_id, wanted.task or SCRIPT_TASK) if given else None
 
 
 def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, task: str) -> str | None:
-    """Policies with some fields changed, for a task that may have changed as well."""
+    """Policies with some fields changed, for a task that may have changed too."""
     changes = {name: getattr(patch, name) for name in _FIELDS.names if getattr(patch, name) is not UNSET}
     if changes.get("ordering_key", UNSET) is None:
         changes.setdefault("ordering_on_failure", None)
@@ -67,7 +67,7 @@ def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, t
 
 
 def show_policies(out: JobOut, text: str | None) -> None:
-    """Writes what a job's policies are into what people see of it."""
+    """Adds a job's policies to its representation."""
     if text is None:
         return
     fields = _fields_of(decode_policies(text))
@@ -123,5 +123,5 @@ def _fields_of(policies: Policies) -> PolicyFields:
 
 
 def _given(key: str | None) -> str | None:
-    """The key that was given; None when it was made of the job or task."""
+    """The key that was given; None when it was derived from the job or task."""
     return key.removeprefix(_KEY) if key is not None and key.startswith(_KEY) else None

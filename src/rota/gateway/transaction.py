@@ -1,8 +1,8 @@
 """Submitting inside the caller's own transaction, through the connection that holds it.
 
-The jobs are checked here, as the API checks them, and written by a function of the database whose name carries a
-version, so that this library and the schema may differ by a release. A connection is known by its methods, not by its
-class: no library is imported, and wrappers work like what they wrap.
+The jobs are checked as in the API and written by a database function with a version in its name, so that this library
+and the schema may differ by a release. A connection is recognised by its methods, not its class: no library is
+imported, and wrappers work like what they wrap.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rota.domain.rights import Caller
 from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
 
-# What is larger belongs into object storage, which a transaction of the database can't reach.
+# Larger ones belong in object storage, which is not part of the transaction.
 _LARGEST_PAYLOAD_BYTES = 1024 * 1024
-# So many shards that an id's shard is the number that all shards are made of: the database knows how many there are.
+# So large that an id's shard is its whole hash, from which the database derives the shard.
 _ALL_SHARDS = 1 << 62
 _FUNCTION = "rota.submit_v1"
 
 
 class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A job as the function takes it."""
+    """A job as the database function takes it."""
 
     namespace: str
     id: str
@@ -58,7 +58,7 @@ class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class WrittenJob(msgspec.Struct, rename="camel"):
-    """What the function says of a job."""
+    """The database function's answer about a job."""
 
     status: str | None = None
     duplicate: str | None = None
@@ -68,7 +68,7 @@ class WrittenJob(msgspec.Struct, rename="camel"):
 
 
 def given_connection(connection: Any) -> Any:
-    """The connection; raises SetupError for none at all: what was meant for a transaction must not go without."""
+    """The connection; raises SetupError for None, rather than submit outside the transaction."""
     if connection is None:
         raise SetupError("within() wants the connection or session that has the transaction, not None.")
     return connection
@@ -77,17 +77,17 @@ def given_connection(connection: Any) -> Any:
 async def submit_within(
     connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
 ) -> list[Submitted | RotaError]:
-    """Submits through a connection that is awaited: asyncpg's, psycopg's, or a session or connection of SQLAlchemy."""
+    """Submits through an async connection: asyncpg, psycopg, or a SQLAlchemy session or connection."""
     batch = _Batch(jobs, caller, now)
-    return batch.answers(await _ask(connection, batch.text)) if batch.text else batch.answers("[]")
+    return batch.answers(await _ask(connection, batch.text) if batch.text else "[]")
 
 
 def submit_within_sync(
     connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
 ) -> list[Submitted | RotaError]:
-    """Submits through a connection of psycopg or Django, one or a session of SQLAlchemy, or any other of the DB-API."""
+    """Submits through a sync connection: psycopg, Django, SQLAlchemy, or another DB-API driver."""
     batch = _Batch(jobs, caller, now)
-    return batch.answers(_ask_sync(connection, batch.text)) if batch.text else batch.answers("[]")
+    return batch.answers(_ask_sync(connection, batch.text) if batch.text else "[]")
 
 
 async def _ask(connection: Any, text: str) -> str:
@@ -148,7 +148,7 @@ def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
 
 
 def _is_core(connection: Any) -> bool:
-    """A connection, not a session, which has one."""
+    """Whether it is a connection, not a session."""
     return hasattr(connection, "engine")
 
 
@@ -156,7 +156,7 @@ def _refuse_autocommit(connection: Any) -> None:
     levels = (
         connection.get_execution_options().get("isolation_level"),
         connection.engine.get_execution_options().get("isolation_level"),
-        # Nothing else says what an engine was made with.
+        # The only place that shows the engine's own isolation level.
         getattr(connection.dialect, "_on_connect_isolation_level", None),
     )
     if "AUTOCOMMIT" in [str(level).upper() for level in levels]:
@@ -166,7 +166,7 @@ def _refuse_autocommit(connection: Any) -> None:
 
 
 def _check_psycopg(connection: Any) -> None:
-    """A connection in autocommit mode has a transaction only after one was opened."""
+    """Raises SetupError for a connection in autocommit mode without an open transaction."""
     info = getattr(connection, "info", None)
     idle = getattr(getattr(info, "transaction_status", None), "name", "") == "IDLE"
     if getattr(connection, "autocommit", False) is True and idle:
@@ -176,7 +176,7 @@ def _check_psycopg(connection: Any) -> None:
 
 
 def _check_django(connection: Any) -> None:
-    """Django's connections commit each statement by themselves outside of atomic()."""
+    """Raises SetupError outside of atomic()."""
     if hasattr(connection, "in_atomic_block") and not connection.in_atomic_block and connection.get_autocommit():
         raise SetupError("The connection has no transaction open: with transaction.atomic(): …")
 
@@ -193,7 +193,7 @@ def _unknown(connection: Any) -> SetupError:
 
 
 class _Batch:
-    """Jobs on their way into a transaction."""
+    """Jobs to submit in a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
         builder = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
@@ -213,16 +213,16 @@ class _Batch:
         self.text = _ascii(msgspec.json.encode(rows).decode()) if rows else ""
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
-        """What became of each, in order."""
+        """The outcome of each job, in order."""
         for position, said in zip(self._positions, msgspec.json.decode(text, type=list[WrittenJob]), strict=True):
             answer = self._answers[position]
-            assert isinstance(answer, Submitted)  # noqa: S101 - the others were not asked about
+            assert isinstance(answer, Submitted)  # noqa: S101 - the others were not sent
             self._answers[position] = _answer(said, answer, self._jobs[position].on_duplicate)
         return self._answers
 
 
 def _ascii(text: str) -> str:
-    """The same JSON in characters that every connection can carry, whatever its encoding."""
+    """The same JSON in ASCII, which every connection can carry."""
     return text if text.isascii() else json.dumps(json.loads(text))
 
 

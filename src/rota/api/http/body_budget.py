@@ -1,7 +1,7 @@
-"""How much of requests may be in memory at a time: what would be more is refused before it is read.
+"""A budget for request bodies in memory: requests over it are refused before they are read.
 
-A body is held from the moment its length is known until its request is answered, so submissions that wait for their
-commit count as well. One request alone is never refused, however large it is within its own limit.
+A body counts from the moment its length is known until its request is answered, so submissions that wait for their
+commit count too. A single request is never refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_BYTES = 32 * 1024 * 1024
 
 
 class BodyBudget:
-    """Counts the bytes of all bodies that are held."""
+    """Counts the bytes of all request bodies in memory."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.held = 0
@@ -23,7 +23,7 @@ class BodyBudget:
 
     @contextmanager
     def hold(self) -> Iterator[Hold]:
-        """Goes around a request."""
+        """Wraps the handling of one request."""
         hold = Hold(self)
         try:
             yield hold
@@ -32,7 +32,7 @@ class BodyBudget:
 
 
 class Hold:
-    """What one request holds."""
+    """The bytes of one request."""
 
     __slots__ = ("_budget", "size")
 
@@ -42,10 +42,9 @@ class Hold:
 
     def grow_to(self, size: int) -> None:
         """Takes what is missing to `size`; raises OverloadedError when others hold too much already."""
-        more = size - self.size
+        budget, more = self._budget, size - self.size
         if more <= 0:
             return
-        budget = self._budget
         if budget.held > self.size and budget.held + more > budget.most_bytes:
             raise OverloadedError("too many large requests are being handled; try again in a moment")
         budget.held += more

@@ -1,19 +1,19 @@
-"""Connections of the API: how long a client may take, how much it may send ahead, and how many there may be.
+"""Connections of the API: how slow a client may be, how much it may send ahead, and how many there may be.
 
-uvicorn parses and answers; what is here watches. Nothing is timed per request: a connection notes in which phase of
-reading it is and since when, and the doorkeeper looks at all of them about once a second.
+uvicorn parses and answers; this module watches. There are no timers per request: a connection notes its phase of
+reading and since when, and the doorkeeper looks at all connections about once a second.
 
     idle --first byte--> head --its end--> body --its end--> idle
                                              \\--answered before it was whole--> rest --its end--> idle
     any --a request that can't be read, or is too slow--> deaf
 
-Where it is in doubt where a request ends, nothing behind it is read: it gets one answer, or none when the application
-has begun to give one, and the connection ends. The end is a slow one, deaf for a moment: closing a socket on which
-something unread waits would throw away the answer on its way.
+When it is unclear where a request ends, nothing after it is read: it gets one answer, or none if the application has
+begun to answer, and the connection ends. It stays open but deaf for a moment, since closing a socket with unread data
+would discard the answer on its way.
 
-When there are as many connections as may be, a new one takes the place of one that waits: of the oldest that has never
-sent a request, else of the one that has been idle for longest. Nobody without a token is ever anything else for long,
-so whoever has one is served however many others hold connections open.
+At the limit of connections, a new one replaces a waiting one: the oldest that has never sent a request, else the one
+that has been idle longest. Clients without a token are always among those before long, so they can't keep clients with
+a token out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rota.api.http import refusals
 from rota.api.http.refusals import Refusal, UnreadableError
 from rota.telemetry import get_logger
 
-# Files that are not connections of clients: the database's, logs, blobs, and what is being refused or just closed.
+# Files other than client connections: the database's, logs, blobs, and connections being refused or closed.
 OTHER_FILES = 512
 MOST_CONNECTIONS = 16_384  # an idle one costs some 12 KiB
 LEAST_CONNECTIONS = 64
@@ -45,23 +45,23 @@ _log = get_logger("connections")
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """What a client may ask of us."""
+    """Limits for each client."""
 
     connections: int = MOST_CONNECTIONS
-    being_refused: int = 128  # connections beyond those, which are told so
+    being_refused: int = 128  # connections beyond those, which get an answer
     head_seconds: float = 15.0  # from the first byte, or from connecting, to the end of the headers
     body_seconds: float = 30.0  # and on top of it:
     body_bytes_per_second: int = 64 * 1024
-    answer_seconds: float = 30.0  # without the client taking as much as `least_taken_bytes` from one look to the next
+    answer_seconds: float = 30.0  # in which the client takes less than `least_taken_bytes` from one look to the next
     least_taken_bytes: int = 1024
     keep_alive_seconds: float = 75.0
-    rest_seconds: float = 10.0  # to send the rest of a body that is answered already
-    deaf_seconds: float = 2.0  # to take the answer to what can't be read
+    rest_seconds: float = 10.0  # to send the rest of a body after the answer
+    deaf_seconds: float = 2.0  # to take the answer to an unreadable request
     head_bytes: int = 64 * 1024
     headers: int = 100
     url_bytes: int = 16 * 1024
     pipelined: int = 32
-    # A chunk of one byte has five around it; more than these is padding.
+    # A chunk of one byte has five around it; much more is padding.
     overhead_per_byte: int = 16
     look_seconds: float = 1.0
 
@@ -77,12 +77,12 @@ class Phase(Enum):
 
 
 class Doorkeeper:
-    """Knows all connections of a server, and which of them could give way."""
+    """Knows all connections of a server, and which of them can be closed to make room."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._all: set[GuardedProtocol] = set()
-        # In the order in which they began to wait: those that have never sent a request, and the others.
+        # In the order in which they began to wait: connections that have never sent a request, and the others.
         self._strangers: dict[GuardedProtocol, None] = {}
         self._idle: dict[GuardedProtocol, None] = {}
         self._looking: asyncio.TimerHandle | None = None
@@ -104,16 +104,15 @@ class Doorkeeper:
         return True
 
     def waits(self, connection: GuardedProtocol) -> None:
-        """It has nothing to be answered."""
+        """Notes that the connection has no request to answer."""
         (self._idle if connection.cycle else self._strangers)[connection] = None
 
     def works(self, connection: GuardedProtocol) -> None:
-        """It has a request."""
+        """Notes that the connection has a request."""
         self._strangers.pop(connection, None)
         self._idle.pop(connection, None)
 
     def forget(self, connection: GuardedProtocol) -> None:
-        """It is gone."""
         self._all.discard(connection)
         self.works(connection)
 
@@ -154,14 +153,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._sent_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody connected."""
         super().connection_made(transport)
         self._since = self._sent_at = self.loop.time()
         if not self._keeper.accept(self):
             self._refuse(refusals.FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tells everything that is being answered; uvicorn tells only the last request of several."""
+        """Informs every request of the connection; uvicorn informs only the last."""
         self._keeper.forget(self)
         super().connection_lost(exc)
         for cycle in (self._answering, *(waiting for waiting, _ in self.pipeline)):
@@ -169,7 +167,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request, or several."""
         if self._phase is Phase.deaf:
             return
         if self._phase is Phase.idle:
@@ -188,7 +185,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(cause.refusal if isinstance(cause, UnreadableError) else refusals.MALFORMED)
 
     def _parse(self, data: bytes) -> bytes:
-        """Returns what is to be parsed again."""
+        """Returns what must be parsed again."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -196,7 +193,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return b""
 
     def _count(self, size: int) -> None:
-        """What is neither a header nor a body counts as well: the parser keeps half a header as it comes."""
+        """Counts all bytes, not just headers and body: the parser buffers half a header."""
         self._raw_bytes += size
         allowed = self._limits.head_bytes
         if self._phase is Phase.body:
@@ -213,7 +210,6 @@ class GuardedProtocol(HttpToolsProtocol):
     # What the parser calls
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         if self._phase is not Phase.head:
             self._enter(Phase.head)
@@ -221,13 +217,12 @@ class GuardedProtocol(HttpToolsProtocol):
         self._codings = b""
 
     def on_url(self, url: bytes) -> None:
-        """A part of its address."""
         self.url += url
         if len(self.url) > self._limits.url_bytes:
             raise UnreadableError(refusals.URL_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; or a trailer, which nobody asked for."""
+        """Reads a header; trailers are ignored."""
         if self._phase is not Phase.head:
             return
         name = name.lower()
@@ -243,7 +238,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.expect_100_continue = value.lower() == b"100-continue"
 
     def on_headers_complete(self) -> None:
-        """The application gets the request, unless it can't be one."""
+        """Checks the head and passes the request to the application."""
         self._check_head()
         if self.parser.should_upgrade():
             self._replayed = True
@@ -258,12 +253,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._keeper.works(self)
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
         if self._replayed:
             self._replayed = False
             return
@@ -288,14 +281,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self.expect_100_continue = False
 
     def _head_without_upgrade(self) -> bytes:
-        """No other protocol is spoken here, and a server may ignore that one was offered. The parser can't: it gets the
-        head again without the offer, to read the body behind it."""
+        """The head without its Upgrade header, to be parsed again: we ignore the offer, but the parser can't."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
         kept = [b"%b: %b\r\n" % pair for pair in self.headers if pair[0] != b"upgrade"]
         return b"".join([line, *kept, b"\r\n"])
 
     def _read_whole_address(self) -> None:
-        """The form that proxies get; the host in it is the one that counts."""
+        """An absolute address, as proxies get it; its host takes precedence over the Host header."""
         try:
             parts = urlsplit(self.url)
             host = parts.netloc.rpartition(b"@")[2]
@@ -309,7 +301,7 @@ class GuardedProtocol(HttpToolsProtocol):
     # What the application's side calls
 
     def on_response_complete(self) -> None:
-        """An answer is given: the next request, if it has come already."""
+        """Starts the next pipelined request, if there is one."""
         self.server_state.total_requests += 1
         self._answering = None
         if self.transport.is_closing():
@@ -327,13 +319,13 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _leave_rest(self) -> None:
         if self.expect_100_continue and not self._body_bytes:
-            # It was not asked for the body, and whether it will send it is not known: what comes could be either.
+            # The client may or may not send the body: what comes next could be the body or a request.
             self.transport.close()
         else:
             self._enter(Phase.rest)
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answers in the application's place, after what was asked before; nothing more is read."""
+        """Answers in the application's place, after earlier requests; nothing more is read."""
         own = self.cycle if self._phase is Phase.body else None
         answered = self._phase is Phase.rest
         self._enter(Phase.deaf)
@@ -361,12 +353,12 @@ class GuardedProtocol(HttpToolsProtocol):
     # What the doorkeeper calls
 
     def look(self, now: float) -> None:
-        """Ends what takes too long."""
+        """Ends the connection if its client is too slow."""
         self._look_at_sending(now)
         if self.transport.is_closing():
             return
         if self.flow.read_paused and self._phase in (Phase.head, Phase.body):
-            self._since += self._limits.look_seconds  # it is we who don't read
+            self._since += self._limits.look_seconds  # we are the slow side
         if now - self._since <= self._patience():
             return
         if self._phase in (Phase.head, Phase.body):
@@ -385,7 +377,7 @@ class GuardedProtocol(HttpToolsProtocol):
         return limits.rest_seconds if self._phase is Phase.rest else limits.deaf_seconds
 
     def _look_at_sending(self, now: float) -> None:
-        """Cuts a client that does not take its answer, also when only the rest of it is waited for."""
+        """Cuts a client that does not take its answer, even when only the rest of it is left."""
         unsent = self.transport.get_write_buffer_size()
         if not unsent or unsent <= self._unsent - self._limits.least_taken_bytes:
             self._sent_at = now
@@ -395,7 +387,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._unsent = unsent
 
     def resume_writing(self) -> None:
-        """Most of it was taken."""
         self._sent_at = self.loop.time()
         super().resume_writing()
 
@@ -407,7 +398,7 @@ def _disconnect(cycle: RequestResponseCycle | None) -> None:
 
 
 def raise_file_limit() -> int:
-    """Lets this process open as many files as it may; returns how many that is."""
+    """Raises this process's limit of open files as far as allowed; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_CONNECTIONS + OTHER_FILES if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,4 +1,4 @@
-"""Answers to what never becomes a request: made once, and followed by the end of the connection."""
+"""Answers to unreadable requests: made once, and followed by the end of the connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.api.problems import HttpProblemError, problem_of
 
 
 class UnreadableError(Exception):
-    """A request is given up while it is being parsed."""
+    """Parsing of a request was given up."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.detail)
@@ -19,7 +19,7 @@ class UnreadableError(Exception):
 
 
 class Refusal:
-    """A whole answer, and nothing is read behind it."""
+    """A complete answer, after which the connection ends."""
 
     def __init__(self, status: int, title: str, detail: str, headers: dict[str, str] | None = None) -> None:
         self.status = status
@@ -34,7 +34,7 @@ class Refusal:
         self._headers = [(name.encode(), value.encode()) for name, value in (own | (headers or {})).items()]
 
     def encode(self, date: list[tuple[bytes, bytes]], *, secure: bool) -> bytes:
-        """The bytes to send; `date` is what every answer of the server begins with."""
+        """The bytes to send; `date` holds the headers that begin every answer of the server."""
         headers = (*date, *self._headers, *(GUARDING_TLS if secure else GUARDING))
         return b"".join([self._line, *(b"%b: %b\r\n" % pair for pair in headers), b"\r\n", self._body])
 

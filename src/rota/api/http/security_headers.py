@@ -1,4 +1,4 @@
-"""Headers that tell browsers and proxies to keep their hands off: on every answer, unless it sets its own."""
+"""Security headers on every answer, unless it sets its own."""
 
 from __future__ import annotations
 
@@ -13,27 +13,25 @@ GUARDING = [
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
-# A year, as browsers want it; other names of the domain are not ours to speak for.
+# A year, as browsers recommend; without subdomains, which are not ours.
 GUARDING_TLS = [*GUARDING, (b"strict-transport-security", b"max-age=31536000")]
 _NAMES = frozenset(name for name, _ in GUARDING_TLS)
 
 
 class GuardedApplication(Starlette):
-    """An application whose every answer has them, also those that come of an error nobody caught."""
+    """An application that adds them to every answer, including those of unexpected errors."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """What is around the routes."""
         return GuardingHeaders(super().build_middleware_stack())
 
 
 class GuardingHeaders:
-    """Adds what an answer lacks."""
+    """Adds the headers an answer lacks."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes everything on, and the beginning of an answer with more headers."""
         guarding = GUARDING_TLS if scope.get("scheme") == "https" else GUARDING
 
         def send_guarded(message: Message) -> Awaitable[None]:  # not async: that would cost a coroutine per message

@@ -1,7 +1,7 @@
 """TLS of the API: certificate and key from files, loaded again when these change.
 
-A renewal replaces the files; connections that come after the next look get the new certificate, those that are open
-keep theirs. Files that don't fit together (one of the two is new already) are left for the next look.
+After a renewal new connections get the new certificate, open ones keep theirs. Files that don't fit together, because
+only one is new yet, are tried again at the next tick.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _log = get_logger("tls")
 
 
 class Certificate(Service):
-    """What the server shows to clients; `context` stays the same however often it is renewed."""
+    """The server's certificate; `context` stays the same object when it is renewed."""
 
     interval_seconds = 60.0
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises SetupError when the files are no certificate with its key."""
+        """Raises SetupError for files that are not a certificate and its key."""
         super().__init__()
         self._files = certificate, key
         self._seen = self._state()
@@ -37,13 +37,13 @@ class Certificate(Service):
 
     @classmethod
     def of(cls, settings: Settings) -> Certificate | None:
-        """That of the settings; None: TLS is not wanted."""
+        """The certificate in the settings; None: no TLS."""
         if settings.tls_certificate is None or settings.tls_key is None:
             return None
         return cls(settings.tls_certificate, settings.tls_key)
 
     async def tick(self) -> int:
-        """One look at the files; returns whether the certificate was renewed."""
+        """Loads the files again if they changed; returns whether the certificate was renewed."""
         state = self._state()
         renewed = state != self._seen and self._renew()
         if renewed:
@@ -53,7 +53,7 @@ class Certificate(Service):
 
     def _renew(self) -> bool:
         try:
-            load(*self._files)  # tried apart: half of it must not get into the one that is in use
+            load(*self._files)  # tried separately: half of it must not get into the context in use
             self.context.load_cert_chain(*self._files, password=_refuse_password)
         except (SetupError, OSError) as error:
             _log.warning("the new certificate can't be used; the old one is kept", error=str(error))
@@ -75,7 +75,7 @@ class Certificate(Service):
 
 
 def load(certificate: Path, key: Path) -> ssl.SSLContext:
-    """A context with this certificate; raises SetupError that says what to change."""
+    """A context with this certificate; raises SetupError."""
     for variable, file in (("ROTA_TLS_CERTIFICATE", certificate), ("ROTA_TLS_KEY", key)):
         try:
             file.open("rb").close()
@@ -132,7 +132,7 @@ def _look_at(file: Path) -> tuple[int, int, int] | None:
 
 
 def _end_of(certificate: Path) -> datetime | None:
-    """Until when it is valid; None when that can't be told just now."""
+    """When it expires; None if that can't be read now."""
     from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - takes a while, and only TLS needs it
 
     try:

@@ -19,18 +19,5 @@ from rota.api.routes import (
     submit,
 )
 
-OPERATIONS: tuple[Operation, ...] = (
-    *submit.OPERATIONS,
-    *jobs.OPERATIONS,
-    *runs.OPERATIONS,
-    *logs.OPERATIONS,
-    *dead_letters.OPERATIONS,
-    *schedules.OPERATIONS,
-    *pools.OPERATIONS,
-    *limits.OPERATIONS,
-    *events.OPERATIONS,
-    *fleet.OPERATIONS,
-    *api_keys.OPERATIONS,
-    *sessions.OPERATIONS,
-    *audit.OPERATIONS,
-)
+_MODULES = (submit, jobs, runs, logs, dead_letters, schedules, pools, limits, events, fleet, api_keys, sessions, audit)
+OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

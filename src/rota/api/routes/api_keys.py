@@ -79,8 +79,7 @@ async def revoke_key(services: Backend, call: ApiRequest) -> KeyOut:
         namespaces.append(EVERYWHERE)
     row = await services.keys.revoke(namespaces, parse_key(call.path["keyId"]), call.caller.owner)
     services.credentials.forget()
-    # Other servers may have looked it up a moment ago.
-    await asyncio.sleep(FRESH_SECONDS)
+    await asyncio.sleep(FRESH_SECONDS)  # other servers may have looked it up a moment ago
     return _show(row)
 
 
@@ -88,9 +87,9 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
     """A key has no more rights than its maker."""
     identity = call.access.identity
     if wanted.everywhere and not identity.rules_everywhere:
-        raise ForbiddenError("only who is admin everywhere may make a key for everywhere")
+        raise ForbiddenError("only an admin of all namespaces may make a key for all namespaces")
     if owner == _RESERVED_OWNER and not identity.rules_everywhere:
-        raise ForbiddenError("the owner 'admin' is for the admin of everything")
+        raise ForbiddenError("only an admin of all namespaces may use the owner 'admin'")
     if is_key_id(owner):
         raise BadInputError("looks like the id of a key", field="owner")
     rights = wanted.role.rights & frozenset(wanted.scopes or wanted.role.rights)
@@ -103,14 +102,13 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
 
 
 def _check_expiry(call: ApiRequest, expires_at: datetime | None) -> None:
-    """A key that ends makes none that outlives it. (A JWT is for the moment, and says nothing about tomorrow.)"""
+    """An expiring key can't make a key that outlives it. (JWTs are short-lived anyway, so this is only for keys.)"""
     identity = call.access.identity
     if identity.kind != "key" or identity.expires_at is None:
         return
     if expires_at is None or expires_at > identity.expires_at:
-        raise ForbiddenError(
-            f"your key ends at {identity.expires_at:%Y-%m-%dT%H:%M:%SZ}: it makes none that lasts longer"
-        )
+        ends = f"{identity.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+        raise ForbiddenError(f"your key expires at {ends}: the new key must not last longer")
 
 
 def _expiry(wanted: KeyIn, now: datetime) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 import msgspec
@@ -11,13 +12,7 @@ from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.representations import show_dead_letter
-from rota.contract.runs import (
-    CountOut,
-    DeadLetterGroup,
-    DeadLetterGroups,
-    DeadLetterList,
-    DeadLetterSelection,
-)
+from rota.contract.runs import CountOut, DeadLetterGroup, DeadLetterGroups, DeadLetterList, DeadLetterSelection
 from rota.domain.ids import parse_job, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError
@@ -88,11 +83,7 @@ async def redrive(services: Backend, call: ApiRequest) -> CountOut:
 @Operation("POST", "/v1/dead-letters/discard", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def discard(services: Backend, call: ApiRequest) -> CountOut:
     """Discard dead letters; the failed runs stay in history."""
-
-    async def discard_page(run_ids: Sequence[UUID]) -> int:
-        return await services.redrives.discard(call.namespace, run_ids)
-
-    return CountOut(count=await _each_page(services, call, discard_page))
+    return CountOut(count=await _each_page(services, call, partial(services.redrives.discard, call.namespace)))
 
 
 async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:

@@ -24,10 +24,10 @@ _PAGE = 500
     Right.READ,
     answer=EventList,
     query={
-        "follow": "true: stream events as they come, in the order of their numbers, without an end",
+        "follow": "true: stream events as they happen, in the order of their numbers",
         **PAGE_PARAMETERS,
     },
-    headers={"Last-Event-ID": "with follow: go on behind this event; from now on if not given"},
+    headers={"Last-Event-ID": "with follow: continue after this event; from now on if not given"},
 )
 async def list_events(services: Backend, call: ApiRequest) -> Any:
     """List what happened to breakers, pools and declared schedules, or stream it (server-sent events)."""
@@ -48,7 +48,7 @@ def _follow(services: Backend, call: ApiRequest) -> Any:
 
 
 async def _events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
-    """First what came since the client was cut off, then what comes. The first id tells a new client where it began."""
+    """First the events since the client was cut off, then new ones. The first id tells a new client where it began."""
     namespace, only = call.namespace, call.only
     async with services.event_tail.follow(namespace, only, call.caller.owner) as follower:
         yield b": following\n\n"
@@ -60,7 +60,7 @@ async def _events(services: Backend, call: ApiRequest, after: int | None) -> Asy
                 yield b"".join(_event(row) for row in rows)
                 position = rows[-1]["id"]
         except DatabaseUnavailableError:
-            return  # the client comes back and goes on where it is
+            return  # the client reconnects and continues from its position
         while True:
             try:
                 async with asyncio.timeout(BEAT_SECONDS):

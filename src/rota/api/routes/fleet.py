@@ -1,4 +1,4 @@
-"""The fleet and the server itself: workers, shards, health, and what is going on in numbers."""
+"""The fleet and the server itself: workers, shards, health and statistics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ async def readyz(services: Backend, call: ApiRequest) -> Health:  # noqa: ARG001
 
 
 @Operation(
-    "GET", "/v1/stats", Right.READ, query={"windowSeconds": "rates and lags over so many seconds, 10 to 600 (60)"}
+    "GET",
+    "/v1/stats",
+    Right.READ,
+    query={"windowSeconds": "the window of rates and lags in seconds, 10 to 600 (60 if not given)"},
 )
 async def stats(services: Backend, call: ApiRequest) -> Stats:
     """Counts, rates and lags of the namespace."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode, json_response
 from rota.api.paging import (
     DEFAULT_RANGE,
-    FILTER_PARAMETERS,
+    LIST_PARAMETERS,
     PAGE_PARAMETERS,
     job_filter,
     next_cursor,
@@ -36,7 +37,7 @@ _CHANGE_TRIES = 10
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 
 
-@Operation("GET", "/v1/jobs", Right.READ, query={**FILTER_PARAMETERS, **PAGE_PARAMETERS})
+@Operation("GET", "/v1/jobs", Right.READ, query=LIST_PARAMETERS)
 async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """List jobs, recurring and one-shot, latest first."""
     limit, now = read_limit(call.query), services.now
@@ -139,22 +140,23 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
 @Operation("POST", "/v1/jobs/{jobId}/pause", Right.CHANGE, answer=JobOut, errors=(404, 409))
 async def pause_job(services: Backend, call: ApiRequest) -> Any:
     """Pause a job: its schedule makes no runs, and waiting runs are held."""
-    job = await services.jobs.get(call.namespace, call.job_id)
-    if job is None:
-        await services.changes.pause_one_shot(call.namespace, call.job_id)
-    elif job["state"] != "paused":
-        await services.changes.change(call.namespace, call.job_id, lambda row: _as_it_is(row, state="paused"))
-    return _tagged(await _shown(services, call))
+    return await _set_state(services, call, "paused", services.changes.pause_one_shot)
 
 
 @Operation("POST", "/v1/jobs/{jobId}/resume", Right.CHANGE, answer=JobOut, errors=(404, 409))
 async def resume_job(services: Backend, call: ApiRequest) -> Any:
     """Resume a paused job; fire times missed during the pause are skipped."""
+    return await _set_state(services, call, "scheduled", services.changes.resume_one_shot)
+
+
+async def _set_state(
+    services: Backend, call: ApiRequest, state: str, change_one_shot: Callable[[str, UUID], Awaitable[Any]]
+) -> Any:
     job = await services.jobs.get(call.namespace, call.job_id)
     if job is None:
-        await services.changes.resume_one_shot(call.namespace, call.job_id)
-    elif job["state"] != "scheduled":
-        await services.changes.change(call.namespace, call.job_id, lambda row: _as_it_is(row, state="scheduled"))
+        await change_one_shot(call.namespace, call.job_id)
+    elif job["state"] != state:
+        await services.changes.change(call.namespace, call.job_id, lambda row: _as_it_is(row, state=state))
     return _tagged(await _shown(services, call))
 
 

@@ -1,4 +1,4 @@
-"""Limits: how fast requests and jobs may come, how much may wait, how large things may be."""
+"""Limits: rates of requests and jobs, backlog, and sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def list_limits(services: Backend, call: ApiRequest) -> LimitsList:
 async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
     """Change the limits of the whole namespace."""
     if not call.access.identity.rules_everywhere:
-        raise ForbiddenError("limits of a namespace as a whole are set by who is admin everywhere")
+        raise ForbiddenError("only an admin of all namespaces may change the limits of a whole namespace")
     return await _change(services, call, WHOLE)
 
 
@@ -75,7 +75,7 @@ def _show(services: Backend, row: Any, *, with_use: bool) -> LimitsOut:
 
 
 def _left(rate: Rate | None, tokens: float | None, counted_ago: float | None) -> int | None:
-    """What is in a bucket now; one that was never taken from is full."""
+    """The tokens in a bucket now; an unused one is full."""
     if rate is None:
         return None
     if tokens is None or counted_ago is None:

@@ -12,14 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
-from rota.api.paging import (
-    DEFAULT_RANGE,
-    FILTER_PARAMETERS,
-    PAGE_PARAMETERS,
-    owner_within,
-    read_limit,
-    run_filter,
-)
+from rota.api.paging import DEFAULT_RANGE, LIST_PARAMETERS, owner_within, read_limit, run_filter
 from rota.api.representations import show_attempt_row, show_run_row, show_runs, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
@@ -34,7 +27,7 @@ LONGEST_WAIT_SECONDS = 60
 _SECONDS = re.compile(r"[0-9]{1,2}(\.[0-9]{1,6})?")
 
 
-@Operation("GET", "/v1/runs", Right.READ, query={**FILTER_PARAMETERS, **PAGE_PARAMETERS})
+@Operation("GET", "/v1/runs", Right.READ, query=LIST_PARAMETERS)
 async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     """List runs: those of the last 24 hours, unless a time or status is given."""
     limit = read_limit(call.query)

@@ -1,7 +1,7 @@
-"""Schedules that are not jobs yet: when would one fire?
+"""Previews of schedules that are not jobs yet.
 
-A preview costs a bounded time whatever is asked: an expression has at most 200 characters and is parsed in one pass,
-a search for the next time ends after 50 years, and at most 100 times are given.
+The cost of a preview is bounded: an expression has at most 200 characters and is parsed in one pass, a search for the
+next time ends after 50 years, and at most 100 times are given.
 """
 
 from __future__ import annotations
@@ -13,15 +13,9 @@ from rota.api.operations import ApiRequest, Operation, decode
 from rota.contract.jobs import SchedulePreview, SchedulePreviewIn
 from rota.domain.ids import parse_job
 from rota.domain.rights import Right
-from rota.domain.schedule import (
-    Schedule,
-    fire_times,
-    load_zone,
-    parse_bounds,
-    parse_cron,
-    parse_every,
-)
+from rota.domain.schedule import Schedule, fire_times, parse_bounds, parse_cron, parse_every
 from rota.domain.schedule_description import describe
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 _YEARS = range(1900, 9000)

@@ -1,7 +1,7 @@
 """Sessions: signing in with a cookie, for pages in a browser; and who the caller is.
 
-The cookie holds a secret of its own, never the token that was signed in with, and a script can't read it (HttpOnly).
-Browsers send it along from our own pages only (SameSite), and a change needs the session's CSRF token besides.
+The cookie holds a secret of its own, not the token used to sign in, and scripts can't read it (HttpOnly). Browsers send
+it from our own pages only (SameSite), and changes also need the session's CSRF token.
 """
 
 from __future__ import annotations

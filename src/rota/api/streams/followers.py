@@ -1,7 +1,7 @@
 """Clients that follow something: one poll for all of them, and none while there are none.
 
-Each costs memory and a part of every poll, so there are only so many. A namespace gets half of them and a single holder
-a fifth, so that none keeps all others out.
+Each costs memory and a part of every poll, so their number is limited. A namespace gets half of them and a single
+holder a fifth, so that none can keep all others out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_OF_A_HOLDER = 100
 
 
 class _Holder(Protocol):
-    """On whose behalf something is followed."""
+    """The namespace and owner that follow."""
 
     namespace: str
     holder: str
@@ -30,7 +30,7 @@ _FollowerT = TypeVar("_FollowerT", bound=_Holder)
 
 
 class Followers(Service, Generic[_FollowerT]):
-    """Polls for all who follow; sleeps once a round finds none, and is woken by the next that comes."""
+    """One poll for all followers; sleeps while there are none."""
 
     interval_seconds = 0.2
     what = ""  # in messages
@@ -46,7 +46,7 @@ class Followers(Service, Generic[_FollowerT]):
         return None if self._asleep else self.interval_seconds
 
     def check_room(self, namespace: str, holder: str) -> None:
-        """Raises OverloadedError when too many follow already, or too many of one namespace or holder."""
+        """Raises OverloadedError when there are too many followers in all, of a namespace, or of a holder."""
         if len(self._followers) >= MOST_FOLLOWERS:
             raise OverloadedError(f"too many {self.what} are being followed on this server; try again later")
         neighbours = [one.holder for one in self._followers if one.namespace == namespace]
@@ -58,7 +58,7 @@ class Followers(Service, Generic[_FollowerT]):
             )
 
     async def tick(self) -> int:
-        """One poll for all of them; returns how much the one that got most got."""
+        """One poll for all of them; returns the largest number of rows for one follower."""
         self._asleep = not self._followers
         return 0 if self._asleep else await self._poll()
 

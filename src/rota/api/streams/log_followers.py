@@ -25,7 +25,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class LogFollower:
-    """One who follows one run: chunks come in a queue, the status it ended with last."""
+    """A client that follows one run: a queue of chunks, then the status it ended with."""
 
     def __init__(self, namespace: str, run_id: UUID, position: int, holder: str) -> None:
         self.namespace = namespace
@@ -37,12 +37,12 @@ class LogFollower:
 
     @property
     def wants_more(self) -> bool:
-        """A client that does not read gets no more: what waits in memory is bounded."""
+        """False for a client that does not read, to bound the memory."""
         return not self.ended and self.coming.qsize() < _MOST_WAITING
 
 
 class LogFollowers(Followers[LogFollower]):
-    """Polls for what followed runs write."""
+    """Polls for new log chunks of followed runs."""
 
     full_round = _CHUNKS_PER_POLL
     what = "logs"
@@ -61,12 +61,10 @@ class LogFollowers(Followers[LogFollower]):
         followers = [follower for follower in self._followers if follower.wants_more]
         if not followers:
             return 0
-        rows = await self._logs.tail(
-            [(follower.namespace, follower.run_id, follower.position) for follower in followers], _CHUNKS_PER_POLL
-        )
+        wanted = [(follower.namespace, follower.run_id, follower.position) for follower in followers]
         counts = [0] * len(followers)
         statuses: dict[int, str] = {}
-        for row in rows:
+        for row in await self._logs.tail(wanted, _CHUNKS_PER_POLL):
             number = row["n"] - 1
             if row["position"] is not None:
                 counts[number] += 1

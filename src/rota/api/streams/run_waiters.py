@@ -1,6 +1,6 @@
 """Waiting for runs to end.
 
-Most runs that are waited for are short: for a moment after a waiter came the polls follow each other closely.
+Most of these runs are short, so polls are frequent for a moment after a waiter arrives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rota.store.read.runs import Runs
 
 _SOON_SECONDS = 0.004
 _SOON_FOR_SECONDS = 0.1
-_SHARE = 0.2  # of the time is spent polling at most, however many wait
+_SHARE = 0.2  # of the time is spent polling at most
 MOST_WAITERS = 1000
 
 
@@ -34,7 +34,7 @@ class _Waiter:
 
 
 class RunWaiters(Followers[_Waiter]):
-    """Polls which of the runs that are waited for have ended."""
+    """Polls for the end of runs that clients wait for."""
 
     interval_seconds = 0.03
     jitter = 0
@@ -48,12 +48,11 @@ class RunWaiters(Followers[_Waiter]):
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
         return len(self._followers)
 
     @property
     def pause_seconds(self) -> float | None:
-        """Short while there are new waiters, longer where a poll takes long."""
+        """Short while there are new waiters, longer when polls are slow."""
         pause = super().pause_seconds
         if pause is None:
             return None
@@ -61,7 +60,7 @@ class RunWaiters(Followers[_Waiter]):
         return max(_SOON_SECONDS if is_soon else pause, self._took_seconds / _SHARE)
 
     async def wait(self, namespace: str, run_id: UUID, seconds: float) -> None:
-        """Returns when the run has ended or the time is over; raises OverloadedError when too many wait already."""
+        """Returns when the run has ended or the time is over; raises OverloadedError when too many clients wait."""
         if self._released:
             return
         if self.waiting >= MOST_WAITERS:
@@ -71,7 +70,7 @@ class RunWaiters(Followers[_Waiter]):
             await asyncio.wait_for(waiter.ended, seconds)
 
     def release(self) -> None:
-        """Answers all who wait, and lets no client wait any more: the server is about to stop."""
+        """Ends all waits and accepts no more: the server is about to stop."""
         self._released = True
         for waiter in self._followers:
             waiter.answer()

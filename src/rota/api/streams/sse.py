@@ -1,4 +1,4 @@
-"""Server-sent events: how they are written, and where a client that was cut off goes on."""
+"""Server-sent events: how they are written, and where a client that was cut off continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def event_stream(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """A response that no proxy on the way keeps or gathers. It ends when its caller's key does."""
+    """A response that proxies must not buffer or cache. It ends when the caller's key does."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_while_known(call, events), media_type="text/event-stream", headers=headers)
 
@@ -47,13 +47,13 @@ async def _while_known(call: ApiRequest, events: AsyncGenerator[bytes, None]) ->
 
 
 def event(kind: str, data: Any, position: int | None = None) -> bytes:
-    """One event; who is cut off behind it goes on at its position."""
+    """One event; a client that is cut off after it continues at its position."""
     number = f"id: {position}\n" if position is not None else ""
     return f"event: {kind}\n{number}data: ".encode() + _encoder.encode(data) + b"\n\n"
 
 
 def read_position(call: ApiRequest) -> int | None:
-    """The last position the client has seen (Last-Event-ID), if it names one."""
+    """The last position the client has seen (Last-Event-ID), if any."""
     text = call.request.headers.get("last-event-id", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_POSITION else None
 
