@@ -1,7 +1,7 @@
 """Object storage: large payloads and results, logs. A directory by default; S3, GCS or Azure by URL.
 
-What is stored is never changed: a key is written once, or written again with the same content. Keys begin with a kind
-and a day, so that a rule of the storage, or a sweep, can let whole days go.
+Objects never change: a key is written once, or again with the same content. Keys begin with a kind and a day, so that a
+lifecycle rule or a sweep can delete whole days.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ TIMEOUT_SECONDS = 30.0
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(seconds=5)}
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
-# A longer one is refused by S3; a part of one, by most file systems.
+# S3 refuses longer keys; most file systems refuse longer parts.
 _LONGEST_KEY_BYTES = 1000
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
-_LOCAL_HTTP = ("http://",)
 
 
 class BlobError(RotaError):
-    """Object storage did not do what it was asked to."""
+    """An operation on object storage failed."""
 
 
 class BlobMissingError(BlobError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class Blobs:
@@ -49,15 +48,15 @@ class Blobs:
 
     @classmethod
     def open(cls, where: str) -> Blobs:
-        """A directory, or a URL such as s3://bucket/prefix; raises SetupError when it can't be one.
+        """Opens a directory, or a URL such as s3://bucket/prefix; raises SetupError if it can't.
 
-        Credentials and endpoint of S3 come from the usual AWS_ variables (Google's and Azure's likewise).
+        Credentials and endpoint come from the usual AWS_ variables (Google's and Azure's likewise).
         """
         try:
             if "://" not in where:
                 return cls(where, LocalStore(Path(where).expanduser().absolute(), mkdir=True))
             options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
-            if os.environ.get("AWS_ENDPOINT_URL", "").startswith(_LOCAL_HTTP):
+            if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
                 options["client_options"] = {**_CLIENT, "allow_http": True}
             return cls(where, from_url(where, **options))
         except (BaseError, ValueError, OSError) as error:
@@ -69,7 +68,6 @@ class Blobs:
         await self._translated(f"could not store {key}", obstore.put_async(self._store, key, body))
 
     async def get(self, key: str) -> bytes:
-        """An object's content."""
         _check_key(key)
 
         async def read() -> bytes:
@@ -79,12 +77,10 @@ class Blobs:
         return await self._translated(f"could not read {key}", read())
 
     async def delete(self, key: str) -> None:
-        """Takes an object away."""
         _check_key(key)
         await self._translated(f"could not delete {key}", obstore.delete_async(self._store, key))
 
     async def get_piece(self, key: str, first: int, length: int) -> bytes:
-        """A piece of an object."""
         _check_key(key)
 
         async def read() -> bytes:
@@ -93,7 +89,7 @@ class Blobs:
         return await self._translated(f"could not read {key}", read())
 
     async def url(self, key: str, valid: timedelta) -> str | None:
-        """An address under which anyone can read the object for a while; None if the storage has no such thing."""
+        """A URL with which anyone can read the object for a while; None if the storage can't sign URLs."""
         if isinstance(self._store, LocalStore):
             return None
         _check_key(key)
@@ -121,19 +117,18 @@ class Blobs:
 
 
 def _check_key(key: str) -> None:
-    """Raises BlobError for a key that is no plain path below our directory or prefix."""
+    """Raises BlobError unless the key is a plain path below our directory or prefix."""
     parts = key.split("/")
     if len(key.encode()) > _LONGEST_KEY_BYTES or not all(map(_PART.fullmatch, parts)) or {".", ".."} & set(parts):
         raise BlobError(f"{key[:100]!r} is not the key of an object")
 
 
 def _shown(where: str) -> str:
-    """The address without what may be secret in it: user, password, query."""
+    """The address without user, password and query, which may be secret."""
     return _ADDRESS.sub(r"\1\2", where)
 
 
 def _brief(error: BaseException) -> str:
-    """The first line, its addresses without what may be secret: what follows in errors of this library is a dump of
-    its insides."""
-    words = _ADDRESS.sub(r"\1\2", str(error).strip())
+    """The first line, without secrets in addresses; the rest of this library's messages is a dump of internals."""
+    words = _shown(str(error).strip())
     return words.splitlines()[0][:500] if words else type(error).__name__

@@ -1,9 +1,8 @@
-"""The database's time, known without asking it; and deadlines by this machine's clock.
+"""The database's time, without asking for it; and deadlines by this machine's clock.
 
-The database clock is the authority on what is due. A process learns the distance between that clock and
-its own monotonic one from answers that carry `clock_timestamp()`. The database read its clock somewhere
-between our sending and our receiving, so the true distance lies within that interval; we keep its lower
-end. Our idea of the database's time is therefore never ahead of it, and nothing starts early.
+The database's clock decides what is due. A process learns the offset between that clock and its own monotonic one from
+answers that carry `clock_timestamp()`. The database read its clock between our sending and our receiving, so the true
+offset lies within that interval. We keep its lower end: our estimate is never ahead, and nothing starts early.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-# An old measurement is replaced after this long even by one with a slower answer, so that drift is followed.
+# After this long even a slower answer replaces the measurement, to follow drift.
 KEEP_SECONDS = 5.0
 
 
@@ -26,16 +25,16 @@ class DatabaseClock:
 
     @property
     def is_set(self) -> bool:
-        """Whether the database's time was ever heard; before, it is a guess by this machine's clock."""
+        """Whether the database's time is known; before, this machine's clock is used."""
         return self._measured_at > float("-inf")
 
     def observe(self, *, sent: float, received: float, database_time: datetime) -> float:
-        """Takes one measurement (both ends on the monotonic clock); returns how far the clock jumped."""
+        """Takes one measurement (both ends on the monotonic clock); returns how far the database's clock jumped."""
         lowest = database_time.timestamp() - received
         highest = database_time.timestamp() - sent
         jump = lowest - self._offset if self.is_set and abs(lowest - self._offset) > highest - lowest + 1.0 else 0.0
         stale = received - self._measured_at > KEEP_SECONDS
-        # A higher lower end is a closer one; one above the highest possible would be ahead of the database.
+        # A higher lower end is closer to the truth; an offset above the upper end would be ahead of the database.
         if stale or lowest > self._offset or highest < self._offset:
             self._offset, self._measured_at = lowest, received
         return jump
@@ -45,12 +44,12 @@ class DatabaseClock:
         return self._monotonic() + self._offset
 
     def now_datetime(self) -> datetime:
-        """The same as an aware datetime."""
+        """`now()` as an aware datetime."""
         return datetime.fromtimestamp(self.now(), UTC)
 
 
 class Deadline:
-    """A moment on this machine's clock, so many seconds from now; None: it never comes."""
+    """A moment on this machine's clock, in seconds from now; None: never."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
@@ -58,9 +57,8 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come."""
         return self._moment is not None and time.monotonic() >= self._moment
 
     def within(self, seconds: float) -> float:
-        """So long, but not beyond it."""
+        """`seconds`, or less if the deadline comes first."""
         return seconds if self._moment is None else max(0.0, min(seconds, self._moment - time.monotonic()))

@@ -1,4 +1,4 @@
-"""The composition root: chooses the concrete classes and wires them for each role."""
+"""The composition root: wires the concrete classes for each role."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ WORKER_CONNECTIONS = 6
 
 
 def database_url(settings: Settings) -> str:
-    """The given server, or the embedded one of this home."""
+    """The configured server, or the embedded one of this home."""
     return settings.database_url or EmbeddedPostgres(settings.home).url()
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, size: int, name: str, check: bool = True) -> AsyncIterator[Database]:
-    """A pool on the right server; raises SetupError with what to do when it can't be had."""
+    """Opens a connection pool; raises SetupError, with what to do, if it can't."""
     try:
         database = await Database.connect(database_url(settings), size=size, name=name, notify=settings.notify)
     except DatabaseUnavailableError as error:
@@ -68,7 +68,7 @@ async def open_database(settings: Settings, *, size: int, name: str, check: bool
 
 
 def listen_url(settings: Settings, database: Database) -> str | None:
-    """Where to LISTEN; None means polling: switched off, or a pooler is in between and no direct URL was given."""
+    """Where to LISTEN; None (switched off, or a pooler without a direct URL) means polling."""
     if not settings.notify:
         return None
     if settings.listen_url:
@@ -79,7 +79,6 @@ def listen_url(settings: Settings, database: Database) -> str | None:
 
 
 def build_scheduler(settings: Settings, database: Database) -> Scheduler:
-    """A scheduler on this database."""
     return Scheduler(
         database=database,
         listen_url=listen_url(settings, database),
@@ -90,7 +89,7 @@ def build_scheduler(settings: Settings, database: Database) -> Scheduler:
 
 
 def worker_gateway(settings: Settings, database: Database, *, shards: int, clock: DatabaseClock) -> LocalGateway:
-    """How the tasks of a worker submit others; a worker whose tasks submit nothing polls nothing for it."""
+    """The gateway through which a worker's tasks submit jobs; it does nothing until one does."""
     return LocalGateway(
         database=database,
         shards=shards,
@@ -111,12 +110,8 @@ def build_worker(
     gateway: LocalGateway,
     application: Application | None = None,
 ) -> Worker:
-    """A worker on this database that can run these."""
-    broker = PostgresBroker(
-        database=database,
-        listen_url=listen_url(settings, database),
-        lease_seconds=settings.worker_lease_seconds,
-    )
+    listen = listen_url(settings, database)
+    broker = PostgresBroker(database=database, listen_url=listen, lease_seconds=settings.worker_lease_seconds)
     profile = WorkerProfile(
         socket.gethostname(),
         os.getpid(),
@@ -147,7 +142,7 @@ def build_worker(
 
 
 async def check_server_role(database: Database) -> None:
-    """Raises SetupError when the role of our connections is not one for servers: every round would fail."""
+    """Raises SetupError if our database role lacks the rights of a server: every round would fail."""
     if not await may_serve(database):
         raise SetupError(
             "The database role of ROTA_DATABASE_URL may not do what the API and schedulers do: give it the rights of a "
@@ -156,14 +151,13 @@ async def check_server_role(database: Database) -> None:
 
 
 async def run_scheduler(settings: Settings) -> None:
-    """Runs a scheduler until told to stop."""
     async with open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
         await check_server_role(database)
         await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 
 
 async def run_worker(settings: Settings, app: App | None) -> None:
-    """Runs a worker until told to stop, then drains it; one that wants to be started anew is."""
+    """Runs a worker until stopped, then drains it; restarts it if it asks for that."""
     app = app or App()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker"))
@@ -176,16 +170,16 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
         application = describe_app(app, settings.namespaces) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
-        health = HealthServer(settings.host, settings.worker_port, worker.health) if settings.worker_port else None
-        if health:
+        if settings.worker_port:
+            health = HealthServer(settings.host, settings.worker_port, worker.health)
             health.start()
             stack.callback(health.stop)
         capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
         await stack.enter_async_context(app.living())
         runners.processes.warm_up()
-        told_to_stop = await run_until_stopped(worker.run(), on_stop=worker.drain)
-    if worker.restart_wanted and not told_to_stop:
+        was_stopped = await run_until_stopped(worker.run(), on_stop=worker.drain)
+    if worker.restart_wanted and not was_stopped:
         start_anew()
     if runners.functions.stuck or worker.has_abandoned_runs:
-        # Threads can't be ended, and Python would wait for them: what they do is no longer ours.
+        # Threads can't be killed, and Python would wait for them.
         os._exit(0)

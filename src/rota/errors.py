@@ -10,7 +10,7 @@ class RotaError(Exception):
 
 
 class BadInputError(RotaError):
-    """What the caller sent can't be accepted; `fields` names what is wrong where."""
+    """The input is invalid; `fields` says what is wrong with which field."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -26,11 +26,11 @@ class ForbiddenError(RotaError):
 
 
 class NotAuthenticatedError(RotaError):
-    """The request does not prove who sent it."""
+    """The request carries no valid credentials."""
 
 
 class ConflictError(RotaError):
-    """The object is in a state that does not allow this, or another change came first."""
+    """The object's state does not allow this, or another change came first."""
 
 
 class DuplicateError(ConflictError):
@@ -42,11 +42,11 @@ class VersionMismatchError(ConflictError):
 
 
 class KeyReusedError(RotaError):
-    """An idempotency key came back with another request body."""
+    """An idempotency key was reused with a different request body."""
 
 
 class OverloadedError(RotaError):
-    """Too much is waiting to be written; come back after `retry_after_seconds`."""
+    """Too much is waiting to be written; retry after `retry_after_seconds`."""
 
     def __init__(self, message: str, *, retry_after_seconds: int = 1) -> None:
         super().__init__(message)
@@ -66,49 +66,49 @@ class RateLimitedError(OverloadedError):
 
 
 class TooLargeError(RotaError):
-    """More at once than a limit ever lets through: waiting does not help, less does."""
+    """The request exceeds a limit by itself: waiting does not help, sending less does."""
 
 
 class FanOutError(RotaError):
-    """A run has submitted as many jobs as one may. It fails for good: another try would submit as many again."""
+    """A run reached its limit of submitted jobs. It fails for good: a retry would submit as many again."""
 
 
 class DatabaseUnavailableError(RotaError):
-    """PostgreSQL did not answer. Nothing is known about the statement that was under way."""
+    """PostgreSQL did not answer. It is unknown whether the statement took effect."""
 
 
 class DiskFullError(DatabaseUnavailableError):
-    """PostgreSQL has no room left. What was asked was not written; what is there can be read."""
+    """PostgreSQL's disk is full. Nothing was written; reads still work."""
 
 
 class DataRejectedError(RotaError):
-    """PostgreSQL refused one item for its data; the items beside it were not affected."""
+    """PostgreSQL refused the data of one item; other items were not affected."""
 
 
 class KeyHeldError(DataRejectedError, OverloadedError):
-    """A transaction somewhere holds the same key for too long; come back later."""
+    """Another transaction has held the same key for too long; retry later."""
 
     def __init__(self, message: str) -> None:
         OverloadedError.__init__(self, message)
 
 
 class EndedByTaskError(RotaError):
-    """A transactional task committed or rolled back by itself: its writes and its completion can't be one."""
+    """A transactional task committed or rolled back itself, so its writes and its success can't be atomic."""
 
     def __init__(self) -> None:
         super().__init__("the task must neither commit nor roll back: its transaction is the worker's to end")
 
 
 class InvalidTokenError(NotAuthenticatedError):
-    """A bearer token that proves nothing. The message may be shown to the sender, and never holds the token."""
+    """An invalid bearer token. The message can be shown to the sender and never holds the token."""
 
 
 class KeysUnavailableError(InvalidTokenError):
-    """No key is at hand to judge a token by: the identity provider was not reached yet, or not for too long."""
+    """No keys to verify a token: the identity provider has not been reached, or not for too long."""
 
     def __init__(self) -> None:
         super().__init__("the keys of the identity provider are not at hand; try again in a moment")
 
 
 class SetupError(RotaError):
-    """Rota can't start as it was asked to; the message says what to change."""
+    """Rota can't start with this configuration; the message says what to change."""

@@ -1,4 +1,4 @@
-"""The life of a process: it works until it is told to stop, ends with its parent, and can replace itself."""
+"""The life of a process: it runs until stopped, ends with its parent, and can replace itself."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 async def run_until_stopped(
     work: Coroutine[Any, Any, None], *, on_stop: Callable[[], Awaitable[None]] | None = None
 ) -> bool:
-    """Runs `work` until it ends or the process is told to stop: by SIGTERM, SIGINT or SIGHUP, or because its supervisor
-    died. Returns whether it was told to.
-
-    Then `on_stop` brings `work` to its end; without it, `work` is cancelled.
+    """Runs `work` until it ends, or until SIGTERM, SIGINT, SIGHUP or the death of the supervisor stops the process.
+    Then `on_stop` brings `work` to its end; without it, `work` is cancelled. Returns whether the process was stopped.
     """
     stop = asyncio.Event()
     _watch_signals(stop)
@@ -44,31 +42,28 @@ async def run_until_stopped(
 
 
 def start_anew() -> NoReturn:
-    """Replaces this process by a new one like it: by its supervisor, or by itself. Threads that hang end with it."""
+    """Restarts this process, through its supervisor if it has one. Hanging threads end with the old process."""
     if os.environ.get(SUPERVISED):
         os._exit(EXIT_CODE_RESTART)
     os.execv(sys.executable, [sys.executable, "-m", "rota.cli.main", *sys.argv[1:]])  # noqa: S606 - our own command line
 
 
 def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
-    """For `preexec_fn`: the child gets this signal when the thread that started it dies. None: not on this system."""
+    """For `preexec_fn`: sends the child this signal when the thread that started it dies. None if not on Linux."""
     if _libc is None:
         return None
 
-    def ask() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, number)
-
-    return ask
+    return lambda: _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _watch_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # SIGHUP: the terminal was closed. A process that was started to outlive it (nohup) ignores it, and goes on to.
+        # SIGHUP: the terminal was closed. A process started with nohup ignores it, and must go on doing so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, stop.set)
     if os.environ.get(SUPERVISED):
-        # The supervisor holds the other end of our standard input; when it dies, however, the pipe closes.
+        # The supervisor holds the other end of our standard input; when it dies, the pipe closes.
         def hear() -> None:
             if not os.read(sys.stdin.fileno(), 1024):
                 loop.remove_reader(sys.stdin.fileno())

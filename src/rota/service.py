@@ -1,11 +1,11 @@
-"""The one shape of every loop in every process: constants, `tick()`, and a loop that this base owns.
+"""The base of every loop in every process.
 
-`tick()` does one round and returns how much it did; tests await it. The loop repeats at once while a round was full,
-else after `interval_seconds` with a little jitter (so that a fleet does not move in step), or when woken. A service
-without an interval runs only when woken, and again soon after a round that failed.
+`tick()` does one round and returns how much it did; tests await it. The loop repeats at once after a full round, else
+after `interval_seconds` with a little jitter (so that a fleet does not run in step), or when woken. A service without
+an interval runs only when woken, and again soon after a round that failed.
 
-Nothing a round raises ends the loop: the error is logged, once per outage, and the next round starts from what the
-database says. A process is a `ServiceGroup`: it starts its services together and closes them in reverse order.
+No exception ends the loop: the error is logged once per outage, and the next round starts from what the database says.
+A process is a `ServiceGroup`: it starts its services together and closes them in reverse order.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ class Service(ABC):
 
     @property
     def name(self) -> str:
-        """As it appears in logs and task names."""
+        """The name in logs and of the asyncio task."""
         return type(self).__name__.lower()
 
     @property
     def pause_seconds(self) -> float | None:
-        """How long to wait for the next round unless woken; None: until woken."""
+        """The pause before the next round unless woken; None: until woken."""
         return self.interval_seconds
 
     async def open(self) -> None:  # noqa: B027 - most services need none
-        """Takes what the rounds need; called before the first round, again until it succeeds."""
+        """Prepares what the rounds need; called before the first round, until it succeeds."""
 
     @abstractmethod
     async def tick(self) -> int:
         """One round; returns how many things it did."""
 
     async def close(self) -> None:  # noqa: B027 - most services need none
-        """Gives back what `open` took; called once, when the loop ends."""
+        """Undoes `open`; called once, when the loop ends."""
 
     def wake(self) -> None:
         """Makes the next round start now."""
         self._woken.set()
 
     async def catch_up(self) -> int:
-        """Rounds until nothing more is to be done at this moment; returns how many things were done."""
+        """Ticks until there is nothing left to do now; returns how many things were done."""
         done = 0
         while True:
             self._woken.clear()
@@ -74,7 +74,7 @@ class Service(ABC):
     async def run(self) -> None:
         """Ticks until cancelled."""
         try:
-            while await self._guarded(self._opened) is None:
+            while await self._guarded(self.open) is None:
                 await self._rest()
             while True:
                 self._woken.clear()
@@ -82,15 +82,7 @@ class Service(ABC):
                 if done is None or self.full_round is None or done < self.full_round:
                     await self._rest()
         finally:
-            await self._guarded(self._closed)
-
-    async def _opened(self) -> int:
-        await self.open()
-        return 0
-
-    async def _closed(self) -> int:
-        await self.close()
-        return 0
+            await self._guarded(self.close)
 
     async def _rest(self) -> None:
         pause = self.pause_seconds
@@ -105,16 +97,16 @@ class Service(ABC):
             async with asyncio.timeout(pause):
                 await self._woken.wait()
 
-    async def _guarded(self, step: Callable[[], Awaitable[int]]) -> int | None:
-        """What the step did; None when it failed. The same failure again and again is logged once."""
+    async def _guarded(self, step: Callable[[], Awaitable[int | None]]) -> int | None:
+        """Returns what the step did; None if it failed. A repeated failure is logged once."""
         try:
-            done = await step()
+            done = await step() or 0
         except DatabaseUnavailableError as error:
             if self._failure is None:
                 _log.warning("the database is out of reach; trying again", service=self.name, error=str(error))
             self._failure = DatabaseUnavailableError.__name__
             return None
-        except Exception as error:  # noqa: BLE001 - the loop must outlive a round that failed; it is logged whole
+        except Exception as error:  # noqa: BLE001 - the loop must survive a failed round
             failure = f"{type(error).__name__}: {error}"
             if failure != self._failure:
                 _log.exception("a round failed; the next one starts afresh", service=self.name)
@@ -127,7 +119,7 @@ class Service(ABC):
 
 
 class ServiceGroup:
-    """Services that live together: started in order, each in a task of its own, and closed in reverse."""
+    """Services that run together: started in order, each in its own task, and closed in reverse."""
 
     def __init__(self, services: Iterable[Service] = ()) -> None:
         self._services = list(services)
@@ -136,23 +128,21 @@ class ServiceGroup:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """All of them, in order."""
         return tuple(self._services)
 
     def add(self, service: Service) -> None:
-        """One more; it starts with the others, or now if they run."""
+        """Adds a service; it starts with the others, or now if they run."""
         self._services.append(service)
         if self._running:
             self._start(service)
 
     async def stop(self, service: Service) -> None:
-        """Ends one of them for good; the others go on."""
+        """Stops and removes one service."""
         if service in self._services:
             self._services.remove(service)
         await self._end(service)
 
     async def run(self) -> None:
-        """Runs all of them until cancelled."""
         async with self:
             await asyncio.get_running_loop().create_future()
 

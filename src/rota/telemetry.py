@@ -1,7 +1,7 @@
 """Structured logging: one line per event, readable on a terminal, JSON when asked for.
 
-Names, errors and addresses in it are untrusted text. On a terminal they are escaped, so that no text can look like an
-event, and the lines of a traceback are set in. Tracebacks never show variables, which can hold tokens and passwords.
+Names, errors and addresses are untrusted text. On a terminal they are escaped, so that no text can look like an event,
+and tracebacks are indented. Tracebacks never show variables, which can hold tokens and passwords.
 """
 
 from __future__ import annotations
@@ -16,25 +16,23 @@ import structlog
 
 from rota.domain.text import escape_control
 
-_SET_IN = "    | "
-
 
 def configure_logging(*, level: str = "info", json: bool = False, role: str = "rota") -> None:
-    """Sets up structlog once for this process; `role` is on every line."""
+    """Configures structlog for this process; `role` is on every line."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *(_for_programs() if json else _for_people()),
+            *((structlog.processors.format_exc_info, structlog.processors.JSONRenderer()) if json else _for_people()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        # Not through what replaces standard error to catch what runs print.
+        # Not through the stream that captures what runs print.
         logger_factory=lambda *_: structlog.PrintLogger(getattr(sys.stderr, "original", sys.stderr)),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(role=role)
-    # The component that needs a database logs one line when it is away; the driver's tracebacks would bury that.
+    # We log one line when the database is away; the driver's tracebacks would bury it.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
 
 
@@ -43,19 +41,9 @@ def get_logger(name: str) -> Any:
     return structlog.get_logger(component=name)
 
 
-def _for_programs() -> list[Any]:
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-
-
 def _for_people() -> list[Any]:
-    return [
-        _escape,
-        structlog.dev.ConsoleRenderer(colors=_wants_colours(), exception_formatter=_write_traceback),
-    ]
-
-
-def _wants_colours() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    colours = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return [_escape, structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=_write_traceback)]
 
 
 def _escape(_logger: Any, _method: str, event: Any) -> Any:
@@ -69,4 +57,4 @@ def _write_traceback(out: Any, exception: Any) -> None:
     text = io.StringIO()
     structlog.dev.plain_traceback(text, exception)
     for line in text.getvalue().strip("\n").split("\n"):
-        out.write(f"\n{_SET_IN}{escape_control(line)}")
+        out.write(f"\n    | {escape_control(line)}")

@@ -26,7 +26,8 @@ from rota.domain.job import check_command, check_script_name, decode_options
 from rota.domain.policies import decode_policies
 from rota.domain.rights import Caller
 from rota.domain.runner_payloads import parse_http_call
-from rota.domain.schedule import load_zone, parse_cron
+from rota.domain.schedule import parse_cron
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError, SetupError
 from rota.gateway.job_builder import JobBuilder
 from rota.settings import VARIABLES, Settings

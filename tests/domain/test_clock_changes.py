@@ -10,7 +10,8 @@ import pytest
 from clock_changes import MINUTE, SECOND, Change, Example, all_changes, expected_times, kinds_of_changes, walk
 from cronsim import CronSim
 
-from rota.domain.schedule import Cron, fire_times
+from rota.domain.cron import Cron
+from rota.domain.schedule import fire_times
 
 RULES = ("shift", "skip", "strict")
 REACH = timedelta(hours=4)

@@ -13,8 +13,10 @@ from cronsim import CronSim
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rota.domain.cron_grammar import MACROS, MonthShape, members_of, parse_fields
-from rota.domain.schedule import MAX_EXPRESSION_LENGTH, Cron, fire_times, load_zone, parse_cron
+from rota.domain.cron import Cron
+from rota.domain.cron_grammar import MACROS, MAX_EXPRESSION_LENGTH, MonthShape, members_of, parse_fields
+from rota.domain.schedule import fire_times, parse_cron
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 from support import examples
 

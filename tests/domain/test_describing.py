@@ -9,8 +9,9 @@ from cron_expressions import full_expressions
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from rota.domain.cron import Cron
 from rota.domain.cron_grammar import MonthShape
-from rota.domain.schedule import Bounded, Cron, Every
+from rota.domain.schedule import Bounded, Every
 from rota.domain.schedule_description import describe
 from rota.errors import BadInputError
 from support import examples

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rota.domain.cron import Cron
 from rota.domain.job import Timetable
-from rota.domain.schedule import (
-    MAX_INTERVAL_SECONDS,
-    Bounded,
-    Cron,
-    Every,
-    fire_times,
-    jitter_of,
-    parse_bounds,
-    parse_every,
-)
+from rota.domain.schedule import MAX_INTERVAL_SECONDS, Bounded, Every, fire_times, jitter_of, parse_bounds, parse_every
 from rota.errors import BadInputError
 
 JOB = UUID(int=7)

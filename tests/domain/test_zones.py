@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rota.domain import timezones
-from rota.domain.schedule import Cron
+from rota.domain.cron import Cron
 from rota.domain.timezones import load_zone, refresh_zones, spans_of, zone_data_version
 from rota.errors import BadInputError
 

@@ -297,7 +297,7 @@ async def test_an_error_that_raises_when_it_is_shown_is_told_all_the_same(engine
 
     run_id = await engine.submit(task="wicked", maxRetries=0)
     async with engine.running(engine.worker({"wicked": wicked})):
-        assert "can't be had" in (await engine.until(run_id, "failed"))["error"]
+        assert "can't be described" in (await engine.until(run_id, "failed"))["error"]
 
 
 async def test_a_function_in_a_thread_knows_its_deadline_from_the_start(engine):

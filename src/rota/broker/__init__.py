@@ -1,1 +1,1 @@
-"""The seam between scheduler and workers: a worker knows this protocol and nothing else."""
+"""The seam between scheduler and workers: a worker knows only this protocol."""

@@ -1,7 +1,7 @@
-"""Shares: how a worker that serves several pools divides its room among them.
+"""How a worker that serves several pools divides its room among them, by weight.
 
-By weight: a pool gets its share of what the worker holds, less what it has already. What one pool leaves is offered to
-the others, so nothing stands idle; when its turn comes again it is behind, and goes first.
+A pool gets its share of what the worker holds, less what it already has. Room that a pool does not use is offered to
+the others; the pool is then behind, and goes first the next time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 
 class Shares:
-    """What a worker holds of each pool."""
+    """Counts what a worker holds of each pool."""
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights
@@ -19,7 +19,7 @@ class Shares:
         self._pool_of: dict[int, str] = {}
 
     def split(self, room: int) -> list[tuple[str, int]]:
-        """How much of the room each pool gets, the one that is furthest behind first; together at most the room."""
+        """How much room each pool gets, the furthest behind first; never more than `room` in total."""
         whole = room + sum(self._held.values())
         behind = {pool: whole * weight / self._total - self._held[pool] for pool, weight in self._weights.items()}
         parts = []
@@ -31,13 +31,11 @@ class Shares:
         return parts
 
     def took(self, pool: str, claims: Iterable[int]) -> None:
-        """These claims are of that pool."""
         for claim in claims:
             self._pool_of[claim] = pool
             self._held[pool] += 1
 
     def gave(self, claims: Iterable[int]) -> None:
-        """These claims are done with."""
         for claim in claims:
             pool = self._pool_of.pop(claim, None)
             if pool is not None:

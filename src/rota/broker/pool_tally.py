@@ -1,7 +1,7 @@
-"""What a worker did since its last beat, by namespace and pool: counted here, written with the beat.
+"""A worker's activity since its last beat, by namespace and pool; written with the beat.
 
-Only what was recorded counts, so that a report that came too late is no success. Counts whose beat was not answered go
-into the next: if it was carried out all the same they are there twice, which a view of the last minutes can bear.
+Only recorded attempts count, so a fenced report is not a success. Counts of an unanswered beat go into the next one: if
+the first was written after all they count twice, which is acceptable for statistics of the last minutes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class PoolTally:
 
     def __init__(self) -> None:
         self._done: dict[PoolKey, PoolActivity] = {}
-        self._known: set[int] = set()  # claims that go on, and whose start has been counted
+        self._known: set[int] = set()  # running claims whose start has been counted
 
     def goes_on(self, claim: Claim, started: float) -> None:
-        """An attempt that has started and not ended; may be told several times."""
+        """Counts the start of a running attempt, once."""
         if claim.number not in self._known:
             self._known.add(claim.number)
             self._start(claim, started)
 
     def ended(self, claim: Claim, started: float | None, disposition: Disposition) -> None:
-        """An attempt that has ended and was recorded."""
+        """Counts the end of a recorded attempt, and its start if that is new."""
         if claim.number in self._known:
             self._known.discard(claim.number)
         elif started is not None:
@@ -40,16 +40,16 @@ class PoolTally:
             self._of(claim).retried += 1
 
     def forget(self, claims: Iterable[int]) -> None:
-        """Claims that are not ours any more."""
+        """Forgets claims that are no longer ours."""
         self._known.difference_update(claims)
 
     def take(self) -> list[PoolActivity]:
-        """Everything since the last time."""
+        """Returns the counts and starts again from zero."""
         done, self._done = list(self._done.values()), {}
         return done
 
     def give_back(self, done: Iterable[PoolActivity]) -> None:
-        """What could not be written goes into the next beat."""
+        """Adds counts that could not be written to the next beat."""
         for one in done:
             place = self._done.setdefault((one.namespace, one.pool), PoolActivity(one.namespace, one.pool))
             place.started += one.started

@@ -1,9 +1,9 @@
 """The broker that works directly on live_runs.
 
-Records that went back. A database that was restored, or a replica that took over without the last transactions, knows
-less than its workers do. Claim numbers are made so that none is given again all the same (claim.sql). A beat that does
-not follow the one before, or that another server answers, puts everything in doubt: the worker compares what it holds
-with what is on record, gives back what it does not hold and stops what is not recorded. What both agree on goes on.
+Lost transactions. A database that was restored, or a replica that took over without the last transactions, knows less
+than its workers do. Claim numbers are still never given twice (claim.sql). A beat that does not follow the one before,
+or that another server answers, puts the records in doubt: the worker compares them with what it holds, releases what it
+does not hold and stops what is not on record. Runs on which both agree go on.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from rota.store.postgres.wakeups import READY, WORKER
 from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
 
-# How often a worker polls. With LISTEN a poll only catches wake-ups that were lost.
+# How often a worker polls. With LISTEN, polls only catch lost wake-ups.
 _POLL_LISTENING_SECONDS = 1.0
 _POLL_BLIND_SECONDS = 0.2
-# A beat must come back well within a lease, or be tried again on another connection.
+# A beat must be answered well within a lease, or be sent again on another connection.
 _BEAT_TIMEOUT_SHARE = 0.3
-# Looks at what is claimed in our name overlap by this much: a claim's moment is that of its beginning.
+# Looks at our claims overlap by this much, because a claim is stamped with the start of its transaction.
 _OVERLAP = timedelta(seconds=5)
-# A claim that was not answered may still be carried out by a server that has not noticed.
+# A server may still carry out a claim that was not answered.
 _DOUBT_SECONDS = 2 * STATEMENT_SECONDS
 _log = get_logger("broker")
 
@@ -69,7 +69,7 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._last_beat: Beat | None = None
-        self._doubted = 0  # how often the records were in doubt, and up to which of these they were compared
+        self._doubted = 0  # how often the records were in doubt, and how many of these doubts are settled
         self._compared = 0
         self._lost: frozenset[int] = frozenset()
         self._pools: frozenset[str] = frozenset()
@@ -78,11 +78,10 @@ class PostgresBroker:
 
     @property
     def services(self) -> Sequence[Service]:
-        """The connection that listens."""
         return (self._listener,) if self._listener else ()
 
     async def join(self, profile: WorkerProfile) -> UUID:
-        """Registers under a new id; an id is never used for two starts."""
+        """Registers under a new id; ids are never reused."""
         self._id = uuid4()
         self._last_beat = None
         self._whole_looks = FullScanBudget()
@@ -97,7 +96,7 @@ class PostgresBroker:
         return self._id
 
     async def claim(self, room: int) -> list[Claim]:
-        """One statement over the worker's lanes."""
+        """Claims from all pools, or from each by its weight."""
         try:
             if self._shares is None:
                 return await self._claim_from(self._pools, room)
@@ -116,7 +115,7 @@ class PostgresBroker:
         return await self._claims.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
 
     async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
-        """Each pool its share; what is left goes to those that had more than theirs."""
+        """Claims each pool's share, then gives the remaining room to pools that filled theirs."""
         claims: list[Claim] = []
         had_more = []
         for pool, part in shares.split(room):
@@ -132,7 +131,7 @@ class PostgresBroker:
         return claims
 
     async def report(self, reports: Sequence[Report]) -> ReportReceipt:
-        """Judges each report by the domain's rules and writes all of them in at most two statements."""
+        """Records the reports in at most two statements, and counts them."""
         recorded = await self._reports.record(reports)
         rejected = {claim: str(error) for claim, error in recorded.rejected.items()}
         for report in reports:
@@ -146,9 +145,8 @@ class PostgresBroker:
         return ReportReceipt(frozenset(recorded.fenced), rejected)
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
-        """One row, one update; and what was done since the last."""
-        timeout = self.lease_seconds * _BEAT_TIMEOUT_SHARE
-        done = self._tally.take()
+        """Beats, and writes the activity since the last beat."""
+        done, timeout = self._tally.take(), self.lease_seconds * _BEAT_TIMEOUT_SHARE
         try:
             beat = await self._claims.beat(
                 self._id, busy=busy, fenced=fenced, draining=draining, ailing=ailing, done=done, timeout=timeout
@@ -162,24 +160,23 @@ class PostgresBroker:
         return beat.database_time if beat else None
 
     def _doubt(self) -> None:
-        _log.warning("the database is another, was restarted or went back: comparing what is claimed with its records")
+        _log.warning("the database was replaced, restarted or restored: reconciling claims with its records")
         self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
         self._claims.look_anew()
         self._doubted += 1
         self._heard(WORKER, "")
 
     async def update(self, notes: Sequence[Progress]) -> None:
-        """Starts and progress, fenced by claim."""
+        """Records starts and progress, fenced by claim."""
         for note in notes:
             self._tally.goes_on(note.claim, note.started)
         await self._reports.update(notes)
 
     async def write_logs(self, chunks: Sequence[LogChunk]) -> None:
-        """One insert for all of them."""
         await self._logs.add(chunks)
 
     async def reconcile(self, held: frozenset[int]) -> int:
-        """Must not overlap with a claim of the same worker: an answer under way would look like a loss."""
+        """Must not overlap with a claim of the same worker: an answer in flight would look lost."""
         doubted = self._doubted
         claimed = await self._claimed()
         if doubted > self._compared:
@@ -191,17 +188,17 @@ class PostgresBroker:
             await self._reports.release(strays)
             if self._shares:
                 self._shares.gave(claim for _, _, claim in strays)
-            _log.info("gave back claims whose answer was lost", runs=len(strays))
+            _log.info("released claims whose answer was lost", runs=len(strays))
         return len(strays)
 
     async def signals(self, wait_seconds: float) -> list[Signal]:
-        """Told by LISTEN where it can be had, and by a poll at bounded intervals in any case."""
+        """Waits for LISTEN hints where possible, and polls at bounded intervals in any case."""
         loop = asyncio.get_running_loop()
         listening = self._listener is not None and self._listener.connected
         poll_at = self._polled_at + (_POLL_LISTENING_SECONDS if listening else _POLL_BLIND_SECONDS)
         hint = await self._hint(min(wait_seconds, max(0.0, poll_at - loop.time())))
         signals = []
-        # Wake-ups for work must not keep us from asking for the rest.
+        # Wake-ups for work must not keep us from polling for other signals.
         if hint is SignalKind.cancel or loop.time() >= poll_at:
             self._polled_at = loop.time()
             signals = [*self._doubts(), *await self._asked()]
@@ -210,12 +207,10 @@ class PostgresBroker:
         return signals if hint is SignalKind.cancel else [*signals, Signal(SignalKind.work)]
 
     async def leave(self) -> None:
-        """Marks the worker as stopped."""
         await self._claims.leave(self._id)
 
     async def _claimed(self) -> list[ClaimKey]:
-        """What is claimed in our name: from the beginning while there are doubts, for a while after a claim without an
-        answer, and where that can be afforded; else since the last look."""
+        """Our claims: all of them in doubt, for a while after an unanswered claim, or if affordable; else new ones."""
         began = time.monotonic()
         if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
             claimed: list[ClaimKey] = []
@@ -238,7 +233,7 @@ class PostgresBroker:
             self._hints.put_nowait(hint)
 
     async def _hint(self, pause: float) -> SignalKind | None:
-        """The next hint, or None when it is time to look by ourselves."""
+        """The next hint, or None when it is time to poll."""
         try:
             async with asyncio.timeout(pause):
                 return await self._hints.get()

@@ -1,8 +1,8 @@
-"""What a worker may ask of a broker, and what it may be told.
+"""The protocol between a worker and its broker.
 
-A claim is a right to one attempt under a number that never repeats. Every report names the claim it is for; a report
-for a claim that is no longer current changes nothing. A broker decides with the rules of `rota.domain.run` where a
-run goes next, so that all brokers agree.
+A claim is the right to one attempt, under a number that never repeats. Every report names its claim; a report for a
+claim that is no longer current changes nothing. All brokers decide by the rules of `rota.domain.run` where a run goes
+next.
 """
 
 from __future__ import annotations
@@ -21,78 +21,67 @@ from rota.service import Service
 
 
 class ReportReceipt(msgspec.Struct, frozen=True):
-    """What became of reports, by claim number: written or recorded before need nothing more; fenced ones changed
-    nothing; rejected ones could not be stored as they are, and say why."""
+    """The claims whose reports were fenced and changed nothing, and those that could not be stored, with the reason."""
 
     fenced: frozenset[int] = frozenset()
     rejected: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class SignalKind(StrEnum):
-    """What a broker may tell a worker at any time."""
+    """What a broker can signal to a worker."""
 
-    work = "work"  # runs are waiting in one of its pools, or may be
+    work = "work"  # there may be runs in one of its pools
     cancel = "cancel"  # stop this run
-    recall = "recall"  # give this run back if it has not started
+    recall = "recall"  # release this run if it has not started
     doubt = "doubt"  # the records may be older than what the worker knows: reconcile now
-    lost = "lost"  # this claim is not on record: stop the run, others may have it
+    lost = "lost"  # this claim is not on record: stop the run, another worker may have it
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """One signal, of one claim or of none in particular; may come more than once."""
+    """A signal about one claim, or none; it may be repeated."""
 
     kind: SignalKind
     claim: int | None = None
 
 
 class Broker(Protocol):
-    """The protocol. Every call may raise DatabaseUnavailableError: nothing is known of what it did then."""
+    """Every call can raise DatabaseUnavailableError; it is then unknown whether it took effect."""
 
     lease_seconds: float
 
     @property
     def services(self) -> Sequence[Service]:
-        """What has to run as long as the worker does."""
-        ...
+        """Services that run as long as the worker does."""
 
     async def join(self, profile: WorkerProfile) -> UUID:
-        """Makes the worker known under a new random id."""
-        ...
+        """Registers the worker under a new random id."""
 
     async def claim(self, room: int) -> list[Claim]:
-        """Up to `room` runs: due ones first, then those due within the lookahead."""
-        ...
+        """Claims up to `room` runs: due ones first, then those due within the lookahead."""
 
     async def report(self, reports: Sequence[Report]) -> ReportReceipt:
         """Records how attempts ended; safe to repeat until it answers."""
-        ...
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
-        """Keeps the lease; the broker's time, or None when the worker was given up and its claims with it.
+        """Renews the lease; returns the broker's time, or None if the worker has lost its lease and claims.
 
-        `ailing` says in words what is wrong with a worker that beats and yet does not work.
+        `ailing` describes what is wrong with a worker that beats but does not work.
         """
-        ...
 
     async def update(self, notes: Sequence[Progress]) -> None:
-        """Start, progress and checkpoints of runs that go on."""
-        ...
+        """Records start, progress and checkpoints of running attempts."""
 
     async def write_logs(self, chunks: Sequence[LogChunk]) -> None:
-        """Adds to the logs of runs; safe to repeat until it answers. Chunks of one attempt come in their order."""
-        ...
+        """Appends to run logs; safe to repeat until it answers. The chunks of an attempt come in order."""
 
     async def reconcile(self, held: frozenset[int]) -> int:
-        """Gives back, uncharged, what is claimed in the worker's name and not in `held`; returns how many.
+        """Releases, uncharged, runs claimed in the worker's name that are not in `held`; returns how many.
 
-        When the records were in doubt, signals follow for what is in `held` and not on record.
+        If the records were in doubt, signals follow for claims in `held` that are not on record.
         """
-        ...
 
     async def signals(self, wait_seconds: float) -> list[Signal]:
-        """Waits up to so long for something to tell, and tells it. A worker asks again and again."""
-        ...
+        """Waits up to this long for signals and returns them. A worker calls this in a loop."""
 
     async def leave(self) -> None:
-        """The worker has stopped in good order."""
-        ...
+        """Records that the worker has stopped in good order."""

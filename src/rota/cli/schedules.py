@@ -13,7 +13,8 @@ from rota.cli.terminal.completion import complete_job
 from rota.cli.terminal.output import JsonFlag, check_id, print_json, server
 from rota.cli.terminal.tables import Column, print_line, print_table
 from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_time
-from rota.domain.schedule import ClockChange, load_zone
+from rota.domain.cron import ClockChange
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 _LONGEST_ZONE = 21  # with it the heading is as wide as the times below it

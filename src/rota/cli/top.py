@@ -31,7 +31,7 @@ def top(
     once: bool = typer.Option(False, "--once", help="Print once and exit."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show what's running: throughput, lag, pools, workers and runs.
+    """Show throughput, lag, pools, workers and running runs.
 
     Updates every two seconds; q or Ctrl-C quits. In a pipe and with --once it prints once. With --json it prints the
     answer of `GET /v1/stats` as one line per update.

@@ -1,1 +1,1 @@
-"""The REST contract as types, shared by the server and its clients: camelCase on the wire, unknown fields refused."""
+"""The REST contract as types, shared by server and clients: camelCase on the wire, unknown fields are refused."""

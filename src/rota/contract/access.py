@@ -1,4 +1,4 @@
-"""Keys, sessions, and who somebody is."""
+"""Keys, sessions, audit and limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeyIn(In, kw_only=True):
 
 
 class KeyOut(Out, kw_only=True):
-    """A key: everything but its secret."""
+    """A key without its secret."""
 
     key_id: str
     name: str
@@ -55,7 +55,7 @@ class KeyOut(Out, kw_only=True):
 
 
 class KeyCreated(KeyOut, kw_only=True):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is shown only once."""
 
     key: str
 
@@ -74,7 +74,7 @@ class SessionIn(In, kw_only=True):
 
 
 class GrantOut(Out, kw_only=True):
-    """What somebody is in a namespace."""
+    """The caller's role in a namespace."""
 
     namespace: str
     role: str
@@ -82,7 +82,7 @@ class GrantOut(Out, kw_only=True):
 
 
 class SessionOut(Out, kw_only=True):
-    """Who is asking. `csrfToken` goes with every change that is made with the session's cookie."""
+    """The caller. Send `csrfToken` with every change made with the session's cookie."""
 
     name: str
     kind: str
@@ -99,7 +99,7 @@ class SignedOut(msgspec.Struct, rename="camel"):
 
 
 class AuditOut(Out, kw_only=True):
-    """Who did what, when, from where, to which object. Without a `status` it is not known how it ended."""
+    """Who did what, when, from where, to which object. Without a `status` the outcome is unknown."""
 
     audit_id: str
     time: datetime
@@ -115,14 +115,14 @@ class AuditOut(Out, kw_only=True):
 
 
 class AuditList(Out, kw_only=True):
-    """A page of the trail."""
+    """A page of the audit trail."""
 
     items: list[AuditOut]
     next_cursor: str | None
 
 
 class LimitsIn(In, kw_only=True):
-    """Limits to change: null lifts one, what is not there stays as it is."""
+    """Limits to change: null removes a limit, a missing field leaves it unchanged."""
 
     requests_per_second: PerSecond | UnsetType | None = UNSET
     request_burst: Burst | UnsetType | None = UNSET
@@ -135,10 +135,10 @@ class LimitsIn(In, kw_only=True):
 
 
 class LimitsOut(Out, kw_only=True):
-    """What a subject (null: the namespace as a whole) may. Null: no limit of that kind.
+    """The limits of a subject (null: the whole namespace). Null: no limit of that kind.
 
-    `requestsLeft` and `jobsLeft`: what is in the buckets now, besides what servers hold. `waiting`: runs that wait, as
-    last counted.
+    `requestsLeft` and `jobsLeft`: tokens in the buckets now, without those held by servers. `waiting`: the last count
+    of waiting runs.
     """
 
     subject: str | None
@@ -157,7 +157,7 @@ class LimitsOut(Out, kw_only=True):
 
 
 class LimitsList(Out, kw_only=True):
-    """Limits, those of the namespace as a whole first, then by subject."""
+    """Limits: first the whole namespace, then by subject."""
 
     items: list[LimitsOut]
     next_cursor: str | None

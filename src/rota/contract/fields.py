@@ -1,4 +1,4 @@
-"""Types of fields that several objects have."""
+"""Field types that several objects share."""
 
 from __future__ import annotations
 
@@ -13,19 +13,7 @@ PriorityName = Literal["critical", "high", "normal", "low"]
 RunStatusName = Literal[
     "scheduled", "blocked", "queued", "running", "retrying", "success", "failed", "cancelled", "skipped"
 ]
-JobStatusName = Literal[
-    "scheduled",
-    "blocked",
-    "queued",
-    "running",
-    "retrying",
-    "success",
-    "failed",
-    "cancelled",
-    "skipped",
-    "paused",
-    "completed",
-]
+JobStatusName = Literal[RunStatusName, "paused", "completed"]
 
 # A plain $ would also match before a last line break.
 _PLAIN = r"^[^\x00-\x1f\x7f]*(?!\n)$"
@@ -60,14 +48,14 @@ OnDuplicate = Literal["reject", "replace", "keep"]
 
 @cache
 def wire_name(field: str) -> str:
-    """A field's name as it is on the wire: maxRetries for max_retries."""
+    """A field's name on the wire: maxRetries for max_retries."""
     first, *others = field.split("_")
     return first + "".join(word.capitalize() for word in others)
 
 
 class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What is taken: unknown fields are refused."""
+    """A request object: unknown fields are refused."""
 
 
 class Out(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What is given: a field that has nothing to say is left out."""
+    """A response object: fields with default values are left out."""

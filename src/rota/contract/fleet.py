@@ -1,4 +1,4 @@
-"""The fleet: workers, shards, pools, and what happened to them."""
+"""The fleet: workers, shards, pools, events and statistics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WorkerList(Out, kw_only=True):
 
 
 class ShardOut(Out, kw_only=True):
-    """A shard and who looks after it."""
+    """A shard and the scheduler that owns it."""
 
     shard: int
     epoch: int
@@ -62,7 +62,7 @@ class PoolIn(In, kw_only=True):
 
 
 class PoolOut(Out, kw_only=True):
-    """A pool: whether it is paused, who serves it, how much may wait in it (null: any number)."""
+    """A pool: whether it is paused, its workers, and its backlog limit (null: none)."""
 
     pool: str
     status: Literal["open", "paused"]
@@ -73,13 +73,13 @@ class PoolOut(Out, kw_only=True):
 
 
 class PoolList(Out, kw_only=True):
-    """The pools that live workers serve or that somebody said something about."""
+    """Pools that live workers serve, or that have settings."""
 
     items: list[PoolOut]
 
 
 class EventOut(Out, kw_only=True):
-    """Something that happened to a breaker or a pool."""
+    """An event of a breaker or a pool."""
 
     event_id: int
     time: datetime
@@ -96,14 +96,14 @@ class EventList(Out, kw_only=True):
 
 
 class Health(Out, kw_only=True):
-    """Whether the server is there."""
+    """The server's health."""
 
     status: str
     detail: Any = None
 
 
 class Counts(Out, kw_only=True):
-    """How many there are now; those that `atLeast` names may be more."""
+    """How many there are now; counts named in `atLeast` may be higher."""
 
     scheduled: int
     retrying: int
@@ -114,7 +114,7 @@ class Counts(Out, kw_only=True):
 
 
 class Rates(Out, kw_only=True):
-    """Attempts per second over the window: those that started, succeeded, failed for good, and will be tried again."""
+    """Attempts per second over the window: started, succeeded, failed for good, and to be retried."""
 
     started: float
     succeeded: float
@@ -123,8 +123,8 @@ class Rates(Out, kw_only=True):
 
 
 class StartLag(Out, kw_only=True):
-    """Within how many seconds of their time attempts of the window started, to the next power of two of milliseconds;
-    null where none did. `samples` says how many these were."""
+    """How many seconds after their time attempts of the window started, rounded up to a power of two of milliseconds;
+    null without samples."""
 
     p50: float | None
     p90: float | None
@@ -133,7 +133,7 @@ class StartLag(Out, kw_only=True):
 
 
 class PoolStats(Out, kw_only=True):
-    """One pool. `oldestQueuedSeconds`: for how long the run has waited that has waited longest and could start."""
+    """One pool. `oldestQueuedSeconds`: how long the oldest run that could start has waited."""
 
     pool: str
     paused: bool
@@ -147,7 +147,7 @@ class PoolStats(Out, kw_only=True):
 
 
 class Moment(Out, kw_only=True):
-    """What was done in five seconds from this time on."""
+    """Activity in the five seconds from this time on."""
 
     time: datetime
     started: int
@@ -157,8 +157,8 @@ class Moment(Out, kw_only=True):
 
 
 class Stats(Out, kw_only=True):
-    """What is going on in a namespace. `atLeast` names the counts that stopped at `countedUpTo`; with `queued`, those
-    of pools as well, and pools that have nothing among the first so many may be missing."""
+    """Statistics of a namespace. `atLeast` names the counts that stopped at `countedUpTo`; if it names `queued`, the
+    counts of pools stopped too, and some pools may be missing."""
 
     time: datetime
     window_seconds: float

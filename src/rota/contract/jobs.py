@@ -33,9 +33,9 @@ from rota.contract.fields import (
     TaskName,
 )
 from rota.contract.problems import Problem
+from rota.domain.cron import ClockChange
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
-from rota.domain.schedule import ClockChange
 
 MOST_FIRE_TIMES = 100
 
@@ -50,8 +50,8 @@ class Retry(In, kw_only=True):
 
 
 class RateLimit(In, kw_only=True):
-    """So many starts in so many seconds, with the same key; without one, of the same job (or task, for jobs that run
-    once). `burst` may start at once after a pause; it is `limit` if not given."""
+    """At most `limit` starts in `perSeconds` with the same key; by default per job (or per task, for jobs that run
+    once). `burst`, by default `limit`, may start at once after a pause."""
 
     limit: Annotated[int, Meta(ge=1, le=1_000_000)]
     per_seconds: Annotated[float, Meta(ge=0.001, le=366 * 86400.0)] = 1.0
@@ -60,8 +60,8 @@ class RateLimit(In, kw_only=True):
 
 
 class Breaker(In, kw_only=True):
-    """After so many failed attempts in a row, with the same key, nothing starts for a while; then one run tries.
-    Without a key: of the same job (or task, for jobs that run once)."""
+    """After this many failed attempts in a row with the same key, nothing starts for a while; then one run tries. By
+    default per job (or per task, for jobs that run once)."""
 
     failures: Annotated[int, Meta(ge=1, le=10_000)] = 5
     cooldown_seconds: Annotated[float, Meta(ge=0.1, le=366 * 86400.0)] = 60.0
@@ -69,8 +69,8 @@ class Breaker(In, kw_only=True):
 
 
 class Misfire(In, kw_only=True):
-    """What becomes of times that were missed while everything was down: none, the latest, or all of those that are not
-    older than the window, the latest `cap` of them."""
+    """Which times that were missed while everything was down still run: none, the latest, or all within the window, at
+    most `cap`."""
 
     policy: MisfirePolicy = "latest"
     window_seconds: Annotated[float, Meta(ge=0, le=366 * 86400.0)] = 3600.0
@@ -81,11 +81,11 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """A job to submit."""
 
     name: Name
-    """what people call it; many jobs may have the same"""
+    """a name for people; several jobs may have the same"""
     schedule_type: ScheduleType
     """`immediate`: now; `future`: at `scheduleTime` or after `delaySeconds`; `cron`; `interval`"""
     schedule_time: Moment | None = None
-    """when a `future` job runs; up to a minute ago is taken as now"""
+    """when a `future` job runs; up to a minute ago counts as now"""
     delay_seconds: Positive | None = None
     """after how long a `future` job runs, by the server's clock"""
     cron_expression: str | None = None
@@ -99,13 +99,13 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     payload: Payload | UnsetType = UNSET
     """the task's parameters"""
     max_retries: Retries = 3
-    """how often a failed attempt is followed by another"""
+    """how many times a failed run is retried"""
     retry: Retry | None = None
     """the pauses between attempts"""
     timeout_seconds: Seconds | None = None
-    """an attempt that takes longer is stopped, and has failed"""
+    """an attempt that takes longer is stopped and fails"""
     expires_seconds: Seconds | None = None
-    """skipped when it was not started so long after it was due"""
+    """skipped if it has not started this long after it was due"""
     priority: PriorityName = "normal"
     """a level is worth five minutes of waiting"""
     pool: PoolName = "default"
@@ -117,43 +117,43 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     end_time: Moment | None = None
     """a schedule does not fire after it"""
     jitter_seconds: Jitter | None = None
-    """starts a run up to so much later, always by the same for one run"""
+    """starts each run up to this much later, by a fixed amount per run"""
     dst: Dst | None = None
     """the rule at a clock change; `shift` if not given"""
     misfire: MisfirePolicy | Misfire | None = None
-    """what is run of times that were missed; `latest` within an hour if not given"""
+    """which missed times still run; `latest` within an hour if not given"""
     overlap: Overlap | None = None
-    """when the run before has not ended; `allow` if not given"""
+    """what to do if the previous run has not ended; `allow` if not given"""
     ordering_key: Key | None = None
     """runs with the same key run one after the other: [policies](policies.md)"""
     ordering_on_failure: OnFailure | None = None
-    """whether a run that waits for its retry keeps its key; `hold` if not given"""
+    """whether a run that waits for a retry keeps its key; `hold` if not given"""
     concurrency_key: Key | None = None
-    """what `concurrencyLimit` counts; without it the job, or the task of jobs that run once"""
+    """what `concurrencyLimit` counts; by default the job, or the task for jobs that run once"""
     concurrency_limit: Limit | None = None
-    """how many may be with workers at a time"""
+    """how many may run at a time"""
     rate_limit: RateLimit | None = None
-    """how many may start in a stretch of time"""
+    """how many may start per period"""
     breaker: Breaker | None = None
-    """stops starting after failures in a row, for a while"""
+    """pauses starts after failures in a row"""
     unique_key: Key | None = None
     """only one waiting job may have it"""
     unique_seconds: Seconds | None = None
-    """for so long after its submission the key is taken in any case"""
+    """how long after submission the key stays taken in any case"""
     on_duplicate: OnDuplicate | None = None
-    """what becomes of a second job with the key; `reject` if not given"""
+    """what to do with a second job with the key; `reject` if not given"""
     headers: Headers | None = None
     """for [middleware](tasks.md#middleware)"""
 
 
 class BatchJobIn(JobIn, kw_only=True):
-    """A job in a batch, with an idempotency key of its own."""
+    """A job in a batch, with its own idempotency key."""
 
     idempotency_key: Key | None = None
 
 
 class JobPatch(In, kw_only=True):
-    """Fields of a job to change; what is not there stays as it is."""
+    """Fields of a job to change; missing fields stay unchanged."""
 
     name: Name | UnsetType = UNSET
     schedule_time: Moment | UnsetType = UNSET
@@ -185,7 +185,7 @@ class JobPatch(In, kw_only=True):
 
 
 class Submitted(Out, kw_only=True):
-    """The answer to a submission. `duplicate`: nothing was made, another job has the same uniqueKey and is kept."""
+    """The answer to a submission. `duplicate`: nothing was created, because another job has the same uniqueKey."""
 
     job_id: str
     status: str
@@ -194,8 +194,8 @@ class Submitted(Out, kw_only=True):
 
 
 class BatchResult(Out, kw_only=True):
-    """One item of a batch: what it became, or why it was refused. `replayed`: nothing was made, the same came before
-    under its idempotency key, and this is what was answered then."""
+    """The result of one item of a batch. `replayed`: the item repeats an earlier one with the same idempotency key, and
+    this is the earlier answer."""
 
     job_id: str | None = None
     status: str | None = None
@@ -212,7 +212,7 @@ class BatchOut(Out, kw_only=True):
 
 
 class BreakerState(Out, kw_only=True):
-    """How a job's circuit breaker stands."""
+    """The state of a job's circuit breaker."""
 
     state: Literal["closed", "open", "half-open"]
     failures: int
@@ -220,7 +220,7 @@ class BreakerState(Out, kw_only=True):
 
 
 class JobOut(Out, kw_only=True):
-    """A job: what, when, and how it stands."""
+    """A job: what to run, when, and its status."""
 
     job_id: str
     name: str
@@ -294,7 +294,7 @@ class JobCancelled(Out, kw_only=True):
 
 
 class RunStarted(Out, kw_only=True):
-    """A run that was made on request."""
+    """A run that was started on request."""
 
     job_id: str
     run_id: str
@@ -302,7 +302,7 @@ class RunStarted(Out, kw_only=True):
 
 
 class SchedulePreviewIn(In, kw_only=True):
-    """A schedule to look at: a cron expression or an interval. `jobId` decides what `H` stands for."""
+    """A schedule to preview: a cron expression or an interval. `jobId` decides the value of `H`."""
 
     cron_expression: str | None = None
     every_seconds: float | None = None

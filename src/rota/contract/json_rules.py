@@ -1,9 +1,7 @@
-"""What the decoder lets pass and we don't: names that occur twice in an object, and nesting without end.
+"""JSON checks that the decoder does not make: repeated names in an object, and deep nesting.
 
-Of two fields with one name a decoder takes the last, others the first: what was checked and what is run could differ.
-Nesting costs its reader stack, and each library has its own idea of how much there is.
-
-Both checks are made of operations that run in C over the whole text.
+Of two fields with one name some decoders take the first, some the last, so what was checked and what runs could differ.
+Deep nesting costs stack, and each library has its own limit. Both checks use operations that run in C over the text.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from typing import Any, get_args
 import msgspec
 
 from rota.contract.fields import MisfirePolicy, OnDuplicate, OnFailure, PriorityName, RunStatusName
+from rota.domain.cron import ClockChange
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
 from rota.domain.retry import Strategy
-from rota.domain.schedule import ClockChange
 from rota.errors import BadInputError
 
 MOST_LEVELS = 64
@@ -33,7 +31,7 @@ _SHALLOW = 4
 _encoder = msgspec.json.Encoder()
 _AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<field>[^`]*)`")
-# What the decoder says, in words for people.
+# The decoder's messages in plain words.
 _PHRASES = (
     (re.compile(r"^Expected `str` of length >= 1$"), "must not be empty"),
     (re.compile(r"^Expected `str` of length <= (\d+)$"), r"must have at most \1 characters"),
@@ -63,11 +61,11 @@ _CHOICES = {
 
 
 def is_too_deep(text: bytes) -> bool:
-    """Whether valid JSON is nested deeper than may be. Most has fewer brackets than that, and is not looked at."""
+    """Whether valid JSON is nested too deep. Most JSON has too few brackets to need a closer look."""
     if text.count(b"{") + text.count(b"[") <= MOST_LEVELS:
         return False
     brackets = _brackets_of(text)
-    for _ in range(_SHALLOW):  # the innermost level, and that is mostly all there is
+    for _ in range(_SHALLOW):  # mostly nothing is left after this
         brackets = brackets.replace(b"()", b"")
     if not brackets:
         return False
@@ -75,10 +73,10 @@ def is_too_deep(text: bytes) -> bool:
 
 
 def has_repeated_name(text: bytes, decoded: Any) -> bool:
-    """Whether an object in valid JSON, decoded already, has a name twice.
+    """Whether an object in valid, decoded JSON has a name twice.
 
-    Written anew, what was decoded has as many colons as before, unless a field went missing. Only a colon that was
-    written as an escape makes it necessary to look at each object.
+    Encoding what was decoded gives the same number of colons, unless a field went missing. Only escaped colons make it
+    necessary to look at each object.
     """
     if rb"\u003" in text:
         return _has_repeated_name_somewhere(text)
@@ -86,8 +84,8 @@ def has_repeated_name(text: bytes, decoded: Any) -> bool:
 
 
 def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
-    """Raises BadInputError when a name is repeated in JSON that was read as `found`. What is in there as it came is
-    looked at where that is read: a large payload, or the items of a list."""
+    """Raises BadInputError if a name is repeated in JSON that was decoded as `found`. Raw parts (a large payload, the
+    items of a list) are checked where they are decoded."""
     if isinstance(found, list) and found and isinstance(found[0], msgspec.Raw):
         return
     text = bytes(text)
@@ -97,13 +95,13 @@ def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
     try:
         decoded = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return  # it is the payload that can't be read, which is said where it is read
+        return  # the payload is invalid, which is reported where it is decoded
     if has_repeated_name(text, decoded):
         raise BadInputError("the body is not what is expected: an object has two fields of the same name")
 
 
 def _brackets_of(text: bytes) -> bytes:
-    """The brackets outside of strings, both kinds alike."""
+    """The brackets outside of strings, as parentheses."""
     if b"\\" in text:
         text = text.replace(rb"\\", b"").replace(rb"\"", b"")
     kept = text.translate(_ALIKE, _ALL_ELSE)
@@ -115,7 +113,7 @@ def _brackets_of(text: bytes) -> bytes:
 def _without(text: bytes, payload: bytes) -> bytes:
     if len(payload) <= _LARGE_PAYLOAD_BYTES:
         return text
-    # By its beginning: to look for something long, Python prepares at length.
+    # Find it by its beginning: searching for long text is slow to set up.
     start = text.find(payload[:_LARGE_PAYLOAD_BYTES])
     return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
 
@@ -132,7 +130,7 @@ def _has_repeated_name_somewhere(text: bytes) -> bool:
 
 
 def bad_json(error: msgspec.MsgspecError) -> BadInputError:
-    """Our error for a body that does not decode; names the field."""
+    """The error for a body that can't be decoded; names the field."""
     message = str(error)
     path = ""
     if at := _AT.search(message):
@@ -150,7 +148,7 @@ def bad_json(error: msgspec.MsgspecError) -> BadInputError:
 
 
 def hash_request(body: bytes) -> bytes:
-    """The same for the same JSON, however it is spaced and ordered."""
+    """A hash of JSON that ignores spacing and order."""
     try:
         return sha256(msgspec.json.encode(msgspec.json.decode(body), order="sorted")).digest()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

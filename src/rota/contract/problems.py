@@ -13,7 +13,7 @@ class FieldProblem(Out, kw_only=True):
 
 
 class Problem(Out, kw_only=True):
-    """RFC 9457."""
+    """A problem as RFC 9457 defines it."""
 
     type: str
     title: str

@@ -23,7 +23,7 @@ class AttemptOut(Out, kw_only=True):
 
 
 class TimelineEntry(Out, kw_only=True):
-    """Something that happened to a run."""
+    """An event of a run."""
 
     time: datetime
     event: str
@@ -31,7 +31,7 @@ class TimelineEntry(Out, kw_only=True):
 
 
 class RunOut(Out, kw_only=True):
-    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are given for a single run only."""
+    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are only given for a single run."""
 
     run_id: str
     job_id: str
@@ -80,7 +80,7 @@ class RunList(Out, kw_only=True):
 
 
 class RunSelection(In, kw_only=True):
-    """Which runs: all given must match."""
+    """Selects runs that match all given fields."""
 
     status: RunStatusName | None = None
     owner: Name | None = None
@@ -92,7 +92,7 @@ class RunSelection(In, kw_only=True):
 
 
 class RunCancelled(Out, kw_only=True):
-    """What became of a request to cancel: `cancelled`, or `running` until its worker has stopped it."""
+    """The result of a request to cancel: `cancelled`, or `running` until the worker has stopped it."""
 
     run_id: str
     status: str
@@ -100,13 +100,13 @@ class RunCancelled(Out, kw_only=True):
 
 
 class CountOut(Out, kw_only=True):
-    """How many were touched."""
+    """How many were affected."""
 
     count: int
 
 
 class DeadLetterOut(Out, kw_only=True):
-    """A failed run that waits for somebody to decide."""
+    """A failed run that waits for a decision."""
 
     run_id: str
     job_id: str
@@ -129,7 +129,7 @@ class DeadLetterList(Out, kw_only=True):
 
 
 class DeadLetterGroup(Out, kw_only=True):
-    """Dead letters of one task with one kind of error: its first line, with # for every number; and the latest run."""
+    """Dead letters of one task with the same error (its first line, with # for numbers), and the latest run."""
 
     task: str
     error: str
@@ -140,15 +140,15 @@ class DeadLetterGroup(Out, kw_only=True):
 
 
 class DeadLetterGroups(Out, kw_only=True):
-    """The kinds of dead letters, most first."""
+    """Groups of dead letters, largest first."""
 
     items: list[DeadLetterGroup]
 
 
 class DeadLetterSelection(In, kw_only=True):
-    """Which dead letters: by ids, or all that match the filter. One of the two must be given.
+    """Selects dead letters by ids or by filter; one of the two is required.
 
-    `error` is what the error contains. `most` bounds how many of those that match are touched, the latest first.
+    `error` is text that the error contains. `most` limits how many matching ones are affected, latest first.
     """
 
     run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
@@ -161,7 +161,7 @@ class DeadLetterSelection(In, kw_only=True):
 
 
 class LogLine(Out, kw_only=True):
-    """A line that a run wrote: to `stdout` or `stderr`, or with a logger (`log`)."""
+    """A line that a run wrote to `stdout`, `stderr` or a logger (`log`)."""
 
     run_id: str
     attempt: int
@@ -171,14 +171,14 @@ class LogLine(Out, kw_only=True):
 
 
 class LogList(Out, kw_only=True):
-    """Lines that were found."""
+    """Matching log lines."""
 
     items: list[LogLine]
     next_cursor: str | None
 
 
 class LogUrl(Out, kw_only=True):
-    """Where a log can be read for a while without a token."""
+    """A URL for reading a log without a token, for a while."""
 
     url: str
     expires_time: datetime

@@ -1,4 +1,4 @@
-"""Schedules declared in code, as a worker brings them along and the database keeps them."""
+"""Schedules declared in code, as workers register them and the database stores them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import msgspec
 
 from rota.domain.job import Definition, Timetable
 
-# An interval that is declared is counted from here, so that it does not begin anew with each deployment.
+# Declared intervals are counted from here, so that a deployment does not restart them.
 ANCHOR = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeclaredSchedule(msgspec.Struct, frozen=True):
-    """A schedule: what to run and when."""
+    """What to run and when."""
 
     definition: Definition
     timetable: Timetable
 
     @property
     def name(self) -> str:
-        """Its name, by which it is known from one version to the next."""
+        """The name, which identifies it across versions."""
         return self.definition.name
 
 
 class DeclaredChange(msgspec.Struct, frozen=True):
-    """What a declaration makes of a job that is there: its state, and whether the code says something new."""
+    """A change of an existing job: its new state, and whether the declaration changed."""
 
     state: str
     is_new: bool
@@ -35,7 +35,7 @@ class DeclaredChange(msgspec.Struct, frozen=True):
 def judge_declared(
     declared: DeclaredSchedule, before: DeclaredSchedule | None, *, state: str, paused_by_app: bool
 ) -> DeclaredChange | None:
-    """None: the job stays as it is. What a person paused stays paused; what the application paused goes on."""
+    """None: no change. A job that a person paused stays paused; one that the application paused resumes."""
     is_new = before != declared
     if paused_by_app or (is_new and state in ("cancelled", "completed")):
         return DeclaredChange("scheduled", is_new)
@@ -43,8 +43,7 @@ def judge_declared(
 
 
 class Application(msgspec.Struct, frozen=True):
-    """What a worker says of the application it runs: where its schedules belong, its name and version, and what it
-    declares."""
+    """The application that a worker runs, with its declared schedules."""
 
     namespace: str
     name: str
@@ -56,7 +55,7 @@ _RELEASE = re.compile(r"v?(\d{1,15}(?:\.\d{1,15}){0,9})", re.ASCII)
 
 
 def release_of(version: str) -> list[int] | None:
-    """The numbers of a version such as 1.10 or v2026.11.3, which say which of two is newer; None when it is none."""
+    """The numbers of a version such as 1.10 or v2026.11.3, for comparison; None if it has another form."""
     match = _RELEASE.fullmatch(version)
     return [int(part) for part in match[1].split(".")] if match else None
 
@@ -65,10 +64,9 @@ _decoder = msgspec.json.Decoder(tuple[DeclaredSchedule, ...])
 
 
 def encode_schedules(schedules: tuple[DeclaredSchedule, ...]) -> str:
-    """Schedules for their column; the same ones give the same text."""
+    """Encodes schedules for their column; equal schedules give equal text."""
     return msgspec.json.encode(sorted(schedules, key=lambda one: one.name)).decode()
 
 
 def decode_schedules(text: str) -> tuple[DeclaredSchedule, ...]:
-    """Schedules from their column."""
     return _decoder.decode(text)

@@ -1,18 +1,16 @@
 """Cron schedules: when an expression fires in a time zone, through every change of the zone's clock.
 
-The grammar knows wall-clock times only, and the zone is a row of spans of one offset each (zones.py). All that is
-special about a clock change happens where one span meets the next, and is decided by how the expression is written:
+The grammar knows only wall-clock times, and a zone is a sequence of spans with one offset each (timezones.py). Clock
+changes matter only where one span meets the next, and the expression decides what happens there:
 
 - A **fixed time** has no wildcard (`*`, `?`, `*/n`, `H/n`) in second, minute and hour: it means certain times of the
-  day, and each day should have each of them once. A time that the change leaves out is made up for right after the
-  gap (`shift`), once however many of the schedule's times fell into it, or is left out (`skip`). A time that comes
-  twice fires when it comes first.
-- Everything else is a **wildcard schedule** and follows the clock as it goes: what is left out is never seen, and what
-  comes twice fires twice, so that every 15 minutes stays every 15 minutes.
-- `strict` treats a fixed time like a wildcard schedule: whenever the wall clock shows a time that fits, it fires.
+  day, and each should happen once a day. Times in a gap fire once, right after the gap (`shift`), or not at all
+  (`skip`). A time that comes twice fires the first time.
+- Everything else is a **wildcard schedule** and follows the clock: times in a gap don't fire, and times that come twice
+  fire twice, so that every 15 minutes stays every 15 minutes.
+- `strict` treats a fixed time like a wildcard schedule: it fires whenever the wall clock shows a matching time.
 
-The size of the change does not matter (30 minutes, an hour, a day), nor whether it is for summer or for good, and 5
-and 6 fields follow the same rule. The clock-change code of other cron libraries knows whole hours, or 5 fields, only.
+This holds for changes of any size (30 minutes, an hour, a day), seasonal or permanent, with 5 or 6 fields.
 """
 
 from __future__ import annotations
@@ -28,9 +26,9 @@ from rota.domain.timezones import Span, spans_of
 
 ClockChange = Literal["shift", "skip", "strict"]
 
-# A 29 February that is a certain weekday comes after 40 years at most; what takes longer never fires in this zone.
-SEARCH_YEARS = 50
-# Outside of these years an offset would lead out of what a datetime can hold.
+# A 29 February on a certain weekday comes within 40 years; what takes longer never fires in this zone.
+_SEARCH_YEARS = 50
+# Outside of these years an offset could overflow a datetime.
 _FIRST_YEAR, _LAST_YEAR = 2, 9998
 _SECOND = timedelta(seconds=1)
 
@@ -50,34 +48,34 @@ class Cron:
         return parse_fields(self.expression, self.seed)
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first fire time strictly after `moment`, in UTC; None when there is none within SEARCH_YEARS."""
+        """The first fire time strictly after `moment`, in UTC; None if there is none within _SEARCH_YEARS."""
         fields = self.fields
         moment = moment.astimezone(UTC)
         if moment.year > _LAST_YEAR:
             return None
         earliest = moment - timedelta(microseconds=moment.microsecond) + _SECOND
         year = max(earliest.year, _FIRST_YEAR)
-        last_year = min(year + SEARCH_YEARS, _LAST_YEAR)
+        last_year = min(year + _SEARCH_YEARS, _LAST_YEAR)
         while year <= last_year:
             wall = None
             for span in spans_of(self.timezone, year):
                 if span.end <= earliest:
                     continue
-                wall = wall_at_or_after(fields, self._begin(fields, span, earliest))
+                wall = _wall_at_or_after(fields, self._begin(fields, span, earliest))
                 if wall is None:
                     return None
                 if wall < span.end + span.offset:
-                    # Earlier than the span is only what fell into the gap before it.
+                    # A time before the span fell into the gap before it.
                     return max(wall - span.offset, span.start)
-            # Nothing fits before `wall`, so the years up to it need no look; one less, as offsets reach over New Year.
+            # Nothing matches before `wall`: skip the years up to it, less one because offsets reach over New Year.
             year = max(year + 1, wall.year - 1) if wall else year + 1
         return None
 
     def _begin(self, fields: Fields, span: Span, earliest: datetime) -> datetime:
-        """The first wall-clock time that this span answers for; its last is what the clock shows at its end.
+        """The first wall-clock time of this span.
 
-        Fixed times are dealt out to the spans so that each belongs to exactly one: a span opens where the one before
-        closed. Then a gap's times belong to the span after it, and repeated times to the span before.
+        Each fixed time belongs to exactly one span: a span opens where the one before closed. So times in a gap belong
+        to the span after it, and repeated times to the span before.
         """
         shown = max(span.start, earliest) + span.offset
         if not fields.is_fixed_time or self.dst == "strict":
@@ -87,8 +85,8 @@ class Cron:
         return max(shown, span.opens)
 
 
-def wall_at_or_after(fields: Fields, wall: datetime) -> datetime | None:
-    """The first wall-clock time that fits, at or after a whole second; None if there is none within SEARCH_YEARS."""
+def _wall_at_or_after(fields: Fields, wall: datetime) -> datetime | None:
+    """The first matching wall-clock time at or after a whole second; None if none within _SEARCH_YEARS."""
     year, month, day = wall.year, wall.month, wall.day
     if fields.months >> month & 1 and fields.days_in(_shape(year, month)) >> day & 1:
         found = _time_at_or_after(fields, wall)
@@ -98,7 +96,7 @@ def wall_at_or_after(fields: Fields, wall: datetime) -> datetime | None:
 
 
 def _time_at_or_after(fields: Fields, wall: datetime) -> datetime | None:
-    """The first fitting time of this very day."""
+    """The first matching time of the same day."""
     hour, minute, second = wall.hour, wall.minute, wall.second
     if fields.hours >> hour & 1:
         if fields.minutes >> minute & 1:
@@ -113,8 +111,8 @@ def _time_at_or_after(fields: Fields, wall: datetime) -> datetime | None:
 
 
 def _first_after_day(fields: Fields, year: int, month: int, day: int) -> datetime | None:
-    """The first time of the first fitting day after this one."""
-    last_year = min(year + SEARCH_YEARS, _LAST_YEAR)
+    """The first time of the next matching day."""
+    last_year = min(year + _SEARCH_YEARS, _LAST_YEAR)
     while year <= last_year:
         if fields.months >> month & 1:
             day = _next_member(fields.days_in(_shape(year, month)), day + 1)
@@ -132,7 +130,7 @@ def _first_of_day(fields: Fields, year: int, month: int, day: int, hour: int) ->
 
 
 def _at(year: int, month: int, day: int, hour: int, minute: int, second: int) -> datetime:
-    """A wall-clock time, carried as if it were UTC (see zones.Span)."""
+    """A wall-clock time, carried as if it were UTC (see timezones.Span)."""
     return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
 
 
@@ -142,6 +140,6 @@ def _shape(year: int, month: int) -> MonthShape:
 
 
 def _next_member(numbers: int, start: int) -> int:
-    """The smallest member from `start` on; -1 when there is none."""
+    """The smallest member from `start` on; -1 if there is none."""
     rest = numbers >> start
     return start + (rest & -rest).bit_length() - 1 if rest else -1

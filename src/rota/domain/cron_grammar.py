@@ -1,11 +1,11 @@
-"""The grammar of cron: from text to sets of numbers.
+"""The cron grammar: parses text into sets of numbers.
 
-A set is an integer whose bit n says that n belongs to it: sets are small, compared quickly, and the next member is a
-matter of two operations. Which days of a month fit depends only on the month's length and on the weekday of its first
-day, so there are 28 kinds of month, and whether an expression fires at all can be decided without searching.
+A set is an integer whose bit n says that n belongs to it, so finding the next member takes two operations. Which days
+of a month match depends only on its length and the weekday of its first day, so there are 28 kinds of month, and
+whether an expression ever fires can be decided without searching.
 
-Parsing is bounded: an expression has at most MAX_EXPRESSION_LENGTH characters, every item of a list is read once, and
-whatever a range or a step says, a set has at most 60 members.
+Parsing is bounded: an expression has at most MAX_EXPRESSION_LENGTH characters, every list item is read once, and a set
+has at most 60 members.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NO_SEED = UUID(int=0)
 
 
 class Part(NamedTuple):
-    """One of the six parts of an expression, and what numbers it takes."""
+    """One of the six parts of an expression, and the numbers it allows."""
 
     name: str
     low: int
     high: int
     names: tuple[str, ...] = ()
-    hash_high: int = 0  # where `H` ends: every month has a 28th, and Sunday is not taken twice
-    more: str = ""  # what only this part takes
+    hash_high: int = 0  # the last value of `H`: every month has a 28th, and Sunday counts once
+    more: str = ""  # syntax that only this part allows
 
 
 SECOND = Part("second", 0, 59, hash_high=59)
@@ -61,22 +61,20 @@ PARTS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
 
 
 class MonthShape(NamedTuple):
-    """What kind of month it is. Weekdays count as in cron: Sunday is 0."""
+    """A kind of month. Weekdays count as in cron: Sunday is 0."""
 
     first_weekday: int
     length: int
 
     def weekday(self, day: int) -> int:
-        """The weekday of a day of the month."""
         return (self.first_weekday + day - 1) % _DAYS_OF_WEEK
 
 
 class DayPick(Protocol):
-    """A day that is somewhere else in each month."""
+    """A day that differs from month to month."""
 
     def day(self, month: MonthShape) -> int | None:
-        """The day of the month; None when this month has none."""
-        ...
+        """The day of the month; None if this month has none."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,6 @@ class LastDay:
     """`L`: the last day of the month."""
 
     def day(self, month: MonthShape) -> int:
-        """Every month has one."""
         return month.length
 
 
@@ -93,7 +90,6 @@ class LastWorkday:
     """`LW`: the last day from Monday to Friday."""
 
     def day(self, month: MonthShape) -> int:
-        """Every month has one."""
         return month.length - {_SATURDAY: 1, _SUNDAY: 2}.get(month.weekday(month.length), 0)
 
 
@@ -104,7 +100,6 @@ class NearestWorkday:
     number: int
 
     def day(self, month: MonthShape) -> int | None:
-        """A Saturday gives way to the Friday before, a Sunday to the Monday after, unless the month ends there."""
         if self.number > month.length:
             return None
         match month.weekday(self.number):
@@ -123,7 +118,6 @@ class LastOf:
     weekday: int
 
     def day(self, month: MonthShape) -> int:
-        """Every month has one."""
         return month.length - (month.weekday(month.length) - self.weekday) % _DAYS_OF_WEEK
 
 
@@ -135,14 +129,13 @@ class NthOf:
     nth: int
 
     def day(self, month: MonthShape) -> int | None:
-        """Only some months have a fifth one."""
         day = 1 + (self.weekday - month.first_weekday) % _DAYS_OF_WEEK + (self.nth - 1) * _DAYS_OF_WEEK
         return day if day <= month.length else None
 
 
 @dataclass(frozen=True)
 class Field:
-    """One part as it was written: plain members, days that move, and whether it was written with a wildcard."""
+    """One parsed part: plain members, movable days, and whether it has a wildcard."""
 
     members: int
     picks: tuple[DayPick, ...] = ()
@@ -152,7 +145,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Fields:
-    """A whole expression, ready to be matched."""
+    """A parsed expression."""
 
     seconds: int
     minutes: int
@@ -160,11 +153,11 @@ class Fields:
     months: int
     day: Field
     weekday: Field
-    is_fixed_time: bool  # neither second, minute nor hour has a wildcard: the clock-change rule asks
+    is_fixed_time: bool  # no wildcard in second, minute and hour; for the clock-change rule
     _days: dict[MonthShape, int] = field(default_factory=dict, compare=False)
 
     def days_in(self, month: MonthShape) -> int:
-        """The days that fit in a month of this kind."""
+        """The matching days in a month of this kind."""
         found = self._days.get(month)
         if found is None:
             found = self._days[month] = self._match_days(month)
@@ -172,11 +165,11 @@ class Fields:
 
     @property
     def days_must_both_fit(self) -> bool:
-        """Debian's rule: two restricted day fields are alternatives; one that begins with a star narrows the other."""
+        """Debian's rule: two restricted day fields are alternatives, unless one begins with a star."""
         return self.day.begins_with_star or self.weekday.begins_with_star
 
     def can_fire(self) -> bool:
-        """Whether any month of any year has a fitting day; each month begins with each weekday at some time."""
+        """Whether any month of any year has a matching day; every month can begin on any weekday."""
         return any(
             self.days_in(MonthShape(weekday, length))
             for month in members_of(self.months)
@@ -194,15 +187,15 @@ class Fields:
 
 
 def members_of(numbers: int) -> list[int]:
-    """The members of a set, smallest first."""
+    """The members of a set, in order."""
     return [number for number in range(numbers.bit_length()) if numbers >> number & 1]
 
 
 def parse_fields(expression: str, seed: UUID | None = None) -> Fields:
-    """The parsed expression; raises BadInputError naming the part that is wrong. `seed` decides what `H` stands for."""
+    """Parses an expression; raises BadInputError naming the wrong part. `seed` decides the value of `H`."""
     if len(expression) > MAX_EXPRESSION_LENGTH:
         _refuse(f"longer than {MAX_EXPRESSION_LENGTH} characters")
-    # Without an H all jobs share one entry of the cache.
+    # Without an H all jobs share one cache entry.
     return _parse(expression, (seed or _NO_SEED) if "H" in expression.upper() else _NO_SEED)
 
 
@@ -230,7 +223,7 @@ def _parse(expression: str, seed: UUID) -> Fields:
 
 
 def _split(expression: str) -> Sequence[str]:
-    """Six words; a missing second is 0."""
+    """Splits into six words; the second defaults to 0."""
     words = _expand_macro(expression.strip()).split()
     if len(words) not in _FIELD_COUNTS:
         _refuse(f"has {len(words)} fields; 5 (minute hour day month weekday) or 6 (second first) are expected")
@@ -261,10 +254,9 @@ class _Reader:
         self._has_wildcard = False
 
     def read(self) -> Field:
-        """All items of the list together."""
         for item in self._text.split(","):
             self._item = item
-            # Some letters of other scripts become plain ones when they are made large.
+            # upper() turns some letters of other scripts into ASCII.
             self._read_item(item.upper() if item.isascii() else item)
         members = self._members
         if self._part is WEEKDAY:
@@ -272,14 +264,17 @@ class _Reader:
         return Field(members, tuple(self._picks), self._text[0] in "*?", self._has_wildcard)
 
     def _read_item(self, item: str) -> None:
-        if pick := self._pick(item):
+        pick = None
+        if self._part in (DAY, WEEKDAY):
+            pick = self._day_pick(item) if self._part is DAY else self._weekday_pick(item)
+        if pick:
             self._picks.append(pick)
             return
         base, slash, text = item.partition("/")
         low, high = self._bounds(base, open_ended=bool(slash))
         step = self._step(text) if slash else 1
         if base.startswith("H"):
-            # Without a step the job's id decides which one it is; with a step, where the first one falls.
+            # The seed picks the value, or with a step the first value.
             room = high - low + 1
             low += self._spread() % (min(step, room) if slash else room)
             high = high if slash else low
@@ -317,7 +312,9 @@ class _Reader:
         if text in part.names:
             return part.names.index(text) + part.low
         if not _is_number(text):
-            self._refuse(self._expectation())
+            names = f" or {part.names[0]}-{part.names[-1]}" if part.names else ""
+            expected = f"{part.low}-{part.high}{names}, *{part.more}, H; ranges, steps and lists"
+            self._refuse(f"is not understood; expected: {expected}")
         number = int(text)
         if not part.low <= number <= part.high:
             self._refuse(f"is not within {part.low}-{part.high}")
@@ -327,13 +324,6 @@ class _Reader:
         if not _is_number(text) or int(text) == 0:
             self._refuse("has no step of 1 or more behind the /")
         return int(text)
-
-    def _pick(self, item: str) -> DayPick | None:
-        if self._part is DAY:
-            return self._day_pick(item)
-        if self._part is WEEKDAY:
-            return self._weekday_pick(item)
-        return None
 
     def _day_pick(self, item: str) -> DayPick | None:
         if item == "L":
@@ -356,13 +346,8 @@ class _Reader:
         return NthOf(weekday, int(nth))
 
     def _spread(self) -> int:
-        """A number that is always the same for this seed and this part."""
+        """A number derived from the seed and the part."""
         return int.from_bytes(sha256(self._seed.bytes + self._part.name.encode()).digest()[:8], "big")
-
-    def _expectation(self) -> str:
-        part = self._part
-        names = f" or {part.names[0]}-{part.names[-1]}" if part.names else ""
-        return f"is not understood; expected: {part.low}-{part.high}{names}, *{part.more}, H; ranges, steps and lists"
 
     def _refuse(self, reason: str) -> NoReturn:
         _refuse(f"bad {self._part.name} field: {_shown(self._item)} {reason}")
@@ -373,7 +358,7 @@ def _is_number(text: str) -> bool:
 
 
 def _picked(written: Field, month: MonthShape) -> int:
-    """The days that the movable picks of a field mean in this month."""
+    """The days of a field's movable picks in this month."""
     days = (pick.day(month) for pick in written.picks)
     return sum({1 << day for day in days if day is not None})
 

@@ -1,10 +1,9 @@
-"""Crontabs: what cron reads from a file, as entries that can become jobs.
+"""Parses crontabs into entries that can become jobs.
 
-Read as cron does (Vixie's, and the ones of Debian and Red Hat that came from it). A line is a comment, sets a variable
-for the lines below it, or is an entry: five fields or a name such as @daily, in a system's crontab the account to run
-under, and the command up to the end of the line. In a command an unescaped percent sign ends it; what follows is
-standard input, with further percent signs as line breaks. The five fields mean what they mean in Rota, the rule of the
-two day fields included.
+It reads them as Vixie cron and its descendants in Debian and Red Hat do. A line is a comment, a variable for the lines
+below it, or an entry: five fields or a name such as @daily, in a system crontab the account, and the command. An
+unescaped percent sign ends the command; what follows is standard input, with further percent signs as line breaks. The
+five fields mean the same as in Rota, including the rule of the two day fields.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _VARIABLE = re.compile(r"""(["']?)([A-Za-z_][A-Za-z0-9_]*)\1[ \t]*=[ \t]*(.*?)[ 
 _QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
 _WORD = re.compile(r"(\S+)[ \t]+(?=\S)")
 _AT_RANDOM = re.compile(r"(?<![^,])(?:(\d+)?~(\d+)?)(?=$|[,/])")
-_RANGES = ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6))  # of ~, where nothing is said
+_RANGES = ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6))  # of ~ without bounds
 _MAIL = "MAILTO"
 
 
@@ -43,13 +42,12 @@ class Entry:
 
     @property
     def shell(self) -> str:
-        """The shell that reads the command."""
         return self.environment.get("SHELL") or SHELL
 
 
 @dataclass(frozen=True)
 class Remark:
-    """What is to be said about a line."""
+    """A problem or remark about a line."""
 
     line: int
     words: str
@@ -57,7 +55,7 @@ class Remark:
 
 @dataclass
 class Crontab:
-    """Everything a file says: entries, lines that can't be read, and what is read but left out or means less here."""
+    """A parsed file: entries, lines that can't be read, and remarks on lines that are ignored or mean less here."""
 
     entries: list[Entry] = field(default_factory=list)
     problems: list[Remark] = field(default_factory=list)
@@ -65,10 +63,10 @@ class Crontab:
 
 
 def parse_crontab(text: str, *, system: bool = False) -> Crontab:
-    """Reads a crontab; with `system` each entry has the account's name before its command."""
+    """Parses a crontab; with `system` each entry names the account before its command."""
     found = Crontab()
     environment: dict[str, str] = {}
-    spoilt: set[str] = set()  # variables that could not be set: no line below may run without them
+    spoilt: set[str] = set()  # variables that could not be set: lines below must not run without them
     for number, line in _lines(text):
         if variable := _VARIABLE.fullmatch(line):
             name, is_set = _set(found, environment, number, variable)
@@ -82,16 +80,15 @@ def parse_crontab(text: str, *, system: bool = False) -> Crontab:
                 found.problems.append(Remark(number, str(error)))
                 continue
             if spoilt:
-                found.problems.append(
-                    Remark(number, f"needs {', '.join(sorted(spoilt))}, which could not be set above")
-                )
+                problem = f"needs {', '.join(sorted(spoilt))}, which could not be set above"
+                found.problems.append(Remark(number, problem))
             else:
                 found.entries.append(entry)
     return found
 
 
 def split_input(text: str) -> tuple[str, str]:
-    """A command and its standard input, by cron's rule of the percent sign."""
+    """Splits a command from its standard input at the first unescaped percent sign."""
     command, rest = _before_percent(text)
     return command, "" if rest is None else _input(rest)
 
@@ -104,7 +101,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _set(found: Crontab, environment: dict[str, str], number: int, variable: re.Match[str]) -> tuple[str, bool]:
-    """Sets a variable if it can be; returns its name, and whether it was."""
+    """Sets a variable if possible; returns its name, and whether it was set."""
     name, value = variable[2], variable[3]
     if quoted := _QUOTED.fullmatch(value):
         value = quoted[2]
@@ -131,7 +128,7 @@ def _problem_with(name: str, value: str) -> str | None:
 
 
 def _entry(number: int, line: str, environment: Mapping[str, str], *, system: bool) -> Entry:
-    # A minus before the minute tells some crons to keep quiet about it.
+    # A minus before the minute tells some crons not to log the entry.
     words, rest = _take(line.removeprefix("-"), 1 if line.startswith("@") else _FIELDS)
     expression = _expression(words)
     user = None
@@ -153,7 +150,7 @@ def _entry(number: int, line: str, environment: Mapping[str, str], *, system: bo
 
 
 def _take(text: str, count: int, wanted: str = "five fields and a command") -> tuple[list[str], str]:
-    """So many words, and what is behind them."""
+    """Takes this many words; returns them and the rest."""
     words: list[str] = []
     for _ in range(count):
         word = _WORD.match(text)
@@ -165,10 +162,9 @@ def _take(text: str, count: int, wanted: str = "five fields and a command") -> t
 
 
 def _expression(words: list[str]) -> str:
-    """As Rota writes it; raises BadInputError when it can't be read."""
+    """The cron expression in Rota's form; raises BadInputError if invalid."""
     if len(words) == 1:
-        expression = MACROS.get(words[0].lower())
-        if expression is None:
+        if words[0].lower() not in MACROS:
             raise BadInputError(f"{words[0]!r} is not known; {', '.join(MACROS)} are")
         return words[0].lower()
     expression = " ".join(_spread(word, *bounds) for word, bounds in zip(words, _RANGES, strict=True))
@@ -177,12 +173,12 @@ def _expression(words: list[str]) -> str:
 
 
 def _spread(word: str, low: int, high: int) -> str:
-    """`10~20`, a value that is chosen once, is `H(10-20)` here: chosen by the job's id."""
+    """`10~20`, a random value chosen once, becomes `H(10-20)`, chosen by the job's id."""
     return _AT_RANDOM.sub(lambda match: f"H({match[1] or low}-{match[2] or high})", word)
 
 
 def _before_percent(text: str) -> tuple[str, str | None]:
-    """What is before the first percent sign that counts, and what is behind it."""
+    """The text before and after the first unescaped percent sign."""
     command: list[str] = []
     escaped = False
     for position, letter in enumerate(text):
@@ -197,6 +193,6 @@ def _before_percent(text: str) -> tuple[str, str | None]:
 
 
 def _input(text: str) -> str:
-    """Percent signs as line breaks, but for escaped ones; it ends with a line break."""
+    """Turns unescaped percent signs into line breaks; ends with a line break."""
     given = re.sub(r"\\%|%", lambda match: "%" if match[0] == r"\%" else "\n", text)
     return given if not given or given.endswith("\n") else f"{given}\n"

@@ -14,14 +14,14 @@ _MOST_SECONDS = 100 * 366 * _DAY
 
 
 def seconds_of(duration: Duration) -> float:
-    """The seconds of a duration; raises ValueError for what is none."""
+    """A duration in seconds; raises ValueError if it is none."""
     if isinstance(duration, timedelta):
         return duration.total_seconds()
     return _parse(duration) if isinstance(duration, str) else _check(duration)
 
 
 def _check(seconds: float) -> float:
-    # Not a number would be written as null, and so be taken for none at all.
+    # NaN would be written as null, and taken for no duration.
     if not abs(seconds) <= _MOST_SECONDS:
         raise ValueError(f"a duration is a number of seconds up to a hundred years, not {str(seconds)[:20]}")
     return float(seconds)

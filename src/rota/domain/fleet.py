@@ -1,4 +1,4 @@
-"""What workers offer: which of them can take a run, and why none can."""
+"""What workers offer, and why none of them can take a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.domain.application import Application
 from rota.domain.job import SHELL_TASK
 from rota.domain.text import nearest
 
-LIVE = ("live", "ailing")  # the statuses of workers that take runs
+LIVE = ("live", "ailing")  # statuses of workers that take runs
 
 
 class WorkerProfile(msgspec.Struct, frozen=True):
@@ -23,12 +23,12 @@ class WorkerProfile(msgspec.Struct, frozen=True):
     pools: tuple[str, ...]
     tasks: tuple[str, ...]
     slots: int
-    weights: tuple[int, ...] = ()  # of its pools, in their order; none: all alike
+    weights: tuple[int, ...] = ()  # of its pools, in order; empty: all equal
     application: Application | None = None
 
 
 class FleetOffer(NamedTuple):
-    """How many live workers there are for a run: all, by what they serve and know, and those that can take it."""
+    """How many live workers there are: in all, by what they serve and know, and able to take a run."""
 
     live: int
     serving_namespace: int
@@ -38,7 +38,7 @@ class FleetOffer(NamedTuple):
 
 
 def offer_of(workers: Iterable[Mapping[str, Any]], *, task: str, pool: str, namespace: str | None = None) -> FleetOffer:
-    """What these live workers offer to a run; without a namespace, all of them serve the run's."""
+    """What these live workers offer to a run; without a namespace, all count as serving it."""
     live = list(workers)
     serving = [worker for worker in live if namespace is None or namespace in worker["namespaces"]]
     in_pool = [worker for worker in serving if pool in worker["pools"]]
@@ -50,7 +50,7 @@ def offer_of(workers: Iterable[Mapping[str, Any]], *, task: str, pool: str, name
 def explain_misfit(
     offer: FleetOffer, *, task: str, pool: str, namespace: str | None = None, hint: str = ""
 ) -> str | None:
-    """Why no live worker can take the run; None if one can. `hint` goes behind a task that no worker knows."""
+    """Why no live worker can take the run; None if one can. `hint` is added for an unknown task."""
     if offer.live and not offer.serving_namespace:
         return f"no live worker serves namespace {namespace}"
     if not offer.knowing_task:
@@ -61,7 +61,7 @@ def explain_misfit(
 
 
 def hint_for_task(task: str, known: Iterable[str]) -> str:
-    """What to try instead of a task that no worker knows; empty if there is nothing to say."""
+    """A suggestion for a task that no worker knows; may be empty."""
     if task == SHELL_TASK:
         return " (ROTA_ALLOW_SHELL=on lets a worker run shell jobs)"
     near = nearest(task, known)

@@ -1,16 +1,16 @@
-"""Admission: who passes a gate. Pure: it looks at who waits and at how the gates stand, and says what becomes of each.
+"""Admission: which runs pass their gates. Pure: decides by the waiting runs and the state of the gates.
 
-A run passes all of its gates at one moment or none of them; else it waits at the first that does not let it through,
-and takes nothing from the others meanwhile. When a run passes, in the order in which the gates are asked:
+A run passes all of its gates at once or none; otherwise it waits at the first that stops it, and takes nothing from the
+others. When a run passes each gate, in the order in which they are checked:
 
 - overlap   no earlier run of its schedule is open (else skip, wait or replace).
-- order     it is first in line by (nominal time, id) among those that are due, and no other run has the key.
+- order     it is first by (nominal time, id) among those that are due, and no other run has the key.
 - limit     fewer than `most` runs with the key are live.
-- rate      a token is left; it is taken only by a run that passes.
+- rate      a token is left; only a run that passes takes it.
 - breaker   closed, or the run is the probe after the cool-down; the probe's outcome closes the breaker or opens it
             again. Asked last, because a run that asks after the cool-down becomes the probe.
 
-The counts come from runs that are there, never from a counter; buckets and breakers are the only gates that remember.
+Counts come from existing runs, never from a counter; only buckets and breakers keep state.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
 # Outcomes that count as failures of the service behind the breaker.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
-# A probe that no worker claims for this long (read_gates.sql knows it, too) is not waited for any more.
-PROBE_SECONDS = 10.0
-# How many runs at a gate are looked at in one round.
+# A probe that no worker claims within this time is given up (also in read_gates.sql).
+_PROBE_SECONDS = 10.0
+# How many runs of a gate one round looks at.
 MOST_AT_A_GATE = 20
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """One gate."""
-
     namespace: str
     kind: GateKind
     key: str
@@ -55,7 +53,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Departure(msgspec.Struct, frozen=True):
-    """A run with policies that left its place, and how its attempt ended if it had one."""
+    """A run with policies that left, and the outcome of its attempt if it had one."""
 
     namespace: str
     run_id: UUID
@@ -66,48 +64,48 @@ class Departure(msgspec.Struct, frozen=True):
 
 
 class OrderQueue(msgspec.Struct):
-    """An ordering key: who is first in line, and who has it."""
+    """An ordering key: which run is next, and which one has it."""
 
     head: UUID | None = None
     holder: UUID | None = None
 
 
 class Bucket(msgspec.Struct):
-    """What a rate limit remembers."""
+    """The state of a rate limit."""
 
     tokens: float
     counted_at: datetime
     wakes_at: datetime | None = None
-    full_at: datetime | None = None  # then there is nothing to remember any more
+    full_at: datetime | None = None  # then the row can go
 
     def refill(self, policies: Policies, now: datetime) -> None:
-        """Adds what has come since it was counted; a clock that went back adds nothing."""
+        """Adds the tokens since the last count; a clock that went back adds none."""
         elapsed = max(0.0, (now - self.counted_at).total_seconds())
         self.tokens = min(float(policies.burst), self.tokens + elapsed * policies.count / policies.per)
         self.counted_at = now
 
     def next_token(self, policies: Policies, now: datetime) -> datetime:
-        """When a whole one will be there."""
+        """When a whole token will be available."""
         missing = max(0.0, 1.0 - self.tokens)
         return now + timedelta(seconds=missing * policies.per / policies.count)
 
 
 class CircuitBreaker(msgspec.Struct):
-    """What a circuit breaker remembers."""
+    """The state of a circuit breaker."""
 
     state: Literal["closed", "open", "half-open"] = "closed"
     failures: int = 0
     probe: UUID | None = None
-    probing: bool = False  # whether the probe is still under way
+    probing: bool = False  # whether the probe is still running
     until: datetime | None = None
     wakes_at: datetime | None = None
 
     def heard(self, policies: Policies, run_id: UUID, outcome: str | None, now: datetime) -> str | None:
-        """Takes in how an attempt ended; says 'opened' or 'closed' when that changed it."""
+        """Takes in the outcome of an attempt; returns 'opened' or 'closed' if that changed the state."""
         if outcome == "success":
             if self.state == "closed":
                 self.failures = 0
-            elif run_id == self.probe:  # the success of one that began before the opening says nothing of now
+            elif run_id == self.probe:  # a run from before the opening proves nothing
                 self._close(now)
                 return "closed"
             return None
@@ -118,27 +116,27 @@ class CircuitBreaker(msgspec.Struct):
                 self._open(policies, now)
                 return "opened"
         elif run_id == self.probe:
-            self.probing = False  # it said nothing; another may try
+            self.probing = False  # no verdict; another run may try
             self.wakes_at = now
         return None
 
     def lets_through(self, candidate: Candidate, now: datetime) -> bool:
-        """Whether it does; the first after the cool-down becomes the probe."""
+        """Whether the run may start; the first after the cool-down becomes the probe."""
         if self.state == "closed":
             return True
         if self.state == "open" and self.until is not None and now < self.until:
             self.wakes_at = self.until
             return False
         if self.state == "half-open" and self.probing:
-            # The probe's end is told; should no worker claim it, another may try.
-            self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
+            # The probe's outcome wakes us; if no worker claims it, another run may try.
+            self.wakes_at = now + timedelta(seconds=_PROBE_SECONDS)
             return False
         self.state, self.probe, self.probing = "half-open", candidate.id, True
-        self.wakes_at = now + timedelta(seconds=PROBE_SECONDS)
+        self.wakes_at = now + timedelta(seconds=_PROBE_SECONDS)
         return True
 
     def look_again(self, now: datetime) -> None:
-        """More wait here than were looked at: says when to look again, where nothing else does."""
+        """Sets when to look again if more runs wait here than were looked at."""
         is_over = self.state == "open" and self.until is not None and self.until <= now
         if self.state == "closed" or is_over:
             self.wakes_at = now  # look again at once: more may pass, or the candidate is now held at another gate
@@ -148,12 +146,12 @@ class CircuitBreaker(msgspec.Struct):
         self.until = self.wakes_at = now + timedelta(seconds=policies.cooldown)
 
     def _close(self, now: datetime) -> None:
-        self.wakes_at = now  # all who waited may go
+        self.wakes_at = now  # all waiting runs may go
         self.state, self.failures, self.probe, self.probing, self.until = "closed", 0, None, False, None
 
 
 class OpenRun(msgspec.Struct, frozen=True):
-    """A run of a job that has not ended; `gate` where it waits at one."""
+    """A run of a job that has not ended; `gate` is the kind of gate it waits at."""
 
     id: UUID
     nominal_at: datetime
@@ -171,7 +169,7 @@ class GateStates(msgspec.Struct):
     open_runs: dict[Gate, list[OpenRun]]
 
     def look_again(self, crowded: Mapping[Gate, Policies]) -> bool:
-        """Sets when to look again at gates where more wait than were looked at; whether some gate wants it now."""
+        """Sets when to look again at crowded gates; returns whether a gate needs it now."""
         for gate, policies in crowded.items():
             bucket = self.buckets.get(gate)
             if bucket and bucket.wakes_at is None:
@@ -184,8 +182,7 @@ class GateStates(msgspec.Struct):
 
 
 class GateDecision(msgspec.Struct, frozen=True):
-    """What becomes of a candidate: it goes on, waits at a gate, or is skipped for a reason. `cancel` names runs that it
-    replaces."""
+    """A candidate goes on, waits at a gate, or is skipped for a reason. `cancel` names the runs that it replaces."""
 
     fate: Literal["go", "wait", "skip"]
     gate: Gate | None = None
@@ -197,19 +194,15 @@ _GO = GateDecision("go")
 
 
 def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
-    """The gates that a run with these policies passes, in the order in which they are asked."""
-    gates = []
-    if policies.overlap != "allow":
-        gates.append(Gate(namespace, "overlap", job_id.hex))
-    if policies.order is not None:
-        gates.append(Gate(namespace, "order", policies.order))
-    if policies.limit is not None:
-        gates.append(Gate(namespace, "limit", policies.limit))
-    if policies.rate is not None:
-        gates.append(Gate(namespace, "rate", policies.rate))
-    if policies.breaker is not None:
-        gates.append(Gate(namespace, "breaker", policies.breaker))
-    return gates
+    """The gates of a run with these policies, in the order in which they are checked."""
+    keys: dict[GateKind, str | None] = {
+        "overlap": None if policies.overlap == "allow" else job_id.hex,
+        "order": policies.order,
+        "limit": policies.limit,
+        "rate": policies.rate,
+        "breaker": policies.breaker,
+    }
+    return [Gate(namespace, kind, key) for kind, key in keys.items() if key is not None]
 
 
 def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, str | None]]) -> dict[Gate, int]:
@@ -221,7 +214,7 @@ def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, st
     for departure in departures:
         for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
             if gate.kind == "limit":
-                # A few more than left: runs with another limit for the same key may stand in front.
+                # A few more than left: runs with another limit for the same key may come first.
                 called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
             elif gate.kind != "rate":
                 called[gate] = 1
@@ -247,7 +240,7 @@ def gates_by_kind(
 
 
 def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Departure, str, str]]:
-    """Lets breakers hear how attempts ended, in their order. Returns, per change, (departure, event kind, detail)."""
+    """Passes outcomes to their breakers, in order. Returns, per change, (departure, event kind, detail)."""
     heard = []
     for departure in departures:
         key = departure.policies.breaker
@@ -264,14 +257,14 @@ def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Depa
 
 
 def decide(candidate: Candidate, states: GateStates) -> GateDecision:
-    """What becomes of a candidate."""
+    """Decides on a candidate, and takes what it needs from its gates if it goes on."""
     gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
     for gate in gates:
         if gate.kind == "overlap":
             verdict = _overlap(candidate, gate, states)
             if verdict.fate != "go":
                 return verdict
-        elif not _PASSES[gate.kind](candidate, gate, states):
+        elif not _passes(candidate, gate, states):
             return GateDecision("wait", gate)
     for gate in gates:
         _take(candidate, gate, states)
@@ -283,7 +276,7 @@ def _overlap(candidate: Candidate, gate: Gate, states: GateStates) -> GateDecisi
         return _GO
     mine = (candidate.nominal_at, candidate.id)
     others = [run for run in states.open_runs[gate] if run.id != candidate.id]
-    # One that was started stands in the way whatever its time (jitter may have turned them round).
+    # A started run blocks whatever its time, because jitter can change the order.
     earlier = [run for run in others if run.gate is None or (run.nominal_at, run.id) < mine]
     if not earlier:
         return _GO
@@ -299,13 +292,15 @@ def _overlap(candidate: Candidate, gate: Gate, states: GateStates) -> GateDecisi
     return GateDecision("wait", gate, cancel=tuple(run.id for run in earlier) if replaced else ())
 
 
-def _is_first(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
-    line = states.lines[gate]
-    return line.head == candidate.id and line.holder is None
-
-
-def _has_room(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
-    return states.used[gate] < candidate.policies.most
+def _passes(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
+    if gate.kind == "order":
+        line = states.lines[gate]
+        return line.head == candidate.id and line.holder is None
+    if gate.kind == "limit":
+        return states.used[gate] < candidate.policies.most
+    if gate.kind == "rate":
+        return _has_token(candidate, gate, states)
+    return states.breakers[gate].lets_through(candidate, states.now)
 
 
 def _has_token(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
@@ -317,13 +312,6 @@ def _has_token(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
     wakes_at = bucket.next_token(candidate.policies, states.now)
     bucket.wakes_at = wakes_at if bucket.wakes_at is None else min(bucket.wakes_at, wakes_at)
     return False
-
-
-def _is_let_through(candidate: Candidate, gate: Gate, states: GateStates) -> bool:
-    return states.breakers[gate].lets_through(candidate, states.now)
-
-
-_PASSES = {"order": _is_first, "limit": _has_room, "rate": _has_token, "breaker": _is_let_through}
 
 
 def _take(candidate: Candidate, gate: Gate, states: GateStates) -> None:

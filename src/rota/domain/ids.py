@@ -1,9 +1,8 @@
 """Ids: UUIDv7 whose time part is the moment a run is planned for, shown as `job_…` and `run_…`.
 
-The planned moment, not the moment of creation, is in the id, so that history is partitioned, pruned and
-listed by when things ran: a job submitted today for next year belongs to next year's partition.
-
-Ids that one process makes one after the other for the same millisecond grow: what comes together stays in its order.
+The id carries the planned time, not the time of creation, so that history is partitioned, pruned and listed by when
+things ran: a job submitted today for next year belongs to next year's partition. Ids that one process makes for the
+same millisecond grow, so that what comes together stays in order.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown
 
 
 class _Maker:
-    """Makes ids; each is greater than the one before of the same millisecond, by a random step."""
+    """Makes ids that grow within a millisecond, by random steps."""
 
     def __init__(self) -> None:
         self._milliseconds = -1
         self._noise = 0
 
     def __call__(self, planned: float) -> UUID:
-        """A new id for something planned for this moment (seconds since the epoch)."""
+        """A new id for this planned time (seconds since the epoch)."""
         milliseconds = _milliseconds(planned)
         if milliseconds == self._milliseconds:
             self._noise += 1 + _getrandbits(_STEP_BITS)
@@ -59,7 +58,7 @@ def fire_id(job_id: UUID, nominal: datetime) -> UUID:
 
 
 def declared_id(namespace: str, app: str, name: str) -> UUID:
-    """The id of a job that an application declares: a function of its name, so that no name can have two jobs."""
+    """The id of a declared job: a function of its name, so that no name can have two jobs."""
     digest = sha256(b"\0".join(part.encode() for part in ("declared", namespace, app, name))).digest()
     return _compose(0.0, int.from_bytes(digest[:10], "big"))
 
@@ -80,28 +79,25 @@ def day_of(run_id: UUID) -> str:
 
 
 def show_job(job_id: UUID) -> str:
-    """The id as people and programs see it."""
     return f"job_{job_id.hex}"
 
 
 def show_run(run_id: UUID) -> str:
-    """The id as people and programs see it."""
     return f"run_{run_id.hex}"
 
 
 def show_one_shot(run_id: UUID) -> tuple[str, str]:
-    """A one-shot job is its run: one id, seen as a job and as a run."""
+    """A one-shot job and its run have the same id, shown in both forms."""
     digits = run_id.hex
     return f"job_{digits}", f"run_{digits}"
 
 
 def show_key_id(key_id: UUID) -> str:
-    """The id as people and programs see it."""
     return f"key_{key_id.hex}"
 
 
 def is_key_id(text: str) -> bool:
-    """Whether it looks like the id of a key: nobody else may be called so."""
+    """Whether it looks like the id of a key; names of other things must not."""
     return text.startswith("key_") and len(text) == len("key_") + _ID_LENGTH and _HEX_DIGITS.issuperset(text[4:])
 
 
@@ -125,7 +121,7 @@ def _compose(planned: float, noise: int) -> UUID:
 
 
 def _made(number: int) -> UUID:
-    # Built by hand: the constructor checks what is known here, and takes most of the time of a new id.
+    # Built by hand: the constructor's checks would take most of the time of a new id.
     identifier = _new(UUID)
     _set(identifier, "int", number)
     _set(identifier, "is_safe", _unknown)

@@ -16,19 +16,19 @@ from rota.errors import BadInputError
 
 ScheduleType = Literal["immediate", "future", "cron", "interval"]
 
-# What a one-shot may be late at its submission and still run: clocks differ and requests take time.
+# How late a one-shot's time may be at submission: clocks differ and requests take time.
 LATE_SUBMISSION_SECONDS = 60.0
-# A payload up to this size travels in the run's row; a larger one has a row of its own, which no move of
-# the run rewrites; one larger than the database should hold goes to object storage. The same for results.
+# A payload up to INLINE_PAYLOAD_BYTES is in the run's row; a larger one has its own row, which is not rewritten when
+# the run moves; above STORED_BYTES it goes to object storage. The latter applies to results too.
 INLINE_PAYLOAD_BYTES = 2048
 STORED_BYTES = 64 * 1024
 MAX_SCRIPT_NAME = 255
-# Names that mean a runner, not a registered function.
+# Task names of runners, not registered functions.
 SCRIPT_TASK = "script"
 SHELL_TASK = "shell"
 HTTP_TASK = "http"
 RESERVED_TASKS = frozenset({SCRIPT_TASK, SHELL_TASK, HTTP_TASK})
-# Waiting this long is worth one level of priority (claim.sql says the same).
+# Waiting this long is worth one level of priority (also in claim.sql).
 AGING_SECONDS = 300.0
 
 
@@ -42,7 +42,7 @@ class Priority(IntEnum):
 
 
 def check_script_name(name: object) -> str:
-    """The name of a script, refused when it is none or tries to leave the scripts directory."""
+    """Checks the name of a script; refuses paths that leave the scripts directory."""
     if not isinstance(name, str) or not name or len(name) > MAX_SCRIPT_NAME:
         raise BadInputError("must be the name of a script in the scripts directory", field="payload.script")
     parts = name.split("/")
@@ -52,7 +52,7 @@ def check_script_name(name: object) -> str:
 
 
 def check_command(command: object, field: str = "payload.command") -> str:
-    """The text of a shell command, refused when it is none."""
+    """Checks the text of a shell command."""
     if not isinstance(command, str) or not command.strip() or "\x00" in command:
         raise BadInputError("must be the text of a shell command", field=field)
     return command
@@ -62,14 +62,13 @@ _DEFAULT_RETRY = RetryPolicy()
 
 
 class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Options of a job that travel with its runs as JSON in one column. Workers, the reaper and the API read them; the
-    database reads none but expiresSeconds."""
+    """A job's options, stored with its runs as JSON in one column. The database itself reads only expiresSeconds."""
 
     max_retries: int = 3
     retry: RetryPolicy = _DEFAULT_RETRY
     timeout_seconds: float | None = None
     expires_seconds: float | None = None
-    headers: dict[str, str] | None = None  # what middleware hands on from the submission to the run
+    headers: dict[str, str] | None = None  # from middleware at the submission to middleware at the run
 
 
 _options_decoder = msgspec.json.Decoder(RunOptions)
@@ -79,7 +78,7 @@ _UNREADABLE_OPTIONS = RunOptions(max_retries=0)
 
 
 def decode_options(text: str) -> RunOptions:
-    """Options from their column. What can't be read must not stop other runs: it is not tried again."""
+    """Decodes options; unreadable ones must not stop other runs, and mean no retries."""
     if text == "{}":
         return _DEFAULT_OPTIONS
     try:
@@ -89,15 +88,15 @@ def decode_options(text: str) -> RunOptions:
 
 
 def encode_options(options: RunOptions) -> str:
-    """Options for their column; defaults leave no trace."""
+    """Encodes options; defaults are left out."""
     if options.retry == _DEFAULT_OPTIONS.retry:
-        # msgspec leaves out a nested default only when it is the very object.
+        # msgspec leaves out a nested default only if it is the same object.
         options = msgspec.structs.replace(options, retry=_DEFAULT_OPTIONS.retry)
     return _options_encoder.encode(options).decode()
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What to run: travels with every run of the job."""
+    """What to run; copied to every run of the job."""
 
     owner: str
     name: str
@@ -107,12 +106,12 @@ class Definition(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     payload: str | None
     options: str
-    policies: str | None = None  # what its runs wait for besides their time; None for plain ones
-    blob: str | None = None  # where in object storage a payload is that is too large for the database
+    policies: str | None = None  # JSON, see policies.py; None for plain runs
+    blob: str | None = None  # the key of a large payload in object storage
 
 
 class SubmissionKey(msgspec.Struct, frozen=True):
-    """An idempotency key, the request it came with, and the answer that a repeat gets."""
+    """An idempotency key, the hash of its request, and the answer for repeats."""
 
     key: str
     request_hash: bytes
@@ -120,7 +119,7 @@ class SubmissionKey(msgspec.Struct, frozen=True):
 
 
 class Unique(msgspec.Struct, frozen=True):
-    """A key that only one job may have: while it waits, or for so many seconds."""
+    """A key that only one job may have, while it waits or for some seconds."""
 
     key: str
     seconds: float | None
@@ -140,7 +139,7 @@ class OneShot(msgspec.Struct, frozen=True):
 
 
 class MisfireRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of times that were missed: none, the latest or all are run, if not older than the window, the latest `cap`."""
+    """Which missed times still run: none, the latest or all, within the window, at most `cap`."""
 
     policy: Literal["skip", "latest", "all"] = "latest"
     window_seconds: float = 3600.0
@@ -151,7 +150,7 @@ _DEFAULT_MISFIRE = MisfireRule()
 
 
 class Timetable(msgspec.Struct, frozen=True):
-    """When a recurring job fires, as it is stored."""
+    """When a recurring job fires, as stored."""
 
     schedule_type: str
     cron_expression: str | None
@@ -165,7 +164,7 @@ class Timetable(msgspec.Struct, frozen=True):
     misfire: str | None = None
 
     def schedule(self, job_id: UUID) -> Schedule:
-        """The schedule behind it; the job's id spreads what is written as H."""
+        """The schedule; the job's id decides the value of H."""
         schedule: Schedule
         if self.cron_expression is not None:
             schedule = Cron(self.cron_expression, self.timezone, self.dst or "shift", job_id)
@@ -176,7 +175,7 @@ class Timetable(msgspec.Struct, frozen=True):
 
     @property
     def misfire_rule(self) -> MisfireRule:
-        """What becomes of its times that were missed."""
+        """The rule for missed times."""
         return _DEFAULT_MISFIRE if self.misfire is None else msgspec.json.decode(self.misfire, type=MisfireRule)
 
 

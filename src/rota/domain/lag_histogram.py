@@ -1,4 +1,4 @@
-"""How late attempts start: counted in steps of 1, 2, 4, … milliseconds, so that counts of many workers add up."""
+"""How late attempts start, counted in steps of 1, 2, 4, … milliseconds so that counts of many workers add up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ STEPS = 32  # the last takes everything above: 2**30 milliseconds are twelve day
 
 
 def step_of(lag_seconds: float) -> int:
-    """The place of a lag on the scale, from 0. A start is never early; what looks so is as good as on time."""
+    """The step of a lag, from 0; a start that looks early counts as on time."""
     milliseconds = int(lag_seconds * 1000)
     return min(milliseconds.bit_length(), STEPS - 1) if milliseconds > 0 else 0
 
 
 def quantile(counts: Sequence[int], share: float) -> float | None:
-    """Within how many seconds this share of all has started, to the next step; None when there are none."""
+    """Seconds within which this share of attempts started, rounded up to a step; None if there are none."""
     wanted = share * sum(counts)
     seen = 0
     for step, count in enumerate(counts):

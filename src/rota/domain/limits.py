@@ -9,8 +9,8 @@ import msgspec
 
 Kind = Literal["requests", "jobs"]
 WHOLE = ""  # the subject of the namespace as a whole
-_BURST_SECONDS = 5.0  # a bucket holds so much unless a burst is given
-# And never less than this: servers come for tokens now and then, and what a bucket can't hold meanwhile would be lost.
+_BURST_SECONDS = 5.0  # the default size of a bucket
+# The least size: servers fetch tokens now and then, and tokens that don't fit meanwhile would be lost.
 _LEAST_BURST_SECONDS = 0.1
 SLOWEST_PER_SECOND = 0.001
 FASTEST_PER_SECOND = 1_000_000.0
@@ -24,7 +24,7 @@ class Rate(NamedTuple):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What is limited; None: it is not."""
+    """The limits; None: no limit."""
 
     requests_per_second: float | None = None
     request_burst: int | None = None
@@ -36,14 +36,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     most_fan_out: int | None = None
 
     def rate(self, kind: Kind) -> Rate | None:
-        """How fast requests or jobs may come; None: without a limit."""
+        """The rate limit of requests or jobs; None: no limit."""
         if kind == "requests":
             return rate_of(self.requests_per_second, self.request_burst)
         return rate_of(self.jobs_per_second, self.job_burst)
 
 
 def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
-    """A rate with the burst that was given, or that goes with it."""
+    """A rate with the given burst, or the default one."""
     if per_second is None:
         return None
     wanted = _BURST_SECONDS * per_second if burst is None else burst

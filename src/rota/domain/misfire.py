@@ -1,8 +1,8 @@
-"""Misfires: times of a schedule that passed while everything was down, and which of them still run.
+"""Misfires: times of a schedule that passed while all schedulers were down, and which of them still run.
 
-A time that is more than MISSED_AFTER in the past when it should become a run, or a run that is that late when it should
-go live, was missed. The job's rule (`MisfireRule`: by default the latest is run, within an hour) says which of the
-missed are run all the same; the others are recorded as skipped, with the reason.
+A time was missed if it is more than MISSED_AFTER in the past when it becomes a run, or when its run goes live. The
+job's `MisfireRule` (by default the latest, within an hour) decides which missed times still run; the others are
+recorded as skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ MISSED_AFTER = timedelta(seconds=60)
 
 
 def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why each of these times, in their order, is not run any more; None when it is.
-
-    How late a run is counts from when it would have started, so one whose jitter is still ahead is not missed.
-    """
+    """Why each of these times is skipped; None if it runs. Lateness counts from the start with jitter."""
     rule = timetable.misfire_rule
     starts = [start_of(job_id, moment, timetable.jitter_seconds) for moment in times]
     missed = [start for start in starts if start <= now]
@@ -40,10 +37,7 @@ def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, 
 
 
 def judge_late(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why the runs that a job has for these times are not run any more; None for one that is.
-
-    A later time for which no run was made yet counts, too: it may be the one to run.
-    """
+    """Why a job's runs for these times are skipped; None if they run. Later times without a run yet count too."""
     rule = timetable.misfire_rule
     wanted = (rule.cap if rule.policy == "all" else 1) + len(times)
     missed = sorted({*times, *last_times(timetable.schedule(job_id), min(times), now, wanted)})
@@ -52,15 +46,15 @@ def judge_late(times: Sequence[datetime], job_id: UUID, timetable: Timetable, no
 
 
 def start_of(job_id: UUID, moment: datetime, jitter_seconds: float) -> datetime:
-    """When the run for this time starts."""
+    """When the run for this time starts, with jitter."""
     return moment + jitter_of(fire_id(job_id, moment), jitter_seconds) if jitter_seconds else moment
 
 
 def last_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
     """The latest fire times in (after, until], at most `limit`, in order.
 
-    Found from `until` back in growing steps, since there may be a great many more of them. No two are less than a
-    second apart, so a step never finds many more than are wanted.
+    Searches back from `until` in growing steps, because there may be very many. Times are at least a second apart, so a
+    step never finds many more than wanted.
     """
     back = timedelta(seconds=limit)
     while True:

@@ -1,7 +1,7 @@
 """Policies: what a run waits for besides its time.
 
-A run without policies is plain and never meets a gate. One that has some carries them as JSON, its keys resolved: a
-limit or rate that names no key is per job, and per task for jobs that run once, as breakers are.
+A run without policies is plain and never meets a gate. Other runs carry theirs as JSON with resolved keys: a limit,
+rate or breaker without a key is per job, or per task for jobs that run once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import Meta
 
 from rota.domain.ids import show_job
 
-# Bounds wider than those of the API: what is beyond them was never accepted by it, and could not be reckoned with.
+# Wider bounds than the API's, so that stored values can always be computed with.
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Span = Annotated[float, Meta(gt=0, le=1e9)]
 Overlap = Literal["allow", "skip", "queue", "replace"]
 
 
 class Policies(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """As they travel with a run; None and defaults are left out."""
+    """The policies of a run; None and defaults are left out."""
 
     order: str | None = None
     let_go: bool = False
@@ -48,8 +48,8 @@ _encoder = msgspec.json.Encoder()
 
 
 def decode_policies(text: str | None) -> Policies:
-    """Policies from their column. What can't be read must not stop whoever comes by: of such, the order alone is kept,
-    since no two runs of an ordering key can be live."""
+    """Decodes policies. Unreadable ones must not stop other runs; of these only the order is kept, since no two runs of
+    an ordering key can be live."""
     if text is None:
         return _PLAIN
     try:
@@ -63,12 +63,12 @@ def decode_policies(text: str | None) -> Policies:
 
 
 def encode_policies(policies: Policies) -> str | None:
-    """Policies for their column; None for a plain run."""
+    """Encodes policies; None for a plain run."""
     return None if policies == _PLAIN else _encoder.encode(policies).decode()
 
 
 def key_of(given: str | None, job_id: UUID | None, task: str) -> str:
-    """The key under which runs share a limit: the one given, else their recurring job, else their task."""
+    """The key under which runs share a limit: the given one, else the recurring job, else the task."""
     if given is not None:
         return f"key:{given}"
     return f"task:{task}" if job_id is None else show_job(job_id)

@@ -1,4 +1,4 @@
-"""What happens to a run whose attempt did not succeed: tried again after a while, or buried."""
+"""How long a run waits before its next attempt."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import msgspec
 
 Strategy = Literal["exponential", "linear", "fibonacci", "fixed"]
 
-# A run that its worker had to stop five times in a row because the database was out of reach is buried:
-# something about it makes the database unreachable, or nobody is looking.
+# A run that was stopped this many times in a row because its worker lost the database is buried: it may be the cause.
 MAX_LOSSES = 5
-_SIXTY_FOUR = 64  # beyond this exponent every cap is reached; larger powers only cost time
+_SIXTY_FOUR = 64  # every cap is reached by this exponent
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
@@ -24,7 +23,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
     jitter: float = 0.1
 
     def delay(self, failed_attempts: int, noise: random.Random | None = None) -> float:
-        """Seconds to wait after so many failed attempts (1 or more), jitter included, never above the cap."""
+        """Seconds to wait after this many failed attempts (1 or more), with jitter, never above the cap."""
         seconds = min(self.base_seconds * self._factor(failed_attempts), self.max_seconds)
         spread = (noise or _noise).uniform(-self.jitter, self.jitter)
         return min(seconds * (1 + spread), self.max_seconds)

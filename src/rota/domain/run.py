@@ -1,7 +1,6 @@
-"""What a run is, and the verdict on an attempt that ended.
+"""What a run is, and the verdict on an attempt that ended: where the run goes next.
 
-A verdict is pure: it looks at what was claimed and how it went, and says where the run goes next. The
-same rules judge a worker's report and the reaper's find.
+The same pure rules judge the reports of workers and the lost runs that the reaper finds.
 """
 
 from __future__ import annotations
@@ -15,31 +14,31 @@ import msgspec
 from rota.domain.job import AGING_SECONDS, Timetable, decode_options
 from rota.domain.retry import MAX_LOSSES
 
-# Statuses of runs that have ended; the view rota.runs has them all.
+# Statuses of ended runs, as in the view rota.runs.
 ENDED_STATUSES = frozenset({"success", "failed", "cancelled", "skipped"})
-# A run due within this long goes straight to the live runs; promotion looks this far ahead, too.
+# A run due within this time goes straight to the live runs; promotion looks this far ahead too.
 LOOKAHEAD = timedelta(seconds=1)
-# Why a run is skipped that waited too long for its first start; a worker or the scheduler finds it.
+# The reason of a run that expired, whether a worker or the scheduler finds it.
 EXPIRED = "expired: it was not started in time"
 
 
 class Outcome(StrEnum):
-    """How an attempt ended, as its worker tells it."""
+    """How an attempt ended."""
 
     success = "success"
     failed = "failed"
-    final = "final"  # failed, and declared not worth another try
+    final = "final"  # failed, and a retry would not help
     cancelled = "cancelled"
-    released = "released"  # never started: handed back, nothing is charged
-    interrupted = "interrupted"  # started, stopped by its worker's shutdown
-    cut_off = "cut_off"  # started, stopped because its worker lost the database
+    released = "released"  # never started: not charged
+    interrupted = "interrupted"  # stopped by its worker's shutdown
+    cut_off = "cut_off"  # stopped because its worker lost the database
     lost = "lost"  # its worker died; it may have started
-    timed_out = "timed_out"  # stopped because it took longer than it may
-    expired = "expired"  # never started: it had waited too long when its turn came
-    snoozed = "snoozed"  # asked to be run again later; not an attempt
+    timed_out = "timed_out"  # stopped because it exceeded its timeout
+    expired = "expired"  # never started: it had waited too long
+    snoozed = "snoozed"  # asked to run again later; not charged
 
 
-# Looking up a member of an enumeration takes a while (before Python 3.12); this one is asked for several times a run.
+# Enum lookups are slow before Python 3.12, and this one happens several times per run.
 SUCCESS = Outcome.success
 
 
@@ -80,12 +79,12 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def rank(self) -> float:
-        """Smaller goes first: the moment it became ready, earlier by five minutes for each level of priority."""
+        """Smaller goes first: the time it became ready, five minutes earlier for each level of priority."""
         return self.ready - self.priority * AGING_SECONDS
 
     @property
     def nominal_at(self) -> datetime:
-        """The time this run stands for."""
+        """The time this run was planned for."""
         return datetime.fromtimestamp(self.nominal, UTC)
 
     @property
@@ -95,7 +94,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Where a claimed run goes, whether the attempt counts, and how long it waits."""
+    """Where a run goes, whether the attempt counts, and how long it waits."""
 
     disposition: Disposition
     charged: bool = False
@@ -137,7 +136,7 @@ _PLAIN_VERDICTS = {
 
 
 def _judge_stopped(outcome: Outcome, *, max_retries: int, losses: int) -> Verdict:
-    """Stopped through no fault of its own: free of charge, but never silently run again without retries."""
+    """Stopped through no fault of its own: not charged, but a run without retries is not run again."""
     loss = outcome is Outcome.cut_off
     if max_retries == 0 or (loss and losses + 1 >= MAX_LOSSES):
         return Verdict(Disposition.bury, charged=True, loss=loss)
@@ -159,7 +158,6 @@ class Report(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
 
     def verdict(self) -> Verdict:
-        """What becomes of the run."""
         claim = self.claim
         return judge(
             self.outcome,
@@ -172,7 +170,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The start or progress of a run that goes on, and what it leaves for the next attempt."""
+    """The start, progress or checkpoint of a running attempt."""
 
     claim: Claim
     started: float
@@ -182,7 +180,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class LogChunk(msgspec.Struct, frozen=True):
-    """Lines that a run wrote; `number` counts the chunks of an attempt from 0, `last` says that it was the last."""
+    """Lines that a run wrote; `number` counts the chunks of an attempt from 0, `last` marks the last one."""
 
     claim: Claim
     number: int
@@ -191,7 +189,7 @@ class LogChunk(msgspec.Struct, frozen=True):
 
 
 class RecalledRun(msgspec.Struct, frozen=True):
-    """A run that its worker gave back because its job changed, with what the job says now."""
+    """A run that its worker released because its job changed, with the job's current state."""
 
     namespace: str
     id: UUID
@@ -207,15 +205,12 @@ class RecalledRun(msgspec.Struct, frozen=True):
 
 
 def judge_recalled(run: RecalledRun) -> str:
-    """'go', 'hold', 'drop' or 'cancel', by what its job says now."""
+    """'go', 'hold', 'drop' or 'cancel', by the job's current state."""
     if run.state == "cancelled":
         return "cancel"
     future = run.cause == "schedule" and run.attempt == 0 and run.run_at > run.database_time
     if run.state == "paused":
         return "drop" if future else "hold"
-    if (
-        future
-        and run.timetable.schedule(run.job_id).next_after(run.nominal_at - timedelta(microseconds=1)) != run.nominal_at
-    ):
-        return "drop"
-    return "go"
+    just_before = run.nominal_at - timedelta(microseconds=1)
+    is_dropped = future and run.timetable.schedule(run.job_id).next_after(just_before) != run.nominal_at
+    return "drop" if is_dropped else "go"

@@ -1,8 +1,7 @@
-"""What a shell job asks for: a command, and what it finds around it.
+"""The payloads of shell and HTTP jobs.
 
-`payload.command` is a text, or an object that says more. An object, not more fields beside the text: a worker of a
-release that knows the text alone must refuse what it does not understand, and not run the command without its
-variables or in another directory.
+A shell job's `payload.command` is a text, or an object with more. These are not extra fields beside the text, so that a
+worker of an older release refuses the job instead of running it without its variables or in another directory.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_REDIRECTS = 20
 _NAMED = re.compile(r"Object (?:contains unknown|missing required) field `(?P<field>[^`]*)`")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# What the connection itself needs to be right about, and what marks the run, is not the caller's to say.
+# Headers of the connection itself can't be set.
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 
 Status = Annotated[int, Meta(ge=100, le=599)]
 
 
 class ShellCall(NamedTuple):
-    """A command, the shell that reads it, its variables, its standard input, and where it runs (as the worker)."""
+    """A command, its shell, variables, standard input and working directory."""
 
     command: str
     shell: str = SHELL
@@ -41,7 +40,7 @@ class ShellCall(NamedTuple):
 
 
 def parse_shell_call(payload: Any) -> ShellCall:
-    """What a payload says; raises BadInputError naming the field that can't be."""
+    """Parses a payload; raises BadInputError naming the field."""
     command = payload.get("command") if isinstance(payload, dict) else None
     if not isinstance(command, dict):
         return ShellCall(check_command(command))
@@ -94,13 +93,13 @@ class HttpCall(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_on
 
     @property
     def verb(self) -> str:
-        """Its method; with a body POST unless it says otherwise."""
+        """The method; by default POST with a body, else GET."""
         if self.method is not UNSET:
             return self.method
         return "GET" if self.body is UNSET and self.json is UNSET else "POST"
 
     def expects(self, status: int) -> bool:
-        """Whether this answer is a success: any 2xx unless it says otherwise."""
+        """Whether this status is a success; by default any 2xx."""
         if self.expected_status is UNSET:
             return 200 <= status < 300  # noqa: PLR2004 - as HTTP counts
         wanted = self.expected_status
@@ -108,7 +107,7 @@ class HttpCall(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_on
 
 
 def parse_http_call(payload: Any) -> HttpCall:
-    """The call; raises BadInputError naming the field."""
+    """Parses a payload; raises BadInputError naming the field."""
     try:
         call = (
             msgspec.convert(payload or {}, HttpCall)
@@ -143,7 +142,7 @@ def check_url(url: str) -> None:
 
 
 def _where(message: str) -> tuple[str, str]:
-    """Which field it is about, and what is wrong with it."""
+    """The field of a decoding error, and what is wrong with it."""
     words, _, path = message.partition(" - at `$")
     field = "payload" + path.rstrip("`")
     if named := _NAMED.match(words):

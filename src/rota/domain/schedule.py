@@ -1,4 +1,4 @@
-"""Schedules: when a recurring job fires. Cron expressions, fixed intervals, and bounds around either."""
+"""Schedules: cron expressions, fixed intervals, and bounds around either."""
 
 from __future__ import annotations
 
@@ -9,26 +9,8 @@ from typing import Protocol
 from uuid import UUID
 
 from rota.domain.cron import ClockChange, Cron
-from rota.domain.cron_grammar import MAX_EXPRESSION_LENGTH
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
-
-__all__ = [
-    "MAX_EXPRESSION_LENGTH",
-    "MAX_INTERVAL_SECONDS",
-    "MIN_INTERVAL_SECONDS",
-    "Bounded",
-    "ClockChange",
-    "Cron",
-    "Every",
-    "Schedule",
-    "fire_times",
-    "jitter_of",
-    "load_zone",
-    "parse_bounds",
-    "parse_cron",
-    "parse_every",
-]
 
 MIN_INTERVAL_SECONDS = 1.0
 MAX_INTERVAL_SECONDS = 10 * 366 * 86400.0
@@ -36,22 +18,20 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Schedule(Protocol):
-    """Says when to fire next; the same question always has the same answer."""
+    """Says when to fire next, deterministically."""
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first fire time strictly after `moment`, in UTC; None when there is no more."""
-        ...
+        """The first fire time strictly after `moment`, in UTC; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Every:
-    """A fixed interval in elapsed time, counted from an anchor. The anchor itself is no fire time."""
+    """A fixed interval in elapsed time, counted from an anchor. The anchor itself is not a fire time."""
 
     seconds: float
     anchor: datetime
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The next multiple of the interval after the anchor."""
         step = timedelta(seconds=self.seconds)
         count = max(1, (moment - self.anchor) // step + 1)
         try:
@@ -62,14 +42,13 @@ class Every:
 
 @dataclass(frozen=True)
 class Bounded:
-    """Another schedule, from `start` to `end`; a fire time that equals one of them counts."""
+    """Another schedule, from `start` to `end` inclusive."""
 
     schedule: Schedule
     start: datetime | None = None
     end: datetime | None = None
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first fire time after `moment` that lies within the bounds."""
         if self.start is not None:
             moment = max(moment, self.start - _INSTANT)
         found = self.schedule.next_after(moment)
@@ -79,17 +58,17 @@ class Bounded:
 def parse_cron(
     expression: str, timezone: str, after: datetime, *, dst: ClockChange = "shift", seed: UUID | None = None
 ) -> Cron:
-    """A checked schedule; raises BadInputError naming the field that is wrong, or that it never fires."""
+    """Parses a cron schedule; raises BadInputError if a field is wrong or it never fires."""
     load_zone(timezone)
     schedule = Cron(expression, timezone, dst, seed)
     if schedule.next_after(after) is None:
-        # The expression names days that exist: what is left are times that this zone's clock changes always leave out.
+        # Its days exist, so all of its times fall into gaps of this zone's clock changes.
         raise BadInputError(f"never fires in {timezone} with dst {dst!r}", field="cronExpression")
     return schedule
 
 
 def parse_every(seconds: float, anchor: datetime) -> Every:
-    """A checked interval."""
+    """Checks an interval; raises BadInputError."""
     if not MIN_INTERVAL_SECONDS <= seconds <= MAX_INTERVAL_SECONDS:
         raise BadInputError(
             f"must be between {MIN_INTERVAL_SECONDS:.0f} and {MAX_INTERVAL_SECONDS:.0f} seconds",
@@ -99,10 +78,7 @@ def parse_every(seconds: float, anchor: datetime) -> Every:
 
 
 def parse_bounds(schedule: Schedule, start: datetime | None, end: datetime | None) -> Schedule:
-    """The schedule within its bounds, if it has any; raises BadInputError when they hold nothing.
-
-    An interval with a start is counted from it, so that the start is its first fire time.
-    """
+    """Adds bounds to a schedule; raises BadInputError if they are empty. An interval's first fire time is its start."""
     if start is None and end is None:
         return schedule
     if start is not None and end is not None and end < start:
@@ -113,13 +89,13 @@ def parse_bounds(schedule: Schedule, start: datetime | None, end: datetime | Non
 
 
 def jitter_of(run_id: UUID, seconds: float) -> timedelta:
-    """How much later than its nominal time a run starts: at least 0, less than `seconds`, always the same for a run."""
+    """How much later a run starts: from 0 to less than `seconds`, always the same for a run."""
     share = int.from_bytes(sha256(b"jitter" + run_id.bytes).digest()[:8], "big")  # of 2**64
     return timedelta(seconds=seconds) // _INSTANT * share // 2**64 * _INSTANT
 
 
 def fire_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
-    """The fire times in (after, until], at most `limit` of them."""
+    """The fire times in (after, until], at most `limit`."""
     times: list[datetime] = []
     moment: datetime | None = schedule.next_after(after)
     while moment is not None and moment <= until and len(times) < limit:

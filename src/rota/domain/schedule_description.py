@@ -1,7 +1,7 @@
-"""Schedules in plain English: one line, true for every expression.
+"""Describes schedules in one line of plain English.
 
-Described is what an expression means, not how it is written: `*/15` and `0,15,30,45` read the same, and `H` is shown
-as the times that it stands for.
+It describes what an expression means, not how it is written: `*/15` and `0,15,30,45` read the same, and `H` is shown as
+its actual times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rota.domain.cron_grammar import (
 )
 from rota.domain.schedule import Bounded, Every, Schedule
 
-# More times of the day than this are told by their hours and minutes, not one by one.
+# More times of the day than this are described by their hours and minutes, not one by one.
 _MOST_TIMES = 6
 _SHORTEST_RUN = 3
 _SHORTEST_SERIES = 4
@@ -63,7 +63,7 @@ def describe(schedule: Schedule) -> str:
     """What the schedule means, such as `at 09:30 on Mondays, Europe/Berlin`."""
     match schedule:
         case Cron():
-            return describe_cron(schedule)
+            return _cron(schedule)
         case Every(seconds=seconds):
             return f"every {_length(seconds)}"
         case Bounded(schedule=inner, start=start, end=end):
@@ -73,8 +73,8 @@ def describe(schedule: Schedule) -> str:
             raise TypeError(f"{type(schedule).__name__} is not a schedule that can be described")
 
 
-def describe_cron(cron: Cron) -> str:
-    """An expression with its zone, and its wish for clock changes where that matters."""
+def _cron(cron: Cron) -> str:
+    """Describes an expression with its zone, and its clock-change rule where that matters."""
     fields = cron.fields
     words = [_times(fields), _days(fields), _months(fields)]
     wish = _CLOCK_CHANGES[cron.dst] if fields.is_fixed_time else ""
@@ -85,7 +85,7 @@ def _times(fields: Fields) -> str:
     seconds, minutes, hours = (members_of(numbers) for numbers in (fields.seconds, fields.minutes, fields.hours))
     if len(seconds) * len(minutes) * len(hours) <= _MOST_TIMES:
         clocks = [_clock(*clock) for clock in product(hours, minutes, seconds)]
-        return f"at {_join(clocks)}" + (" every day" if _is_every_day(fields) else "")
+        return f"at {_join(clocks)}" + ("" if _days(fields) or _months(fields) else " every day")
     if seconds == [0] and minutes == [0]:
         return _on_the_hour(hours)
     during, of_hour = (f" {_during(hours)}", "of the hour") if len(hours) < _size(HOUR) else ("", "of every hour")
@@ -121,14 +121,14 @@ def _rhythm(part: Part, numbers: Sequence[int], of: str) -> str:
 
 
 def _during(hours: Sequence[int]) -> str:
-    """Which hours the minutes and seconds before it are of."""
+    """The hours to which the minutes and seconds apply."""
     if step := _step(hours, _size(HOUR)):
         return f"in every {_ordinal(step)} hour from {hours[0]:02}:00"
     return _join([f"from {first:02}:00 to {last:02}:59" for first, last in _neighbours(hours)])
 
 
 def _step(numbers: Sequence[int], size: int) -> int:
-    """The distance of numbers that go on evenly round and round, such as 15 of 0, 15, 30, 45; else 0."""
+    """The even distance of numbers all around the clock, such as 15 of 0, 15, 30, 45; else 0."""
     distance = size // len(numbers)
     return distance if len(numbers) > 1 and list(range(numbers[0], size, distance)) == list(numbers) else 0
 
@@ -145,7 +145,7 @@ def _days(fields: Fields) -> str:
     day, weekday = _days_of_month(fields), _weekdays(fields)
     if fields.days_must_both_fit:
         return f"{day}, but only {weekday}" if day and weekday else day or weekday
-    # Of two alternatives one that takes every day leaves nothing for the other to say.
+    # If one of two alternatives is every day, the other does not matter.
     return f"{day} or {weekday}" if day and weekday else ""
 
 
@@ -172,7 +172,7 @@ def _weekdays(fields: Fields) -> str:
     elif numbers == _WEEKEND:
         found = ["weekends"]
     else:
-        found = [names[number] for number in sorted(numbers, key=_from_monday)]
+        found = [names[number] for number in sorted(numbers, key=lambda number: (number - 1) % 7)]
     found += [f"{_pick(pick)} of the month" for pick in fields.weekday.picks]
     return f"on {_join(found)}"
 
@@ -202,12 +202,8 @@ def _size(part: Part) -> int:
     return part.high - part.low + 1
 
 
-def _is_every_day(fields: Fields) -> bool:
-    return not _days(fields) and not _months(fields)
-
-
 def _runs(numbers: Sequence[int], names: Sequence[str]) -> list[str]:
-    """The names of the numbers, neighbours taken together: 1 to 5, 8."""
+    """The names of the numbers, with runs joined: 1 to 5, 8."""
     found = []
     for first, last in _neighbours(numbers):
         if last - first + 1 >= _SHORTEST_RUN:
@@ -218,7 +214,7 @@ def _runs(numbers: Sequence[int], names: Sequence[str]) -> list[str]:
 
 
 def _neighbours(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of each unbroken row of numbers."""
+    """First and last of each run of consecutive numbers."""
     rows: list[tuple[int, int]] = []
     for number in numbers:
         if rows and rows[-1][1] == number - 1:
@@ -229,7 +225,7 @@ def _neighbours(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _join(words: Sequence[str]) -> str:
-    """A list as it is spoken."""
+    """A list with commas and a last `and`."""
     *front, last = words
     return f"{', '.join(front)} and {last}" if front else last
 
@@ -243,12 +239,8 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _from_monday(weekday: int) -> int:
-    return (weekday - 1) % len(_WEEKDAYS)
-
-
 def _length(seconds: float) -> str:
-    """A duration in the largest unit that needs no fraction; days are told as hours, for it is elapsed time."""
+    """A duration in the largest unit without a fraction; days are given as hours, because it is elapsed time."""
     if seconds % 1:
         return f"{seconds:.6f}".rstrip("0") + " seconds"
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)

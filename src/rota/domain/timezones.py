@@ -1,8 +1,8 @@
-"""Time zones: found by name, cut into spans of one offset, and followed when the zone data changes.
+"""Time zones: loaded by name, cut into spans of one offset, and reloaded when the zone data changes.
 
-A process runs for months, and governments change their clocks with weeks of notice. The zone data comes from the
-system's files or, where there are none, from the package `tzdata`; both are replaced in place by an update. Everything
-remembered here is forgotten by `refresh_zones` once the files are others, so nothing outside may keep a zone.
+A process runs for months, and governments change their clocks with weeks of notice. The zone data comes from the system
+or, if it has none, from the package `tzdata`; updates replace the files in place. `refresh_zones` clears the caches
+here when files changed, so no other module may keep a zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from rota.errors import BadInputError
 
-# Two changes of one zone lie more than six days apart since 1970 (the closest: Fernando de Noronha, October 2000).
+# Since 1970 two changes of a zone are more than six days apart (the closest: Fernando de Noronha, October 2000).
 _PROBE = timedelta(days=6)
 _SECOND = timedelta(seconds=1)
 _RELEASE_FILES = ("tzdata.zi", "+VERSION")
@@ -28,23 +28,23 @@ _OF_THIS_HOST = ("localtime", "posixrules")
 
 
 class Span(NamedTuple):
-    """A time of one offset, within a year.
+    """A time with one offset, within a year.
 
-    A wall-clock time (`opens`, and `start + offset`) is carried as a datetime in UTC, so that all arithmetic is plain.
+    Wall-clock times (`opens`, and `start + offset`) are carried as UTC datetimes, so that arithmetic is plain.
     """
 
     start: datetime
     end: datetime
     offset: timedelta
-    opens: datetime  # what the wall clock would have shown at `start` had it not been changed then
+    opens: datetime  # what the wall clock would have shown at `start` without the change
 
 
 @lru_cache(maxsize=1024)
 def load_zone(name: str) -> ZoneInfo:
-    """The IANA zone; raises BadInputError when there is none of that name."""
+    """The IANA zone; raises BadInputError if there is none of that name."""
     try:
         if name in _OF_THIS_HOST:
-            raise KeyError(name)  # noqa: TRY301 - they are files of the zone data, but no zones
+            raise KeyError(name)  # noqa: TRY301 - files of the zone data, but not zones
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise BadInputError(
@@ -55,7 +55,7 @@ def load_zone(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=8192)
 def spans_of(name: str, year: int) -> tuple[Span, ...]:
-    """The zone's year (of UTC) in spans, in their order and without holes."""
+    """A UTC year of the zone as consecutive spans."""
     zone = load_zone(name)
     first, last = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
     starts = [first, *_changes(zone, first, last)]
@@ -67,7 +67,7 @@ def spans_of(name: str, year: int) -> tuple[Span, ...]:
 
 
 def zone_data_version() -> str:
-    """Which zone data is in use, and since when; another text when files were replaced. Costs a few looks at files."""
+    """The version of the zone data; changes when files are replaced. Reads a few files."""
     found = [_state(Path(directory)) for directory in zoneinfo.TZPATH]
     if (package := _package_directory()) is not None:
         found.append(_state(package))
@@ -75,8 +75,8 @@ def zone_data_version() -> str:
 
 
 def refresh_zones() -> bool:
-    """Forgets all zones if their data changed since they were loaded; whether it did."""
-    global _loaded_version  # noqa: PLW0603 - what is remembered of zones is remembered per process, as zoneinfo does
+    """Clears all cached zones if their data changed; returns whether it did."""
+    global _loaded_version  # noqa: PLW0603 - zones are cached per process, as in zoneinfo
     version = zone_data_version()
     if version == _loaded_version:
         return False
@@ -88,7 +88,7 @@ def refresh_zones() -> bool:
 
 
 def _changes(zone: ZoneInfo, first: datetime, last: datetime) -> list[datetime]:
-    """The moments after `first` and before `last` from which on another offset counts."""
+    """The moments between `first` and `last` at which the offset changes."""
     found = []
     low, before = first, _offset(zone, first)
     while low < last - _SECOND:
@@ -116,14 +116,14 @@ def _offset(zone: ZoneInfo, moment: datetime) -> timedelta:
 
 @cache
 def _package_directory() -> Path | None:
-    """Where the package `tzdata` keeps its zones."""
+    """The zone directory of the package `tzdata`."""
     spec = importlib.util.find_spec("tzdata")
     return Path(spec.origin).parent / "zoneinfo" if spec and spec.origin else None
 
 
 def _state(directory: Path) -> str:
-    """Release and time of the last change of a directory of zones; empty when there is none."""
-    # An update may keep the times of its files, but it renames them into place, which their directories show.
+    """Release and last change of a zone directory; empty if there is none."""
+    # An update may keep file times, but it renames files into place, which changes their directories.
     with suppress(OSError), os.scandir(directory) as entries:
         states = [entry.stat() for entry in entries if entry.is_dir() or entry.name in _RELEASE_FILES]
         changed = max(state.st_mtime for state in (directory.stat(), *states))
@@ -132,7 +132,7 @@ def _state(directory: Path) -> str:
 
 
 def _release(directory: Path) -> str:
-    """The name of the release, such as 2025b, if the directory tells."""
+    """The release, such as 2025b, or else the directory's name."""
     for name in _RELEASE_FILES:
         with suppress(OSError), (directory / name).open("rb") as file:
             words = file.read(_RELEASE_LENGTH).split(b"\n")[0].decode("ascii", "replace").split()

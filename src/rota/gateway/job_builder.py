@@ -37,7 +37,8 @@ from rota.domain.job import (
 from rota.domain.retry import RetryPolicy
 from rota.domain.rights import Caller
 from rota.domain.runner_payloads import parse_http_call, parse_shell_call
-from rota.domain.schedule import load_zone, parse_cron, parse_every
+from rota.domain.schedule import parse_cron, parse_every
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 from rota.gateway.policy_fields import FieldGroup, patched_policies, policies_of
 

@@ -1,1 +1,1 @@
-"""Schedulers: they fire, promote, readmit and reap, each for the shards it owns."""
+"""Schedulers: they fire, promote, admit and reap, each for the shards it owns."""

@@ -1,7 +1,4 @@
-"""Expiry: what waited too long to be started is skipped, not run late.
-
-Workers look at the moment of the start; this service finds what no worker takes.
-"""
+"""Expiry: runs that waited too long are skipped. Workers check at the start; this finds runs that no worker takes."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ _RUNS_PER_SHARD = 200
 
 
 class Expirer(ShardService):
-    """Skips runs whose time to be started is over."""
+    """Skips runs that have expired."""
 
     interval_seconds = 1.0
     full_round = _RUNS_PER_SHARD
@@ -25,5 +22,5 @@ class Expirer(ShardService):
         self._promotions = promotions
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One statement over all shards; returns how many runs were skipped."""
+        """Returns how many runs were skipped."""
         return await self._promotions.expire(owned, _RUNS_PER_SHARD)

@@ -1,12 +1,12 @@
 """Firing: schedules become runs a little ahead of their time.
 
-A job's mark (`fired_through`) says up to where its fire times have been made. One statement moves the mark and makes
-the runs, and only if the job is still as it was read; that pair is what makes a nominal time exactly one run, through
-any crash and with any number of schedulers. Run ids are a function of (job, nominal time), so even a mark that was
-wrong could not make a second run beside the first. The mark never goes back with the clock.
+A job's mark (`fired_through`) is the last fire time that became a run. One statement moves the mark and makes the runs,
+if the job has not changed since it was read. So each nominal time becomes exactly one run, through any crash and with
+any number of schedulers. Run ids are a function of (job, nominal time), so even a wrong mark could not make a second
+run. The mark never goes back with the clock.
 
-Times that were missed are judged by domain/misfire.py; of those that are not run any more, the latest MOST_RECORDED are
-recorded as skipped. Runs already made are judged when they are due (misfire_judge.py), by the same rule.
+Missed times are judged by domain/misfire.py; of those that no longer run, the latest MOST_RECORDED are recorded as
+skipped. Runs that were already made are judged by the same rule when they are due (misfire_judge.py).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rota.scheduler.shard_service import ShardService
 from rota.store.fire import Firing, PlannedRun, ScheduledJob, Schedules
 from rota.telemetry import get_logger
 
-# Runs are made up to HORIZON ahead, which bridges the loss of a scheduler; a job is looked at again when less than
-# _REFILL of it is left, so that a frequent schedule is fired in handfuls.
+# Runs are made up to HORIZON ahead, which bridges the loss of a scheduler. A job is due again when less than _REFILL of
+# that is left, so that a frequent schedule fires several runs at a time.
 HORIZON = timedelta(seconds=10)
 _REFILL = timedelta(seconds=6)
 MOST_RECORDED = 100
@@ -35,7 +35,7 @@ _log = get_logger("firing")
 
 
 class Firer(ShardService):
-    """Makes the runs of schedules whose time comes near."""
+    """Makes the runs of schedules that fire soon."""
 
     interval_seconds = 0.5
     full_round = _JOBS_PER_SHARD
@@ -46,12 +46,12 @@ class Firer(ShardService):
         self._on_fired = on_fired
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """Fires what is inside the horizon; returns how many jobs were looked at."""
+        """Fires all times within the horizon; returns how many jobs fired."""
         due = await self._schedules.due_jobs(owned, _REFILL, _JOBS_PER_SHARD)
         firings = []
         for number, job in enumerate(due):
             if number % _PLANS_PER_STEP == 0:
-                await asyncio.sleep(0)  # others on this event loop have leases to keep
+                await asyncio.sleep(0)  # let the heartbeats on this event loop run
             if firing := _plan(job):
                 firings.append(firing)
         if firings and await self._schedules.fire(owned, firings):
@@ -62,7 +62,7 @@ class Firer(ShardService):
 def _plan(job: ScheduledJob) -> Firing | None:
     try:
         return plan_firing(job)
-    except Exception as error:  # noqa: BLE001 - one schedule that can't be planned must not stop the others
+    except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
         _log.error("a schedule can't be planned and does not fire", job_id=str(job.id), error=repr(error))
         return None
 
@@ -90,7 +90,6 @@ def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) ->
 
 
 def _recorded(runs: list[PlannedRun]) -> list[PlannedRun]:
-    """All that are run, and of what is skipped the latest: a frequent schedule misses thousands of times in a night."""
-    skips = [run for run in runs if run.skipped]
-    forgotten = {run.id for run in skips[:-MOST_RECORDED]}
+    """All runs that start, and the latest skipped ones: a frequent schedule misses thousands of times in a night."""
+    forgotten = {run.id for run in [run for run in runs if run.skipped][:-MOST_RECORDED]}
     return [run for run in runs if run.id not in forgotten]

@@ -1,18 +1,18 @@
-"""Who looks after which shard.
+"""Which scheduler owns which shard.
 
-Authority. A shard belongs to the scheduler named in its lease row; the row's epoch grows with every change of owner and
-is the fencing token: every statement of a scheduler names the epochs it believes in, and shards whose epoch has moved
-on are passed over by the database itself.
+Authority. A shard belongs to the scheduler named in its lease row. The row's epoch grows with every change of owner and
+is the fencing token: every statement of a scheduler names the epochs it believes in, and the database skips shards
+whose epoch has moved on.
 
-Liveness. Each scheduler beats a counter in one row. Wall clocks are not compared: an observer takes over a shard when
-it has seen the same beat number for a whole lease on its own monotonic clock. An observer that was itself paused, or
-cut off from the database, starts its observation anew: during its absence it saw nothing.
+Liveness. Each scheduler increments a beat counter in its row. Wall clocks are not compared: an observer takes over a
+shard when it has seen the same beat for a whole lease on its own monotonic clock. An observer that was itself paused,
+or cut off from the database, starts observing again from zero.
 
-Pauses. A scheduler that has not beaten for most of a lease owns nothing in its own eyes, so a process that wakes up
-from a pause does not act before it has looked. Should it act all the same, in a statement already on its way, the epoch
-stops it; and should even that fail, firing and promoting compare and set rows, so nothing is done twice.
+Pauses. A scheduler that has not beaten for most of a lease considers its shards lost, so a process that wakes up from
+a pause does not act before it has looked. A statement already in flight is stopped by the epoch; and firing and
+promoting compare and set rows, so nothing is done twice even if that failed.
 
-Balance. Each owner lets go of what is above its fair share and takes what is free, so shards spread by themselves.
+Balance. Each owner drops shards above its fair share and takes free ones, so shards spread evenly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from uuid import UUID
 from rota.clock import DatabaseClock
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
-from rota.store.lease import Leases, ShardLease, Shards
+from rota.store.lease import Leases, Shards
 from rota.telemetry import get_logger
 
 _TICKS_PER_LEASE = 6
@@ -39,7 +39,7 @@ _log = get_logger("leases")
 
 
 class BeatObserver:
-    """Remembers since when each beat number has stood still."""
+    """Remembers when each beat last changed."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -47,7 +47,7 @@ class BeatObserver:
         self._last_look = float("-inf")
 
     def look(self, beats: Mapping[UUID, int], *, longest_gap: float) -> None:
-        """Takes in what stands in the database now; after a gap in looking, all observation starts anew."""
+        """Notes the current beats; after too long a gap between looks, starts again from zero."""
         now = self._monotonic()
         if now - self._last_look > longest_gap:
             self._seen.clear()
@@ -59,14 +59,12 @@ class BeatObserver:
             del self._seen[owner]
 
     def still_for(self, owner: UUID) -> float:
-        """Seconds for which this beat has not moved before our eyes; 0 for one never seen."""
-        if owner not in self._seen:
-            return 0.0
-        return self._monotonic() - self._seen[owner][1]
+        """Seconds since we last saw this beat change; 0 if never seen."""
+        return self._monotonic() - self._seen[owner][1] if owner in self._seen else 0.0
 
 
 class LeaseKeeper(Service):
-    """Beats, observes the others, and keeps a fair share of shards."""
+    """Beats, observes other schedulers, and keeps a fair share of the shards."""
 
     def __init__(
         self,
@@ -90,13 +88,13 @@ class LeaseKeeper(Service):
 
     @property
     def owned(self) -> dict[int, int]:
-        """Shards with their epochs; nothing when we have not beaten for most of a lease."""
+        """Our shards with their epochs; none if we have not beaten for most of a lease."""
         if self._monotonic() - self._beaten_at > self._lease * _OWN_SHARE_OF_LEASE:
             return {}
         return self._owned
 
     async def tick(self) -> int:
-        """Beats, looks around, takes or lets go; returns how many shards changed hands."""
+        """Beats, observes, takes or drops shards; returns how many changed hands."""
         await self._beat()
         found = await self._shards.read()
         self._observer.look(found.beats, longest_gap=self._lease / 2)
@@ -104,11 +102,11 @@ class LeaseKeeper(Service):
         alive = {self._id} | {owner for owner in found.beats if self._observer.still_for(owner) < self._lease}
         share = math.ceil(len(found.leases) / len(alive))
         if len(self._owned) > share:
-            return await self._let_go(len(self._owned) - share)
+            return await self._drop(len(self._owned) - share)
         return await self._take(found, alive, share - len(self._owned))
 
     async def close(self) -> None:
-        """Lets go of everything, so that others need not wait for our lease to end."""
+        """Drops all shards, so that other schedulers need not wait for our lease to end."""
         self._owned = {}
         with suppress(DatabaseUnavailableError, TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
@@ -117,15 +115,11 @@ class LeaseKeeper(Service):
     async def _beat(self) -> None:
         sent = self._monotonic()
         database_time = await self._shards.beat(self._id, socket.gethostname(), os.getpid())
-        jump = self._clock.observe(sent=sent, received=self._monotonic(), database_time=database_time)
-        if jump:
-            _log.warning(
-                "the database's clock jumped; what was missed follows the misfire rules",
-                seconds=round(jump, 3),
-            )
+        if jump := self._clock.observe(sent=sent, received=self._monotonic(), database_time=database_time):
+            _log.warning("the database's clock jumped; misfire rules apply to missed times", seconds=round(jump, 3))
         self._beaten_at = sent
 
-    async def _let_go(self, count: int) -> int:
+    async def _drop(self, count: int) -> int:
         dropped = sorted(self._owned)[-count:]
         for shard in dropped:
             del self._owned[shard]
@@ -133,7 +127,8 @@ class LeaseKeeper(Service):
         return len(dropped)
 
     async def _take(self, found: Leases, alive: set[UUID], room: int) -> int:
-        free = [lease for lease in found.leases if self._is_free(lease, found.beats, alive)][:room]
+        held = alive & found.beats.keys()  # we may be missing from the rows if they were just deleted
+        free = [lease for lease in found.leases if lease.owner not in held][:room]
         if not free:
             return 0
         taken = await self._shards.take(self._id, free)
@@ -141,8 +136,3 @@ class LeaseKeeper(Service):
         lost = {str(lease.owner) for lease in free if lease.owner is not None}
         _log.info("took shards", count=len(taken), from_lost=sorted(lost))
         return len(taken)
-
-    def _is_free(self, lease: ShardLease, beats: Mapping[UUID, int], alive: set[UUID]) -> bool:
-        if lease.owner is None:
-            return True
-        return lease.owner not in beats or lease.owner not in alive

@@ -1,11 +1,11 @@
-"""Keeping logs: what runs wrote goes from the database to object storage, and from there it can be read for good.
+"""Copies run logs from the database to object storage, where they stay.
 
-A log is fresh in the database for _RECENT_DAYS: there it is followed and searched. Once its attempt has ended it is
-copied to object storage; a few that ended together get an object each, under the run's name, many go into one object,
-and the database remembers the place of each. A day's chunks go when all of them are kept.
+Logs are followed and searched in the database for _RECENT_DAYS. Once its attempt has ended, a log is copied to object
+storage: a few logs get an object each, named after the run; many go into one object. The database records where each
+one is. A day's chunks are dropped when all of its logs have been copied.
 
-An attempt whose worker died has no end; it is found when its day is over. Dying between the copy and the note costs an
-object that is not on record, under the same day as the others.
+The log of an attempt whose worker died has no end; it is found when its day is over. A crash between the copy and the
+record leaves an unused object behind, under the same day as the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = get_logger("keeping")
 
 
 class LogUploader(ShardService):
-    """Copies ended logs to object storage; lets the days that are kept go."""
+    """Copies ended logs to object storage, and drops days that are fully copied."""
 
     interval_seconds = 5.0
     full_round = _LOGS_PER_ROUND
@@ -45,7 +45,7 @@ class LogUploader(ShardService):
         self._failing = False
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One round; returns how many logs were kept."""
+        """One round; returns how many logs were copied."""
         if SWEEPING_SHARD not in owned:
             return 0
         if time.monotonic() >= self._tidied_at + _TIDY_SECONDS:
@@ -56,7 +56,7 @@ class LogUploader(ShardService):
             kept = await self._keep(await self._logs.ended(_LOGS_PER_ROUND, _BYTES_PER_ROUND))
         except BlobError as error:
             if not self._failing:
-                _log.warning("logs can't be kept in object storage; they stay in the database", error=str(error))
+                _log.warning("logs can't be copied to object storage; they stay in the database", error=str(error))
             self._failing = True
             return 0
         self._failing = False

@@ -1,7 +1,7 @@
-"""Misfires: runs that a schedule made and that were not promoted in time, because everything was down.
+"""Misfires: scheduled runs that were not promoted in time, because all schedulers were down.
 
-Judged when they are due, by their job's rule (by default the latest is run, within an hour); the rest is recorded as
-skipped, with the reason. The rule is in domain/misfire.py.
+Their job's rule decides which still run (by default the latest, within an hour); the others are recorded as skipped,
+with the reason. The rule is in domain/misfire.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RUNS_PER_SHARD = 500
 
 
 class MisfireJudge(ShardService):
-    """Runs what of the missed is still wanted, and skips the rest."""
+    """Promotes missed runs that should still run, and skips the others."""
 
     interval_seconds = 2.0
     full_round = _RUNS_PER_SHARD
@@ -29,17 +29,17 @@ class MisfireJudge(ShardService):
         self._promotions = promotions
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """Judges what is too late to be promoted without a thought; returns how many."""
+        """Judges runs that are too late for the promoter; returns how many."""
         missed = await self._promotions.missed_runs(owned, _RUNS_PER_SHARD)
         by_job: dict[tuple[str, UUID], list[MissedRun]] = {}
         for run in missed:
             by_job.setdefault((run.namespace, run.job_id), []).append(run)
         reasons: list[tuple[MissedRun, str | None]] = []
         for runs in by_job.values():
-            await asyncio.sleep(0)  # others on this event loop have leases to keep
+            await asyncio.sleep(0)  # let the heartbeats on this event loop run
             first = runs[0]
-            times = [run.nominal_at for run in runs]
-            judged = judge_late(times, first.job_id, first.timetable, first.database_time)
+            nominal = [run.nominal_at for run in runs]
+            judged = judge_late(nominal, first.job_id, first.timetable, first.database_time)
             reasons += zip(runs, judged, strict=True)
         if skips := [(run.namespace, run.id, reason) for run, reason in reasons if reason]:
             await self._promotions.skip(skips)

@@ -1,8 +1,7 @@
 """Promotion: runs that are due within the lookahead move from upcoming to live, where workers claim them.
 
-Workers claim ahead of time and start on the dot, so promotion only has to come before the due moment: looking twice
-per lookahead is enough, and nothing needs to tell it about new runs (one that is due sooner is submitted straight to
-live).
+Workers claim ahead of time and start on time, so promotion only has to happen before a run is due. Looking twice per
+lookahead is enough, and new runs need no wake-up: one that is due sooner is submitted straight to live.
 """
 
 from __future__ import annotations
@@ -28,5 +27,5 @@ class Promoter(ShardService):
         self._promotions = promotions
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One statement over all shards; returns how many runs moved."""
+        """Returns how many runs moved."""
         return await self._promotions.promote(owned, _RUNS_PER_SHARD)

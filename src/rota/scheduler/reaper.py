@@ -1,12 +1,11 @@
 """Reaping: a worker that died loses its claims, and its runs start elsewhere.
 
-A worker is given up when its beat has stood still for a whole lease before our own eyes, on our own monotonic clock.
-After an outage of the database no worker has beaten, and none was seen beating: observation starts anew, so the
-reaper waits one whole lease before it reaps. Giving up is a comparison with the beat that was watched; a beat that
-comes first wins. After it the worker can't claim, and what it holds is settled run by run, each fenced by its claim
-number: a report of the worker that comes first wins.
+A worker is lost when we have seen the same beat for a whole lease, on our own monotonic clock. After a database outage
+observation starts again from zero, so the reaper waits a whole lease before it reaps. Giving up a worker compares the
+observed beat with the stored one, so a beat that comes first wins. After that the worker can't claim. Its claims are
+settled run by run, each fenced by its claim number, so a report that comes first wins.
 
-Any scheduler may reap any worker; two that do meet at the same rows and one finds nothing.
+Any scheduler may reap any worker: if two do, they meet at the same rows and one finds nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from rota.store.report import Reports
 from rota.telemetry import get_logger
 
 _CLAIMS_PER_ROUND = 1000
-# Looking less often than this counts as having been away; it must be well above the interval of our own looks.
+# A longer gap between looks restarts the observation; must be well above our own interval.
 _LONGEST_GAP_SECONDS = 1.0
 _log = get_logger("reaping")
 
 
 class Reaper(Service):
-    """Gives up workers that are silent, and settles what they held."""
+    """Gives up silent workers, and settles their runs."""
 
     interval_seconds = 0.25
     full_round = _CLAIMS_PER_ROUND
@@ -49,7 +48,7 @@ class Reaper(Service):
         self._observer = BeatObserver(monotonic)
 
     async def tick(self) -> int:
-        """One look at all beats, one at what is left behind; returns how many runs were reaped."""
+        """Checks all beats, then lost claims; returns how many runs were reaped."""
         some_gone = await self._give_up_silent()
         lost = await self._workers.lost_claims(_CLAIMS_PER_ROUND, self._clock.now()) if some_gone else []
         if not lost:
@@ -62,7 +61,7 @@ class Reaper(Service):
         return recorded.written
 
     async def _give_up_silent(self) -> bool:
-        """Returns whether a worker that is gone may have left something behind."""
+        """Gives up silent workers; returns whether lost workers may have left claims."""
         live, some_gone = await self._workers.watched()
         shortest = min((lease.total_seconds() for _, _, lease in live), default=1.0)
         self._observer.look(

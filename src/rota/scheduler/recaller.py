@@ -1,8 +1,7 @@
-"""Recalling: runs whose job was changed, paused or cancelled while a worker held them and had not started them.
+"""Recalled runs: their job was changed, paused or cancelled while a worker held them and had not started them.
 
-The worker gave the run back; this service looks at what the job says now and lets the run go on with the
-present definition, holds it, drops it or cancels it. The decision is carried out only if the job has not changed again
-since it was read.
+The worker released the run; this service lets it go on with the job's current definition, holds it, drops it or cancels
+it. The decision applies only if the job has not changed again since it was read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _RUNS_PER_SHARD = 100
 
 
 class Recaller(ShardService):
-    """Decides what becomes of recalled runs."""
+    """Decides what happens to recalled runs."""
 
     interval_seconds = 1.0
     full_round = _RUNS_PER_SHARD
@@ -28,7 +27,7 @@ class Recaller(ShardService):
         self._recalled = recalled
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """Looks at every recalled run of our shards; returns how many."""
+        """Returns how many recalled runs there were."""
         recalled = await self._recalled.find(owned, _RUNS_PER_SHARD)
         if recalled:
             await self._recalled.decide([(run, judge_recalled(run)) for run in recalled])

@@ -1,4 +1,4 @@
-"""Reconciling: the schedules that are declared in code become jobs."""
+"""Turns schedules declared in code into jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = get_logger("reconciling")
 
 
 class Reconciler(Service):
-    """Looks which version of each application is in force."""
+    """Reconciles applications whose current version has changed."""
 
     interval_seconds = 2.0
 
@@ -20,7 +20,7 @@ class Reconciler(Service):
         self._declaring = declaring
 
     async def tick(self) -> int:
-        """Returns how many applications have another version in force now."""
+        """Returns how many applications were reconciled."""
         count = 0
         for namespace, app in await self._declaring.pending():
             done = await self._reconcile(namespace, app)
@@ -38,11 +38,11 @@ class Reconciler(Service):
         return count
 
     async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:
-        """One application; what is wrong with it does not stop the others."""
+        """One application; its errors must not stop the others."""
         try:
             return await self._declaring.reconcile(namespace, app)
         except DatabaseUnavailableError:
             raise
-        except Exception:  # noqa: BLE001 - logged whole, and tried again
+        except Exception:  # noqa: BLE001 - logged, and tried again
             _log.exception("the schedules of an application could not be reconciled", app=app, namespace=namespace)
             return None

@@ -1,10 +1,9 @@
-"""Rezoning: a change of the zone data is followed.
+"""Rezoning: updates stored fire times when the time zone data changes.
 
 A schedule's next fire time is stored, computed with the zone data of that day. When the data changes (a government
-moved its clocks, and an update brought the news), the scheduler that notices computes the stored times of all schedules
-in local time anew. A time is written only if the job is still as it was read, so two that do it at once, or a firing in
-between, do no harm. The version that the stored times were computed with is kept, so that an update while everything
-was down is noticed, too.
+moved its clocks), the scheduler that notices computes the stored times of all zoned schedules again. A time is written
+only if the job has not changed since it was read, so a second scheduler or a firing in between does no harm. The zone
+data version is stored too, so that an update while all schedulers were down is noticed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _log = get_logger("rezoning")
 
 
 class Rezoner(Service):
-    """Looks now and then whether the zone data is another."""
+    """Checks regularly whether the zone data changed."""
 
     interval_seconds = 60.0
 
@@ -32,7 +31,7 @@ class Rezoner(Service):
         self._compared = False
 
     async def tick(self) -> int:
-        """Returns how many jobs have another next fire time now."""
+        """Returns how many jobs got a new next fire time."""
         changed = refresh_zones()
         if self._compared and not changed:
             return 0
@@ -43,7 +42,7 @@ class Rezoner(Service):
             moved = await self._rezone()
             await self._schedules.note_zone_data(version)
             if before is not None:
-                _log.info("the time zone data is another", version=version, jobs_moved=moved)
+                _log.info("time zone data changed", version=version, jobs_moved=moved)
         self._compared = True
         return moved
 
@@ -57,7 +56,7 @@ class Rezoner(Service):
 
 
 def _moves(jobs: list[ScheduledJob]) -> Iterator[tuple[ScheduledJob, datetime]]:
-    """Jobs whose next fire time is another now; one that is due already is left to firing."""
+    """Jobs whose next fire time changed; a job that is already due is left to the firer."""
     for job in jobs:
         begin = max(job.fired_through, job.database_time)
         wanted = job.timetable.schedule(job.id).next_after(begin)

@@ -1,9 +1,8 @@
-"""A scheduler: the list of its services."""
+"""A scheduler: wires its services to one database."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TypedDict
 from uuid import uuid4
 
 from rota.blobs import Blobs
@@ -37,12 +36,8 @@ from rota.store.report import Reports
 _APP_PATIENCE = timedelta(minutes=10)
 
 
-class _Shared(TypedDict):
-    leases: LeaseKeeper
-
-
 class Scheduler:
-    """Wires the services to one database."""
+    """The services of one scheduler process."""
 
     def __init__(
         self,
@@ -60,23 +55,23 @@ class Scheduler:
             shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
         promotions = Promotions(database, self.id)
-        shared: _Shared = {"leases": self.leases}
-        self.promoter = Promoter(promotions=promotions, **shared)
-        self.firer = Firer(schedules=schedules, **shared, on_fired=self.promoter.wake)
-        self.misfires = MisfireJudge(promotions=promotions, **shared)
-        self.recaller = Recaller(recalled=RecalledRuns(database, self.id), **shared)
-        self.admitter = Admitter(gates=Gates(database, self.id), **shared)
-        self.expirer = Expirer(promotions=promotions, **shared)
-        self.sweeper = Sweeper(database=database, promotions=promotions, **shared)
+        leases = self.leases
+        self.promoter = Promoter(promotions=promotions, leases=leases)
+        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.wake)
+        self.misfires = MisfireJudge(promotions=promotions, leases=leases)
+        self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
+        self.admitter = Admitter(gates=Gates(database, self.id), leases=leases)
+        self.expirer = Expirer(promotions=promotions, leases=leases)
+        self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience))
-        self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, **shared) if blobs else None
+        self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), clock=clock)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Everything a scheduler does; it lets go of its shards last."""
+        """All services; closed in reverse order, so the shards are dropped last."""
         return (
             self.leases,
             self.firer,

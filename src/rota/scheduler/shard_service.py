@@ -1,4 +1,4 @@
-"""The shape of services that work on the shards their scheduler owns."""
+"""The base of services that work on the shards their scheduler owns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from rota.service import Service
 
 
 class ShardService(Service):
-    """Does nothing while it owns nothing; else one round over what it owns."""
+    """Runs `serve` over the shards that its scheduler owns, if there are any."""
 
     def __init__(self, *, leases: LeaseKeeper) -> None:
         super().__init__()
         self._leases = leases
 
     async def tick(self) -> int:
-        """One round; returns how many things it did."""
         owned = self._leases.owned
         return await self.serve(owned) if owned else 0
 
     @abstractmethod
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One round over these shards (with their epochs)."""
+        """One round over these shards (with their epochs); returns how many things it did."""

@@ -1,4 +1,4 @@
-"""Sweeping: day partitions made ahead, expired keys and rows of processes long gone taken away."""
+"""Housekeeping: creates day partitions ahead, and deletes expired keys and rows of old processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rota.store.schema.migrate import DAYS_AHEAD
 from rota.store.schema.partitions import make_days
 
 _KEYS_PER_ROUND = 5000
-SWEEPING_SHARD = 0  # its owner sweeps: one scheduler is enough
+SWEEPING_SHARD = 0  # one scheduler is enough
 
 
 class Sweeper(ShardService):
-    """Keeps the small tables small and the days ahead made."""
+    """Runs the housekeeping, in the scheduler that owns SWEEPING_SHARD."""
 
     interval_seconds = 60.0
     full_round = _KEYS_PER_ROUND
@@ -27,7 +27,7 @@ class Sweeper(ShardService):
         self._promotions = promotions
 
     async def serve(self, owned: Mapping[int, int]) -> int:
-        """One round of housekeeping; returns how many keys were taken away."""
+        """Returns how many keys were deleted."""
         if SWEEPING_SHARD not in owned:
             return 0
         await make_days(self._database, DAYS_AHEAD)

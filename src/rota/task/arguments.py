@@ -1,9 +1,9 @@
-"""A function's parameters as a type: what a payload must hold, checked and decoded by the annotations.
+"""A task's parameters as a type: payloads are checked and decoded by the function's annotations.
 
-The payload is a JSON object with a field for each parameter. The submitting program encodes the arguments with this,
-the worker that runs the function decodes them: dataclasses, Structs, datetimes, enums, UUIDs and all else that msgspec
-knows come back as what they were; so do models of Pydantic. A parameter annotated with Context is not part of it.
-Annotations are looked at when they are first needed: some name what is defined only later in their module.
+The payload is a JSON object with a field for each parameter, except one annotated with Context. The submitting program
+encodes the arguments and the worker decodes them: dataclasses, Structs, datetimes, enums, UUIDs, everything else that
+msgspec knows, and Pydantic models come back as they were. Annotations are resolved when first needed, because some name
+things that are defined later in their module.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class ArgumentsError(BadInputError, TypeError):
-    """Arguments that don't fit a task's parameters, or that JSON can't hold."""
+    """Arguments that don't fit a task's parameters, or can't be written as JSON."""
 
 
 class Arguments:
-    """What a function wants to be called with."""
+    """A function's parameters."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -43,29 +43,26 @@ class Arguments:
 
     @cached_property
     def context_name(self) -> str | None:
-        """The parameter that gets the context, if there is one."""
-        for name, hint in self._hints.items():
-            if name != "return" and hint in _CONTEXT:
-                return name
-        return None
+        """The parameter that gets the context, if any."""
+        return next((name for name, hint in self._hints.items() if name != "return" and hint in _CONTEXT), None)
 
     @cached_property
     def returns(self) -> Any:
-        """What the function returns."""
+        """The function's return type."""
         return self._hints.get("return", Any)
 
     def encode(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
-        """The payload for a call like this; raises TypeError when it does not fit the parameters."""
+        """The payload for such a call; raises TypeError if it does not fit the parameters."""
         bound = self.bind(arguments, keywords)
         try:
             payload = encode(bound)
-            self.decode(msgspec.json.decode(payload))  # what would fail later fails now, where it can be mended
+            self.decode(msgspec.json.decode(payload))  # fail here, not later in the worker
         except ArgumentsError as error:
             raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
         return payload
 
     def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
-        """Arguments by name, without the context; `whole` with defaults. Raises ArgumentsError."""
+        """Arguments by name, without the context; `whole`: with defaults. Raises ArgumentsError."""
         try:
             found = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -103,9 +100,8 @@ class Arguments:
 
     @cached_property
     def _signature(self) -> inspect.Signature:
-        """As the submitting program sees it."""
-        kept = [parameter for name, parameter in self._parameters.items() if name != self.context_name]
-        return inspect.Signature(kept)
+        """The signature for submitters, without the context."""
+        return inspect.Signature([found for name, found in self._parameters.items() if name != self.context_name])
 
     @cached_property
     def _rest(self) -> str | None:
@@ -113,11 +109,8 @@ class Arguments:
 
     @cached_property
     def _needs_nothing(self) -> bool:
-        return not any(
-            found.default is found.empty and found.kind not in _VARIABLE
-            for name, found in self._parameters.items()
-            if name != self.context_name
-        )
+        found = self._signature.parameters.values()
+        return not any(one.default is one.empty and one.kind not in _VARIABLE for one in found)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -128,7 +121,7 @@ class Arguments:
             return {name: hint if hint in _CONTEXT else self._hint(hint) for name, hint in given.items()}
 
     def _hint(self, written: Any) -> Any:
-        """One annotation by itself; of a name that exists for type checkers only nothing is known."""
+        """Resolves one annotation alone; Any for names that exist only for type checkers."""
         holder = type("holder", (), {"__annotations__": {"it": written}})
         try:
             names = getattr(self._function, "__globals__", {})
@@ -139,15 +132,15 @@ class Arguments:
     @cached_property
     def _type(self) -> Any:
         fields: dict[str, Any] = {}
-        for name, parameter in self._parameters.items():
-            if name != self.context_name and parameter.kind not in _VARIABLE:
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind not in _VARIABLE:
                 hint = self._hints.get(name, Any)
                 fields[name] = hint if parameter.default is parameter.empty else NotRequired[hint]
-        return TypedDict(self._function.__name__, fields)  # type: ignore[operator]  # made of what is known only now
+        return TypedDict(self._function.__name__, fields)  # type: ignore[operator]  # known only at run time
 
 
 def encode(value: Any) -> bytes:
-    """Anything a task takes or returns as JSON; raises ArgumentsError for what JSON can't hold."""
+    """Encodes what a task takes or returns as JSON; raises ArgumentsError if JSON can't hold it."""
     try:
         return msgspec.json.encode(value, enc_hook=_encoded)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
@@ -155,7 +148,7 @@ def encode(value: Any) -> bytes:
 
 
 def convert(value: Any, kind: Any) -> Any:
-    """What was read from JSON as this type; raises msgspec.ValidationError."""
+    """Converts decoded JSON to this type; raises msgspec.ValidationError."""
     return msgspec.convert(value, kind, str_keys=True, dec_hook=_decoded)
 
 
@@ -174,14 +167,14 @@ def _decoded(kind: Any, value: Any) -> Any:
 
 
 def _in_words(message: str) -> str:
-    """What the decoder says, with parameters called so."""
+    """The decoder's message, in terms of parameters."""
     return message.replace("Object missing required field", "there is no value for the parameter").replace(
         " - at `$.", " - for `"
     )
 
 
 def check_importable(name: str, function: Callable[..., Any]) -> None:
-    """Raises SetupError for a function that another process can't find."""
+    """Raises SetupError for a function that another process can't import."""
     if function.__module__ == "__main__" or "<" in function.__qualname__:
         raise SetupError(
             f"The task {name!r} can't run in a process of its own: another process can't import it. "

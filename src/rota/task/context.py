@@ -1,4 +1,4 @@
-"""What a running task may know and say."""
+"""What a running task can know and say."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ FINAL = (Final, FanOutError)  # what is not tried again
 
 
 class PlainError(Exception):
-    """Raised by runners: its words say all; the name of its class would add nothing."""
+    """Raised by runners: shown by its message alone, without the class name."""
 
 
 class Snooze:
-    """Returned by a task: run it again after so many seconds. No attempt is charged."""
+    """Returned by a task: run it again after this many seconds. No attempt is charged."""
 
     __slots__ = ("seconds",)
 
@@ -53,7 +53,7 @@ class Snooze:
 
 
 def _check_checkpoint(text: str) -> str:
-    """The text of a checkpoint; raises ValueError when it is too long or no JSON: others read it as part of theirs."""
+    """Returns the text of a checkpoint; raises ValueError if it is too long or not JSON."""
     size = len(text.encode())
     if size > _CHECKPOINT_LIMIT_BYTES:
         raise ValueError(f"a checkpoint of {size} bytes; at most {_CHECKPOINT_LIMIT_BYTES} are kept")
@@ -65,7 +65,7 @@ def _check_checkpoint(text: str) -> str:
 
 
 class Said(NamedTuple):
-    """What a task said of itself since it was asked last; None: nothing new."""
+    """Progress and checkpoint of a task; None: nothing new."""
 
     progress: float | None
     message: str | None
@@ -76,58 +76,58 @@ class RunWriter(Protocol):
     """A run's log."""
 
     def write(self, stream: str, text: str) -> None:
-        """Whole lines."""
+        """Adds whole lines."""
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Output as it came."""
+        """Adds raw output."""
 
     def close(self) -> None:
-        """Nothing comes any more."""
+        """Ends the log."""
 
 
 class Host(Protocol):
-    """Who runs the task: what a context turns to. Nothing of it is asked for a task that says nothing."""
+    """Runs the task on behalf of a context; not called for a task that says nothing."""
 
     def begin(self, claim: Claim) -> float | None:
-        """The work begins now; when it must have ended."""
+        """The work begins now; returns its deadline."""
 
     def changed(self, context: Context) -> None:
-        """There is something to be written soon."""
+        """There is something to record soon."""
 
     def open_log(self, claim: Claim) -> RunWriter:
-        """The first line is about to be written."""
+        """Opens the run's log, before its first line."""
 
     def mask(self, text: str) -> str:
         """The text without secrets."""
 
     async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
-        """A result as it is stored: in the run's row, or where in object storage it was put."""
+        """Returns the result as JSON for the run's row, or its key in object storage."""
 
     def gateway(self, claim: Claim) -> JobGateway | None:
-        """Through which the task submits others; None: it has to find its own."""
+        """The gateway through which the task submits jobs; None: it has none."""
 
     def sync_gateway(self, claim: Claim) -> SyncJobGateway | None:
-        """The same for a task that can't await."""
+        """The same, for a task that can't await."""
 
 
 class Transaction(Protocol):
-    """A transaction of the database that a task works in."""
+    """The database transaction of a transactional task."""
 
     connection: Any
 
     async def complete(self, began: float, result: str | None, blob: str | None) -> None:
-        """Records the run's success in it; raises when the claim is not current any more."""
+        """Records the run's success in it; raises if the claim is no longer current."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the task has ended it by itself."""
+        """Whether the task has ended it."""
 
     def abandon(self) -> None:
-        """Ends it, whatever the task is doing in it."""
+        """Ends it, whatever the task is doing."""
 
 
 class Context:
-    """Handed to tasks that have a parameter annotated with it."""
+    """Passed to tasks that have a parameter annotated with it."""
 
     __slots__ = (
         "_cancelled",
@@ -163,14 +163,14 @@ class Context:
         self.stop_within = math.inf
         self.started = 0.0  # by the broker's clock
         self.noticed = False
-        self.quiet = False  # nothing is written about it while it runs unless it says something
-        self.recorded = False  # its success is in the database already, with what it wrote
+        self.quiet = False  # its start is not recorded while it runs
+        self.recorded = False  # its success is already in the database, with its writes
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
 
     @classmethod
     def outside(cls, task: str) -> Context:
-        """One that belongs to no run: for a task that is called like a function."""
+        """A context without a run, for a task that is called like a function."""
         none, now = UUID(int=0), time.time()
         return cls(Claim("", none, none, 0, task, 0, None, None, "{}", None, now, now, 0, 0))
 
@@ -196,63 +196,63 @@ class Context:
 
     @property
     def nominal_time(self) -> datetime:
-        """The time this run stands for, whenever it really started."""
+        """The time this run was planned for, whenever it really started."""
         return self._claim.nominal_at
 
     @property
     def idempotency_key(self) -> str:
-        """The same on every attempt, retry and redrive: hand it to services that know such keys."""
+        """The same on every attempt, retry and redrive: pass it to services that support such keys."""
         return self._claim.idempotency_key.hex
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What middleware put along when the job was submitted."""
+        """Headers that middleware added when the job was submitted."""
         return decode_options(self._claim.options).headers or _NOTHING
 
     @property
     def connection(self) -> Any:
-        """For a task with `transactional=True`: a connection to Rota's database, in the transaction that also carries
-        the run's completion. asyncpg's for async functions, psycopg's for the others."""
+        """For a task with `transactional=True`: a connection to Rota's database, in the transaction that also records
+        the run's success. From asyncpg for async functions, from psycopg for others."""
         if self._transaction is None:
             raise SetupError("Only a task with transactional=True has a connection.")
         return self._transaction.connection
 
     @property
     def deadline(self) -> datetime | None:
-        """When it will be stopped; None without a timeout."""
+        """When the run will be stopped; None without a timeout."""
         return None if self._deadline is None else datetime.fromtimestamp(self._deadline, UTC)
 
     @property
     def logger(self) -> logging.Logger:
-        """A logger whose lines go to the run's log. Any other logger's do as well."""
+        """A logger that writes to the run's log, as any other logger does."""
         return _logger
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run was asked to stop. A synchronous function should look now and then.
+        """Whether this run was asked to stop. A synchronous function should check regularly.
 
-        A task that has seen it and returns has stopped as it was asked to: what it returns is no success.
+        A task that has seen True and returns counts as stopped, not as successful.
         """
         self.noticed |= self._cancelled
         return self.noticed
 
     @property
     def last_checkpoint(self) -> Any:
-        """What this run left behind with `checkpoint` last, in this attempt or an earlier one; None: nothing."""
+        """The latest `checkpoint` of this run, from this attempt or an earlier one; None: there is none."""
         text = self._checkpoint if self._checkpoint is not None else self._claim.checkpoint
         return None if text is None else msgspec.json.decode(text)
 
     def progress(self, share: float, message: str | None = None) -> None:
-        """Says how far it is, from 0 to 1; written with the next heartbeat."""
+        """Reports progress from 0 to 1; recorded with the next heartbeat."""
         self._progress = min(1.0, max(0.0, share))
         self._message = self.mask(clean_text(str(message)))[:_MESSAGE_LIMIT] if message else None
         self._changed = True
 
     def checkpoint(self, value: Any) -> None:
-        """Leaves a value (what JSON can hold, up to 64 KiB) for later attempts.
+        """Stores a JSON value of up to 64 KiB for later attempts.
 
-        It is written within a fraction of a second, and in any case before this attempt's end is told. A worker that
-        is killed may lose the very last one.
+        It is recorded within a fraction of a second, and always before this attempt's end. A worker that is killed can
+        lose the last one.
         """
         self._checkpoint = _check_checkpoint(clean_text(msgspec.json.encode(value).decode()))
         self._changed = True
@@ -260,44 +260,43 @@ class Context:
             self.host.changed(self)
 
     def write(self, stream: str, text: str) -> None:
-        """For runners and the log handler: whole lines for the run's log."""
+        """For runners and the log handler: adds whole lines to the run's log."""
         if writer := self._opened():
             writer.write(stream, text)
 
     def feed(self, stream: str, data: bytes) -> None:
-        """For runners: output as it came."""
+        """For runners: adds raw output to the run's log."""
         if writer := self._opened():
             writer.feed(stream, data)
 
     def mask(self, text: str) -> str:
-        """For runners: the text without secrets; before anything is cut off it."""
+        """For runners: masks secrets; must come before any cutting."""
         return self.host.mask(text) if self.host else text
 
     def begin(self) -> None:
-        """For runners: the work begins now; its time counts from here."""
+        """For runners: the work begins now, and with it the timeout."""
         if self.host and self._claim.options != "{}":
             self._deadline = self.host.begin(self._claim)
 
     def ask_to_stop(self, within: float = math.inf, *, late: bool = False) -> None:
-        """For the worker: sets `cancelled`, and how many seconds are left before the run must be gone; `late`: its own
-        time is over."""
+        """For the worker: sets `cancelled` and the seconds left to stop; `late`: the run timed out."""
         self.stop_within = within
         self._late = late
         self._cancelled = True
 
     def keep_said(self) -> None:
-        """For the worker: what was taken could not be written; it is still to be."""
+        """For the worker: what was taken could not be recorded, and must be later."""
         self._changed = True
 
     def take_said(self) -> Said | None:
-        """For the worker: what was not written yet."""
+        """For the worker: takes what is not recorded yet."""
         if not self._changed:
             return None
         self._changed = False
         return Said(self._progress, self._message, self._checkpoint)
 
     def take_in(self, said: Said) -> None:
-        """For the worker: what the task said in another process. Raises ValueError for what no task can say."""
+        """For the worker: takes in what the task said in another process; raises ValueError if invalid."""
         if said.checkpoint is not None:
             self._checkpoint = _check_checkpoint(clean_text(said.checkpoint))
         if said.progress is not None and not 0 <= said.progress <= 1:
@@ -310,37 +309,37 @@ class Context:
 
     def _opened(self) -> RunWriter | None:
         if self._writer is None and self.host:
-            with _opening:  # two threads of one task may write its first lines at once
+            with _opening:  # two threads of a task can write its first lines at once
                 if self._writer is None:
                     self._writer = self.host.open_log(self._claim)
         return self._writer
 
     @property
     def gateway(self) -> JobGateway | None:
-        """For the SDK: through which it submits."""
+        """For the SDK: the gateway for submissions."""
         return self.host.gateway(self._claim) if self.host else None
 
     @property
     def sync_gateway(self) -> SyncJobGateway | None:
-        """For the SDK: through which it submits without awaiting."""
+        """For the SDK: the gateway for submissions without await."""
         return self.host.sync_gateway(self._claim) if self.host else None
 
     async def store_result(self, value: Any) -> tuple[str | None, str | None]:
-        """For runners: a result as it is stored."""
+        """For runners: stores a result, see `Host.store_result`."""
         return await self.host.store_result(self._claim, value) if self.host else (None, None)
 
     def attach_transaction(self, transaction: Transaction | None) -> None:
-        """For runners: the transaction of a transactional task; None takes it back."""
+        """For runners: sets the transaction of a transactional task; None removes it."""
         self._transaction = transaction
 
     def abandon(self) -> None:
-        """For the worker: the task did not stop, and its slot is given to others; its transaction must not go on."""
+        """For the worker: the task did not stop and lost its slot; ends its transaction."""
         if self._transaction is not None:
             self._transaction.abandon()
 
     @property
     def must_not_succeed(self) -> bool:
-        """For runners: it was asked to stop and has seen it, or its time is over: whatever it returns is no success."""
+        """For runners: it saw the request to stop, or timed out, so its result is not a success."""
         return self._cancelled and (self.noticed or self._late)
 
     @property
@@ -355,6 +354,6 @@ class Context:
 
 
 def current_context() -> Context | None:
-    """That of the run in which this is called; None outside of runs."""
+    """The context of the current run; None outside of runs."""
     context = current.get()
     return context if isinstance(context, Context) else None

@@ -1,1 +1,1 @@
-"""Workers: they claim runs, start each on the dot, and report how it went. No SQL in here."""
+"""Workers: they claim runs, start each one on time and report the outcome. No SQL in here."""

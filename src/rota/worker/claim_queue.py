@@ -1,4 +1,4 @@
-"""Claims that have not started: they wait for their moment, then, by rank, for a slot that comes free."""
+"""Claims that have not started: each waits until it is due, then by rank for a free slot."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 
-# The database's clock may be set forward while we sleep: never sleep longer than this.
+# The database's clock can be set forward while we sleep, so never sleep longer than this.
 _LONGEST_SLEEP_SECONDS = 0.5
 
 
 class ClaimQueue:
-    """Holds claims that have not started; calls `on_due` when there are more that could."""
+    """Holds claims that have not started; calls `on_due` when some can start."""
 
     def __init__(self, clock: DatabaseClock, on_due: Callable[[], None], monotonic: Callable[[], float]) -> None:
         self._clock = clock
         self._monotonic = monotonic
         self._on_due = on_due
         self._early: dict[int, Claim] = {}
-        self._by_moment: list[tuple[float, int, Claim]] = []  # a heap; what was removed leaves it at its moment
-        self._due: list[tuple[float, int, float, Claim]] = []  # a heap by rank, with since when
+        self._by_moment: list[tuple[float, int, Claim]] = []  # a heap; removed claims stay until they are due
+        self._due: list[tuple[float, int, float, Claim]] = []  # a heap by rank; the third item is when it became due
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -30,11 +30,11 @@ class ClaimQueue:
 
     @property
     def has_due(self) -> bool:
-        """Whether one waits for nothing but a slot."""
+        """Whether a claim waits only for a slot."""
         return bool(self._due)
 
     def add(self, claims: list[Claim]) -> None:
-        """Takes claims in; none becomes due before its moment."""
+        """Adds claims; none becomes due early."""
         now, since = self._clock.now(), self._monotonic()
         for claim in claims:
             if claim.ready > now:
@@ -45,15 +45,14 @@ class ClaimQueue:
         self._turn()
 
     def next(self) -> Claim:
-        """Takes out the one that goes first of those that are due; there must be one."""
+        """Removes and returns the first due claim; there must be one."""
         return heapq.heappop(self._due)[3]
 
     def numbers(self) -> set[int]:
-        """Of the claims it holds."""
         return {number for _, number, _, _ in self._due} | self._early.keys()
 
     def remove(self, number: int) -> Claim | None:
-        """Takes one out; None when it is not here."""
+        """Removes and returns a claim; None if it is not here."""
         if claim := self._early.pop(number, None):
             return claim
         for entry in self._due:
@@ -64,7 +63,7 @@ class ClaimQueue:
         return None
 
     def take_overdue(self, seconds: float) -> list[Claim]:
-        """Takes out what has been due for so long and found no slot."""
+        """Removes and returns claims that have been due for longer than this."""
         since = self._monotonic() - seconds
         overdue = [claim for _, _, due_since, claim in self._due if due_since < since]
         if overdue:
@@ -73,7 +72,7 @@ class ClaimQueue:
         return overdue
 
     def clear(self) -> list[Claim]:
-        """Takes everything out."""
+        """Removes and returns all claims."""
         claims = [*self._early.values(), *(claim for _, _, _, claim in self._due)]
         self._early.clear()
         self._by_moment.clear()
@@ -82,7 +81,7 @@ class ClaimQueue:
         return claims
 
     def _turn(self) -> None:
-        """Moves what is due by now, and comes back for the next."""
+        """Moves claims that are now due, and sets a timer for the next."""
         self._disarm()
         now, since = self._clock.now(), self._monotonic()
         while self._by_moment and self._by_moment[0][0] <= now:

@@ -1,4 +1,4 @@
-"""Claiming: as much as there is room for, and the broker's records compared with what the worker holds."""
+"""The claimer: claims as many runs as there is room for, and reconciles with the broker's records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = get_logger("worker")
 
 
 class Claimer(Service):
-    """Claims when it is woken: there may be work, or there is room again."""
+    """Claims when woken, because there may be work or there is room again."""
 
     interval_seconds = None
 
@@ -25,7 +25,7 @@ class Claimer(Service):
         self._stalled_seconds = stalled_seconds
         self._turned_at = slots.monotonic()
         self._unanswered = False
-        # A claim whose answer is under way would look lost to a comparison, and be forgotten by a drain.
+        # Reconciling or draining while a claim is in flight would miss its runs.
         self._claiming = asyncio.Lock()
 
     async def tick(self) -> int:
@@ -44,14 +44,14 @@ class Claimer(Service):
             claims = await self._broker.claim(room)
             self._unanswered = False
             if self._lease.worker_id != worker_id:
-                return 0  # the worker was declared lost meanwhile: others have them
+                return 0  # declared lost meanwhile: other workers get these runs
             self._slots.take(claims)
         if len(claims) >= room:
             self.wake()
         return len(claims)
 
     async def reconcile(self) -> None:
-        """Hands back what is claimed in our name and we do not hold: the answer to a claim was lost."""
+        """Releases runs claimed in our name that we don't hold because the answer to a claim was lost."""
         async with self._claiming:
             try:
                 await self._broker.reconcile(self._slots.held)
@@ -59,17 +59,17 @@ class Claimer(Service):
                 _log.debug("could not reconcile", error=str(error))
 
     async def release_waiting(self) -> None:
-        """Hands back what has not started, when no claim is under way any more."""
+        """Releases runs that have not started, once no claim is in flight."""
         async with self._claiming:
             self._slots.release_waiting()
 
     def stalled_for(self) -> float:
-        """For how long it has not turned; 0 when it has no reason to, or has turned of late."""
+        """Seconds since the last round; 0 if that was recent or there is no reason for one."""
         silent = self._slots.monotonic() - self._turned_at
-        may_rest = self._slots.draining or not self._lease.is_kept
-        return 0.0 if may_rest or silent < self._stalled_seconds / 2 else silent
+        is_idle = self._slots.draining or not self._lease.is_kept
+        return 0.0 if is_idle or silent < self._stalled_seconds / 2 else silent
 
     @property
     def is_stalled(self) -> bool:
-        """Whether it will not turn again by itself."""
+        """Whether the loop hangs and the worker needs a restart."""
         return self.stalled_for() > self._stalled_seconds

@@ -1,12 +1,11 @@
-"""Executing: one attempt from its start to its report.
+"""The executor: one attempt from its start to its report.
 
-Stopping is a ladder: ask, wait the grace period, kill. Asking cancels the runner's call and sets the context's
-`cancelled`; runners of subprocesses turn that into SIGTERM and, after the grace period, SIGKILL, and come back when
-nothing of the attempt is left. A function in a thread, or one that swallows its cancellation, can only be asked: when
-the grace period is over the attempt is abandoned and reported as stopped, and its record says that it may still be
-running.
+Stopping has three steps: ask, wait for the grace period, kill. Asking cancels the runner's call and sets the context's
+`cancelled`. Runners of subprocesses send SIGTERM, then SIGKILL after the grace period, and return when no process of
+the attempt is left. A function in a thread, or one that swallows its cancellation, can't be killed: after the grace
+period the attempt is abandoned and reported as stopped, and its record says that it may still be running.
 
-An attempt that took longer than its timeout has failed, whatever it returns afterwards.
+An attempt that exceeds its timeout has failed, whatever it returns afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rota.domain.text import clean_text
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.thread import ThreadGateway
 from rota.task.arguments import encode
-from rota.task.context import FINAL, Context, Final, PlainError, Said, Snooze
+from rota.task.context import FINAL, Context, Final, PlainError, Snooze
 from rota.task.output import current
 from rota.telemetry import get_logger
 from rota.worker.run_log import LogWriter, RunLog
@@ -39,7 +38,7 @@ from rota.worker.runners import Runner
 from rota.worker.secret_mask import Mask
 
 GRACE_SECONDS = 10.0
-# Killing takes a moment; only then is a run that is still there abandoned.
+# How long a kill may take before the run is abandoned.
 _KILLING_SECONDS = 2.0
 _RESULT_LIMIT_BYTES = 10 * 1024 * 1024
 LOG_LIMIT_BYTES = 2 * 1024 * 1024
@@ -112,14 +111,13 @@ class Executor:
         attempt.task = self._loop.create_task(self._execute(attempt))
 
     def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
-        """Asks an attempt to stop; the first reason stands. `within` so many seconds it must be gone."""
+        """Asks an attempt to stop within this many seconds; the first reason given is the one recorded."""
         if attempt.stop_as is not None:
             return
         attempt.stop_as = outcome
         attempt.context.ask_to_stop(within, late=outcome is Outcome.timed_out)
-        patience = min(self._grace, within)
-        self._later(attempt, patience + _KILLING_SECONDS, self._abandon)
-        # A task cancelled before its first step never enters its body and could not report: it looks by itself.
+        self._later(attempt, min(self._grace, within) + _KILLING_SECONDS, self._abandon)
+        # A task cancelled before its first step would never report; `_execute` checks `stop_as` itself.
         if attempt.task and attempt.begun:
             attempt.task.cancel()
 
@@ -139,28 +137,28 @@ class Executor:
             payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
             value = await self._runners[claim.task].run(claim.task, payload, context)
             if context.must_not_succeed and not context.recorded:
-                raise asyncio.CancelledError  # noqa: TRY301 - it saw the request and stopped, or comes too late
+                raise asyncio.CancelledError  # noqa: TRY301 - it stopped on request, or returned too late
             if isinstance(value, Snooze):
                 outcome, snooze = Outcome.snoozed, value.seconds
             elif value is not None and not context.recorded:
                 result, blob = await self.store_result(claim, value)
         except GeneratorExit:
             raise
-        except BaseException as problem:  # noqa: BLE001 - whatever a task raises, SystemExit included, is its outcome
+        except BaseException as problem:  # noqa: BLE001 - anything a task raises, SystemExit included, is its outcome
             outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
-            error, trace = self._describe(problem)
+            error, trace = describe(problem, self._mask)
             if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
                 error, trace = self._why_stopped(attempt), None
         if attempt.abandoned:
             self.abandoned -= 1
-            _log.info("an abandoned run has ended after all", run_id=show_run(claim.run_id))
+            _log.info("an abandoned run has ended", run_id=show_run(claim.run_id))
             return
         self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
 
-    # What a context turns to
+    # The context's host; all but store_result can be called from any thread
 
     def begin(self, claim: Claim) -> float | None:
-        """The clock of its timeout, if it has one, starts now. May be called from a thread."""
+        """Starts the timeout, if the run has one."""
         timeout = decode_options(claim.options).timeout_seconds
         attempt = self.running.get(claim.number)
         if timeout is None or attempt is None:
@@ -173,17 +171,14 @@ class Executor:
         return attempt.started + timeout
 
     def mask(self, text: str) -> str:
-        """May be called from a thread."""
         return self._mask(text)
 
     def changed(self, context: Context) -> None:
-        """May be called from a thread."""
         if self._on_change:
             self._on_change(context)
 
     def gateway(self, claim: Claim) -> JobGateway | None:
-        """Through which the task of this claim submits others: always the same, since it counts. May be called from a
-        thread."""
+        """The gateway through which this run submits jobs; one per run, because it counts them."""
         if self._gateways is None:
             return None
         found = self._open_gateways.get(claim.number)
@@ -192,12 +187,10 @@ class Executor:
         return self._open_gateways.setdefault(claim.number, self._gateways(claim))
 
     def sync_gateway(self, claim: Claim) -> SyncJobGateway | None:
-        """The same, for a task in a thread."""
         gateway = self.gateway(claim)
         return ThreadGateway(gateway, self._loop) if gateway else None
 
     def open_log(self, claim: Claim) -> RunLog:
-        """May be called from a thread."""
         return RunLog(
             claim, limit_bytes=self._log_limit, mask=self._mask, now=self._clock.now, on_lines=self._logs.note
         )
@@ -211,18 +204,18 @@ class Executor:
         attempt.timers = [*(attempt.timers or ()), timer]
 
     def _abandon(self, attempt: Attempt) -> None:
-        """It did not stop, and nothing can make it: its slot is free, its thread is not."""
+        """Gives up an attempt that did not stop: frees its slot, while its thread goes on."""
         if attempt.stop_as in (Outcome.cut_off, Outcome.interrupted):
-            return  # the process is about to end, and it with it
+            return  # the process is about to end
         attempt.abandoned = True
         self.abandoned += 1
         attempt.context.abandon()
         error = (
-            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked to, can't be "
+            f"{self._why_stopped(attempt)}; it did not stop within {self._grace:g} s of being asked, can't be "
             "killed, and may still be running"
         )
         _log.warning(
-            "a run did not stop and is abandoned", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
+            "a run did not stop and was abandoned", run_id=show_run(attempt.claim.run_id), task=attempt.claim.task
         )
         self._end(attempt, attempt.stop_as or Outcome.failed, error=error)
 
@@ -237,14 +230,10 @@ class Executor:
         trace: str | None = None,
         snooze: float = 0.0,
     ) -> None:
-        context = attempt.context
-        said = None
-        if attempt.timers:
-            for timer in attempt.timers:
-                timer.cancel()
-        context.close_log()
-        if outcome is not SUCCESS:
-            said = context.take_said()
+        for timer in attempt.timers or ():
+            timer.cancel()
+        attempt.context.close_log()
+        said = None if outcome is SUCCESS else attempt.context.take_said()
         report = Report(
             attempt.claim,
             outcome,
@@ -255,7 +244,7 @@ class Executor:
             trace,
             blob,
             snooze,
-            said.checkpoint if isinstance(said, Said) else None,
+            said.checkpoint if said else None,
         )
         del self.running[attempt.claim.number]
         self._open_gateways.pop(attempt.claim.number, None)
@@ -264,16 +253,22 @@ class Executor:
     async def _payload(self, claim: Claim) -> Any:
         if claim.payload_blob is not None:
             if self._blobs is None:
-                raise BlobError("the run's payload is in object storage, and this worker has none (ROTA_BLOBS)")
+                raise BlobError(
+                    "the run's payload is in object storage, and this worker has no object storage (ROTA_BLOBS)"
+                )
             return msgspec.json.decode(await self._blobs.get(claim.payload_blob))
         if claim.payload_id is not None:
             raise LookupError("the run's payload is gone from the database")
         return None
 
     async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
-        """The result as it is stored: in the run's row, or where in object storage it was put."""
+        """Returns the result as JSON for the run's row, or its key in object storage."""
         encoded = encode(value)
-        _check_json(encoded)
+        try:  # a task can return raw JSON that it wrote itself
+            encoded.decode()
+            msgspec.json.decode(encoded)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Final(f"the result is not valid JSON: {error}") from None
         if self._mask.longest:
             encoded = self._mask.in_json(encoded.decode()).encode()
         if len(encoded) <= STORED_BYTES:
@@ -293,9 +288,6 @@ class Executor:
             return f"timed out after {decode_options(attempt.claim.options).timeout_seconds:g} s"
         return _STOP_WORDS[attempt.stop_as or Outcome.cancelled]
 
-    def _describe(self, problem: BaseException) -> tuple[str, str]:
-        return describe(problem, self._mask)
-
 
 _STOP_WORDS = {
     Outcome.cancelled: "cancelled on request",
@@ -305,7 +297,7 @@ _STOP_WORDS = {
 
 
 class RemoteError(Exception):
-    """An error of a task in another process, told in its words there."""
+    """An error of a task in another process, as described there."""
 
     def __init__(self, error: str, trace: str) -> None:
         super().__init__(error)
@@ -313,27 +305,18 @@ class RemoteError(Exception):
         self.trace = trace
 
 
-def _check_json(encoded: bytes) -> None:
-    """Raises Final for what is no JSON: a task can return some that it wrote itself, and others read it as theirs."""
-    try:
-        encoded.decode()
-        msgspec.json.decode(encoded)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Final(f"the result is not valid JSON: {error}") from None
-
-
 def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[str, str]:
-    """An error and its traceback in words, without the frames of ours that led to it, and without secrets."""
+    """An error's message and traceback, without secrets and without the worker's own frames."""
     if isinstance(problem, RemoteError):
         return mask(clean_text(problem.error))[:_ERROR_LIMIT], mask(clean_text(problem.trace))[-_ERROR_LIMIT:]
     try:
         words = str(problem) or "no message"
         frames = problem.__traceback__
         while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
-            frames = frames.tb_next  # how the worker came to call it does not matter
+            frames = frames.tb_next
         trace = "".join(traceback.format_exception(type(problem), problem, frames))
-    except BaseException:  # noqa: BLE001 - an error that can't even be told is told as that
-        words, trace = "an error whose text can't be had", ""
+    except BaseException:  # noqa: BLE001 - even str() of an error can fail
+        words, trace = "an error that can't be described", ""
     error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
     return mask(clean_text(error))[:_ERROR_LIMIT], mask(clean_text(trace))[-_ERROR_LIMIT:]
 
@@ -343,7 +326,7 @@ def _is_ours(file: str) -> bool:
 
 
 def tell_failure(report: Report) -> None:
-    """Logs what failed with which error, and where in the code if that is known."""
+    """Logs a failed attempt: its task, error and, if known, the line of code."""
     claim = report.claim
     _log.warning(
         f"{claim.task} failed: {_first_line(report.error)}{_place(report.traceback)}",
@@ -353,11 +336,10 @@ def tell_failure(report: Report) -> None:
 
 
 def _first_line(error: str | None) -> str:
-    lines = (error or "").strip().splitlines()
-    return lines[0][:_LONGEST_LINE] if lines else "no message"
+    return next(iter((error or "").strip().splitlines()), "no message")[:_LONGEST_LINE]
 
 
 def _place(trace: str | None) -> str:
-    """The last line of code that the traceback names, unless it is ours."""
+    """The last line in the traceback that is not Rota's own."""
     found = [place for place in _PLACE.findall(trace or "") if not _is_ours(place[0])]
     return f" ({Path(found[-1][0]).name}, line {found[-1][1]})" if found else ""

@@ -1,7 +1,7 @@
 """A worker's health, for supervisors and probes: GET /healthz on a port of its own.
 
-Answered by threads of its own, so that it answers also when the event loop does not turn. There are only so many of
-them, and each has only so long: a client that holds connections open keeps no other from asking.
+Served by threads, so that it answers even while the event loop is blocked. Connections are limited in number and
+time: a client that holds connections open does not lock out others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 class WorkerHealth(msgspec.Struct, frozen=True):
-    """How a worker is doing; one that is not `well` had better be restarted."""
+    """A worker's state; one that is not `well` should be restarted."""
 
     well: bool
     status: str
@@ -40,39 +40,35 @@ class WorkerHealth(msgspec.Struct, frozen=True):
 
 
 class HealthServer:
-    """Serves a worker's health."""
+    """Serves GET /healthz."""
 
     def __init__(self, host: str, port: int, health: Callable[[], WorkerHealth], *, seconds: float = SECONDS) -> None:
-        handler = _handler_of(health, seconds)
         try:
-            self._server = _Server((host, port), handler, seconds)
+            self._server = _Server((host, port), _handler_of(health, seconds), seconds)
         except OSError as error:
             raise SetupError(f"ROTA_WORKER_PORT: port {port} on {host} can't be used ({error})") from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="rota-health", daemon=True)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return int(self._server.server_address[1])
 
     def start(self) -> None:
-        """Serves from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Serves no more."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _Server(ThreadingHTTPServer):
-    """Keeps the time of each connection, and makes room for a new one by ending the oldest."""
+    """Limits how long connections last, and closes the oldest to make room for a new one."""
 
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], seconds: float) -> None:
         self._seconds = seconds
-        self._open: dict[socket.socket, float] = {}  # since when; the oldest first
+        self._open: dict[socket.socket, float] = {}  # when each was opened, oldest first
         self._lock = threading.Lock()
         super().__init__(address, handler)
 
@@ -89,19 +85,19 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called about twice a second: a time-out of the socket alone would begin anew with each byte."""
+        """Called about twice a second; a socket timeout alone would start again with each byte."""
         with self._lock:
             late = [line for line, since in self._open.items() if time.monotonic() - since > self._seconds]
         for line in late:
             self._cut(line)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A prober that hangs up is no news."""
+        """Ignores probes that hang up."""
 
     def _cut(self, line: socket.socket) -> None:
         self._forget(line)
         with suppress(OSError):
-            line.shutdown(socket.SHUT_RDWR)  # its thread notices, and closes it
+            line.shutdown(socket.SHUT_RDWR)  # its thread notices and closes it
 
     def _forget(self, line: socket.socket) -> None:
         with self._lock:
@@ -125,11 +121,11 @@ def _handler_of(health: Callable[[], WorkerHealth], seconds: float) -> type[Base
             self.close_connection = True
 
         def log_message(self, *_arguments: Any) -> None:
-            """Probes come every few seconds; they are no news."""
+            """Probes come every few seconds and are not logged."""
 
         def _answer(self, status: int, body: dict[str, str]) -> None:
             data = msgspec.json.encode(body)
-            self.request_version = self.protocol_version  # to HTTP/0.9 no headers would be sent
+            self.request_version = self.protocol_version  # HTTP/0.9 would get no headers
             self.send_response_only(status)
             for name, value in (_HEADERS | {"Content-Length": str(len(data))}).items():
                 self.send_header(name, value)

@@ -1,14 +1,14 @@
-"""Keeping the lease: the beat, the cut-off when it goes unanswered, and the upkeep in its rhythm.
+"""Keeping the lease: the heartbeat, the cut-off when it goes unanswered, and periodic upkeep.
 
-Cut off. A worker that can't beat for CUT_OFF of its lease stops everything it runs, so that nothing of its runs is
-left when the lease ends and they start elsewhere; what can't be stopped by then (a function in a thread) takes the
-process down with it. When the beat works again, it says what it stopped; nothing of that is charged.
+Cut off. A worker that can't beat for CUT_OFF of its lease stops all of its runs, so that nothing is left of them when
+the lease ends and they start elsewhere. If something can't be stopped by then (a function in a thread), the process
+exits. Once the beat works again the worker reports what it stopped; no attempt is charged.
 
-Declared lost. A beat that is not accepted means that the lease ended and others have the runs: everything is stopped,
-its late reports are counted as fenced, and the worker joins again under a new id.
+Declared lost. A rejected beat means that the lease ended and other workers have the runs. The worker stops everything,
+counts its late reports as fenced, and joins again under a new id.
 
-In doubt. When the broker's records may be older than what we know, because a database was restored or another took
-over, what we hold is compared with them at once. What they do not know is stopped: others have it, or will.
+In doubt. A database that was restored, or a replica that took over, may know less than the worker. The worker then
+reconciles at once, and stops runs that are not on record, because other workers will get them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from rota.worker.claimer import Claimer
 from rota.worker.slots import CUT_OFF, EXIT, Slots
 
 _BEATS_PER_LEASE = 5
-_LONGEST_BEAT_SECONDS = 5.0  # it also tells what was done
+_LONGEST_BEAT_SECONDS = 5.0  # the beat also carries the worker's activity
 _RECONCILE_EVERY_BEATS = 5
 _NOTES_PAUSE_SECONDS = 0.1
 _log = get_logger("worker")
 
 
 class Heartbeat(Service):
-    """Joins and beats, and nothing else: whatever else takes long must not cost the lease."""
+    """Joins and beats, and does nothing else, so that no slow work can cost the lease."""
 
     jitter = 0
 
@@ -57,12 +57,12 @@ class Heartbeat(Service):
 
     @property
     def pause_seconds(self) -> float:
-        """Several beats in a lease; a worker that has none tries soon again."""
+        """Several beats per lease; soon again while not joined."""
         joined = self._lease.worker_id is not None
         return min(self._lease.seconds / _BEATS_PER_LEASE, _LONGEST_BEAT_SECONDS) if joined else AGAIN_SECONDS
 
     async def tick(self) -> int:
-        """One beat; returns whether it kept the lease."""
+        """Beats once; returns 1 if that kept the lease."""
         lease = self._lease
         if lease.worker_id is None:
             if self._slots.draining:
@@ -100,12 +100,12 @@ class Heartbeat(Service):
         self._lease.worker_id = await self._broker.join(self._profile)
         self._lease.beaten_at = sent
         self._claimer.wake()
-        profile = self._profile
-        _log.info("joined", worker_id=str(self._lease.worker_id), pools=list(profile.pools), slots=profile.slots)
+        pools, slots = list(self._profile.pools), self._profile.slots
+        _log.info("joined", worker_id=str(self._lease.worker_id), pools=pools, slots=slots)
 
 
 class LeaseWatch(Service):
-    """Stops everything while the lease still lasts, and has a worker restarted that makes no progress."""
+    """Stops all runs before the lease ends, and restarts a worker that makes no progress."""
 
     interval_seconds = 0.1
     jitter = 0
@@ -118,10 +118,8 @@ class LeaseWatch(Service):
         self._restart = restart
 
     async def tick(self) -> int:
-        """One look at the lease and at the claimer."""
         if self._lease.silence >= CUT_OFF and not self._lease.cut_off:
-            running = len(self._slots.running)
-            _log.warning("no heartbeat for most of the lease; stopping all runs", running=running)
+            _log.warning("no heartbeat for most of the lease; stopping all runs", running=len(self._slots.running))
             self._lease.cut_off = True
             self._slots.stop_all()
         if self._claimer.is_stalled:
@@ -130,8 +128,7 @@ class LeaseWatch(Service):
 
 
 class Upkeep(Service):
-    """In the rhythm of the beats: what has started is recorded, what is hoarded handed back. A checkpoint does not wait
-    that long."""
+    """Records starts and progress, and releases hoarded claims, once per beat; checkpoints are recorded at once."""
 
     jitter = 0
 
@@ -143,20 +140,20 @@ class Upkeep(Service):
         self._slots = slots
         self._claimer = claimer
         self._reconciled_at = slots.monotonic()
-        self._doubtful = False  # whether the records and what we hold may differ
+        self._doubtful = False  # whether the records may differ from what we hold
         self._loop = asyncio.get_running_loop()
 
     def has_changed(self, _context: Context) -> None:
-        """A run has something to be recorded. May be called from any thread."""
+        """A run has something to record. Can be called from any thread."""
         self._loop.call_soon_threadsafe(self.wake)
 
     def doubt(self) -> None:
-        """The records may be older than what we know: compares them now."""
+        """The records may be older than what we know: reconciles now."""
         self._doubtful = True
         self.wake()
 
     async def tick(self) -> int:
-        """One round; returns how many runs had something to be recorded."""
+        """One round; returns how many runs had something to record."""
         recorded = await self._record_progress()
         self._slots.release_hoarded()
         is_time = self._slots.monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining
@@ -167,8 +164,7 @@ class Upkeep(Service):
         return recorded
 
     async def _record_progress(self) -> int:
-        told = []
-        notes = []
+        told, notes = [], []
         for attempt in self._slots.running.values():
             said = attempt.context.take_said()
             if said or not (attempt.noted or attempt.context.quiet):

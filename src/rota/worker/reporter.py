@@ -1,7 +1,7 @@
-"""The reporter: results gathered for a moment and written together.
+"""The reporter: gathers results for a moment and writes them together.
 
 A slot is free only when the report of its run has been answered, so a worker never runs ahead of what is recorded. A
-report whose answer was lost is sent again until it is answered; the broker tells a repeat from a stranger.
+report whose answer was lost is sent again until it is answered; the broker recognises repeats.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rota.telemetry import get_logger
 from rota.worker.run_log import LogWriter
 
 _GATHER_SECONDS = 0.002
-# Where reports come thick they are gathered for longer: fewer and larger batches cost less.
+# Under load reports are gathered for longer: fewer and larger batches cost less.
 _MANY = 100
 _GATHER_MANY_SECONDS = 0.01
 _MOST_PER_BATCH = 1000
@@ -27,7 +27,7 @@ _log = get_logger("reporter")
 
 
 class Reporter(Service):
-    """Writes reports in batches; calls `on_answered` with each batch that is done with."""
+    """Writes reports in batches; calls `on_answered` with those that are done."""
 
     interval_seconds = None
 
@@ -37,14 +37,13 @@ class Reporter(Service):
         self._logs = logs
         self._on_answered = on_answered
         self._pending: list[Report] = []
-        self._batch: list[Report] = []  # sent, and not known to be answered
+        self._batch: list[Report] = []  # sent, not yet answered
         self._idle = asyncio.Event()
         self._idle.set()
-        self._bare: set[int] = set()
+        self._bare: set[int] = set()  # claims whose report is sent again without its data
         self.fenced = 0
 
     def add(self, report: Report) -> None:
-        """Queues a report."""
         self._pending.append(report)
         self._idle.clear()
         self.wake()
@@ -54,24 +53,24 @@ class Reporter(Service):
         await self._idle.wait()
 
     async def tick(self) -> int:
-        """Writes one batch; one that was not answered is sent again as it was."""
+        """Writes one batch; an unanswered batch is sent again unchanged."""
         if not (self._batch or self._pending):
             self._idle.set()
             return 0
         batch = self._batch or await self._gather()
-        # A log that is followed ends when its run has ended: all of it must be there by then.
+        # Readers that follow a log stop when its run ends: all of the log must be there by then.
         await self._logs.send_of(report.claim.number for report in batch)
         answer = await self._broker.report(batch)
         self._batch = []
         self.fenced += len(answer.fenced)
         if answer.fenced:
-            _log.warning("reports came too late and changed nothing", reports=len(answer.fenced))
+            _log.warning("late reports were fenced and changed nothing", reports=len(answer.fenced))
         done = batch
         if answer.rejected or self._bare:
             done = [report for report in batch if not self._is_repeated(report, answer.rejected)]
         if done:
             self._on_answered(done)
-        self.wake()  # for what came meanwhile, or to say that nothing did
+        self.wake()  # for reports that came meanwhile, or to become idle
         return len(batch)
 
     async def _gather(self) -> list[Report]:
@@ -82,12 +81,14 @@ class Reporter(Service):
         return self._batch
 
     def _is_repeated(self, report: Report, rejected: dict[int, str]) -> bool:
-        """A report that was refused for its data is told again without it, once."""
+        """Whether a rejected report is sent again, once, without its data."""
         number = report.claim.number
         reason = rejected.get(number)
         if reason is None or number in self._bare:
             if reason:
-                _log.error("a report was refused again and is given up", run_id=str(report.claim.run_id), reason=reason)
+                _log.error(
+                    "a report was rejected twice and is given up", run_id=str(report.claim.run_id), reason=reason
+                )
             self._bare.discard(number)
             return False
         self._bare.add(number)
@@ -96,7 +97,7 @@ class Reporter(Service):
 
 
 def _without_data(report: Report, reason: str) -> Report:
-    """What can't be stored is a failure of the run, told in words that can."""
+    """A result that can't be stored makes the attempt fail, with an error that can."""
     error = f"the outcome ({report.outcome}) could not be stored: {clean_text(reason)}"
     outcome = Outcome.failed if report.outcome in (Outcome.success, Outcome.snoozed) else report.outcome
     return msgspec.structs.replace(

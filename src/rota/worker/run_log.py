@@ -1,8 +1,8 @@
-"""What runs write: kept line by line, sent on a few times a second, and before a run's end is told.
+"""Run logs: kept line by line, sent a few times a second, and always before the run's report.
 
-A run that writes nothing costs nothing: its log is made with its first line. A log has a limit; beyond it only the end
-is kept, and a mark between says how much is left out. Lines of one attempt are sent in their order, one portion after
-the other, so that a client that follows never sees a gap.
+A run that writes nothing costs nothing: its log is made with its first line. Beyond a size limit only the end of a log
+is kept, after a line that says how much is left out. The lines of an attempt are sent in order, so that a client that
+follows the log never sees a gap.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RunLog:
         self._lock = threading.Lock()  # functions in threads write while the event loop sends
 
     def write(self, stream: str, text: str) -> None:
-        """Whole lines, from a logger."""
+        """Adds whole lines, from a logger."""
         with self._lock:
             lines = text.removesuffix("\n").split("\n")
             for number, line in enumerate(lines):
@@ -66,7 +66,7 @@ class RunLog:
                 self._add(stream, line)
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Output as it came; a line is taken when it is whole, or too long to wait for its end."""
+        """Adds raw output; a line is taken when it is complete, or too long to wait for its end."""
         with self._lock:
             for first in range(0, len(data), _PIECE_BYTES):
                 if self._is_full:
@@ -82,7 +82,7 @@ class RunLog:
         for line in lines:
             self._add(stream, line)
         if len(rest) > _LINE_CHARACTERS + self._mask.longest:
-            # Masked before it is cut: a secret across the cut would be in neither part.
+            # Mask before cutting: a secret across the cut would be found in neither part.
             rest = self._mask(rest)
             cut = (len(rest) - self._mask.longest) // _LINE_CHARACTERS * _LINE_CHARACTERS
             self._add(stream, rest[:cut])
@@ -90,7 +90,7 @@ class RunLog:
         self._partial[stream] = rest
 
     def close(self) -> None:
-        """The attempt has ended; what an abandoned function still writes is not kept."""
+        """Ends the log; what an abandoned function still writes is dropped."""
         with self._lock:
             if self._closed:
                 return
@@ -103,7 +103,7 @@ class RunLog:
         self._on_lines(self)
 
     def unsent(self) -> list[LogChunk]:
-        """Everything that is still to be sent, in order."""
+        """All chunks that are still to be sent, in order."""
         with self._lock:
             self._pack()
             return list(self._unsent)
@@ -122,7 +122,7 @@ class RunLog:
             self._make_chunk("".join(body), last=self._closed)
 
     def sent(self, chunks: int) -> None:
-        """So many of the chunks have arrived."""
+        """Removes this many chunks, which have arrived."""
         del self._unsent[:chunks]
 
     @property
@@ -137,14 +137,14 @@ class RunLog:
     def _add(self, stream: str, line: str) -> None:
         if self._closed:
             return
-        # Of a line that was written over (a progress bar) the last state is of interest.
+        # Of a line that was overwritten (a progress bar), keep the last state.
         shown = self._mask(clean_text(line.rstrip("\r").rpartition("\r")[2]))
         for first in range(0, len(shown) or 1, _LINE_CHARACTERS):
             whole = f"{_stamp(self._now())} {stream} {shown[first : first + _LINE_CHARACTERS]}\n"
             self._lines.append(whole)
             self._size += len(whole)
         if self._size >= self._limit and not self._tails:
-            # What was half a line goes on in the tail, so that a secret is found that begins here and ends there.
+            # Half a line continues in the tail, so that a secret across the boundary is found.
             self._tails = {name: rest.encode("utf-8", "replace") for name, rest in self._partial.items() if rest}
             self._partial.clear()
         self._on_lines(self)
@@ -165,7 +165,7 @@ class RunLog:
                 self._add(stream, line)
 
     def _tail_lines(self, data: bytes) -> list[str]:
-        """Masked first; then what may be the rest of a secret, or of a line, is cut off."""
+        """Masks first, then cuts off what may be part of a secret or of a line."""
         text = self._mask(data.decode("utf-8", "replace"))
         if len(data) >= _TAIL_BYTES + 4 * self._mask.longest:
             text = text[self._mask.longest :][-_TAIL_BYTES:]
@@ -175,7 +175,7 @@ class RunLog:
 
 
 class LogWriter(Service):
-    """Sends what runs wrote to the broker."""
+    """Sends run logs to the broker."""
 
     interval_seconds = None
 
@@ -189,7 +189,7 @@ class LogWriter(Service):
         self._thread = threading.get_ident()
 
     def note(self, log: RunLog) -> None:
-        """It has lines to be sent. May be called from any thread."""
+        """The log has lines to send. Can be called from any thread."""
         self._open[log.claim.number] = log
         if threading.get_ident() == self._thread:
             self.wake()
@@ -197,14 +197,14 @@ class LogWriter(Service):
             self._loop.call_soon_threadsafe(self.wake)
 
     async def tick(self) -> int:
-        """Sends what was written by now, and for a moment from now on; returns how many logs."""
+        """Gathers lines for a moment and sends them; returns how many logs."""
         if not self._open:
             return 0
         await asyncio.sleep(_FLUSH_SECONDS)
         return await self._send(list(self._open))
 
     async def send_of(self, claims: Iterable[int]) -> None:
-        """Sends what these attempts still have; raises DatabaseUnavailableError when that is not known to be done."""
+        """Sends the remaining lines of these attempts; raises DatabaseUnavailableError if that failed."""
         if wanted := [claim for claim in claims if claim in self._open or claim in self._under_way]:
             await self._send(wanted)
 

@@ -1,4 +1,4 @@
-"""Secrets stay out of what people can read: logs, errors, results."""
+"""Masks secrets in what people can read: logs, errors and results."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 _MASK = "***"
-# Parts of a secret of several lines (a key in PEM form) that are worth hiding alone: logs are written line by line.
+# Lines of a multi-line secret (a PEM key) are masked one by one if they are at least this long.
 _LEAST_PART = 8
 
 
 class Mask:
-    """Replaces secrets by `***`, in the longest form in which they occur."""
+    """Replaces secrets by `***`, longest form first."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}
@@ -24,12 +24,10 @@ class Mask:
         self.longest = len(longest_first[0]) if forms else 0
 
     def __call__(self, text: str) -> str:
-        """The text without secrets."""
         return text if self._pattern is None else self._pattern.sub(_MASK, text)
 
     def in_json(self, text: str) -> str:
-        """JSON without secrets, and still JSON: one that looks like a number, or goes over a quote, is found value by
-        value."""
+        """Masks JSON text so that it stays JSON: value by value where plain masking would break it."""
         masked = self(text)
         try:
             msgspec.json.decode(masked)

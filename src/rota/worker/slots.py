@@ -1,9 +1,9 @@
-"""What a worker holds: its lease, and under it claims that wait, runs in slots, and reports that are not answered.
+"""What a worker holds: its lease, claims that wait, runs in slots, and reports that are not answered yet.
 
-Room. A worker claims what it has slots for, and a little ahead: as much as it gets through in PREFETCH_SECONDS by the
-measured length of runs, nothing for long ones. What is due and finds no slot within HOARD_SECONDS is given back. A run
-that has ended counts until its report is answered, so that a worker never gets further ahead of what is recorded than
-that: short runs start while the reports of others are under way, long ones wait for a slot that is wholly free.
+Room. A worker claims runs for its free slots, and prefetches as many as it can run in _PREFETCH_SECONDS at their mean
+duration (none if they take longer). Runs that are due and get no slot within _HOARD_SECONDS are released. A run counts
+until its report is answered, so a worker never gets far ahead of what is recorded: short runs start while other reports
+are in flight, long ones wait for a slot whose report has been answered.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _log = get_logger("worker")
 
 
 class Lease:
-    """The worker's id, and for how much of its lease no beat was answered."""
+    """The worker's id, and how long its beats have gone unanswered."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
         self.seconds = seconds
         self.worker_id: UUID | None = None  # None: not joined, or declared lost
         self.beaten_at: float | None = None
         self.cut_off = False
-        self._monotonic = monotonic
+        self.monotonic = monotonic
 
     @property
     def silence(self) -> float:
-        """In shares of the lease; a worker that never joined has none to lose."""
-        return 0.0 if self.beaten_at is None else (self._monotonic() - self.beaten_at) / self.seconds
+        """Time since the last answered beat, as a share of the lease; 0 before the first join."""
+        return 0.0 if self.beaten_at is None else (self.monotonic() - self.beaten_at) / self.seconds
 
     @property
     def is_kept(self) -> bool:
@@ -51,7 +51,7 @@ class Lease:
 
 
 class Slots:
-    """Starts what is due while a slot is free, and reports how it ended."""
+    """Starts due runs while a slot is free, and reports how they ended."""
 
     def __init__(
         self,
@@ -60,7 +60,6 @@ class Slots:
         broker: Broker,
         lease: Lease,
         clock: DatabaseClock,
-        monotonic: Callable[[], float],
         logs: LogWriter,
         make_executor: Callable[..., Executor],
         on_room: Callable[[], None],
@@ -69,11 +68,11 @@ class Slots:
         self.broker = broker
         self.lease = lease
         self.clock = clock
-        self.monotonic = monotonic
+        self.monotonic = lease.monotonic
         self._count = count
         self._on_room = on_room
         self._on_ended = on_ended
-        self._queue = ClaimQueue(clock, self.start_ready, monotonic)
+        self._queue = ClaimQueue(clock, self.start_ready, lease.monotonic)
         self._refilling = False
         self._mean_seconds: float | None = None
         self._loop = asyncio.get_running_loop()
@@ -90,8 +89,7 @@ class Slots:
         return frozenset(self._queue.numbers() | self.running.keys() | self.reporting)
 
     def room(self) -> int:
-        """How many more to claim now. What is claimed ahead is claimed in large portions: half of it must be used up
-        before more is asked for."""
+        """How many more to claim now; prefetched runs are claimed in large portions, when half are used up."""
         prefetch = self.prefetch()
         room = self._count + prefetch - self.occupied - len(self._queue)
         return room if room > prefetch // 2 else 0
@@ -104,17 +102,16 @@ class Slots:
         return int(min(ahead, _MOST_PREFETCHED))
 
     def take(self, claims: list[Claim]) -> None:
-        """These were claimed."""
         if self.lease.cut_off:
             self._release(claims)
         elif claims:
             self._queue.add(claims)
 
     def start_ready(self) -> None:
-        """Starts what is due and finds a slot."""
+        """Starts due runs while there are free slots."""
         count, running, queue = self._count, self.running, self._queue
         most = count + self.prefetch()
-        # A process that was paused may wake up here, before anything else has noticed that its lease is over.
+        # A paused process can wake up here, before anything has noticed that its lease is over.
         while queue.has_due and len(running) < count and self.occupied < most and self.lease.silence < CUT_OFF:
             claim = queue.next()
             if claim.expires is not None and self.clock.now() > claim.expires:
@@ -124,21 +121,21 @@ class Slots:
             self.executor.start(claim)
 
     def release_waiting(self) -> None:
-        """Hands back what has not started."""
+        """Releases runs that have not started."""
         self._release(self._queue.clear())
 
     def release_hoarded(self) -> None:
-        """Hands back what is due and found no slot: another worker may have one."""
+        """Releases due runs that found no slot: another worker may have one."""
         self._release(self._queue.take_overdue(_HOARD_SECONDS))
 
     def stop_all(self) -> None:
-        """Stops everything, since the lease is over or nearly so."""
+        """Stops all runs because the lease is over, or nearly."""
         self.release_waiting()
         for attempt in list(self.running.values()):
             self.executor.stop(attempt, Outcome.cut_off, within=self.lease.seconds * (EXIT - CUT_OFF) / 2)
 
     def obey(self, signal: Signal) -> None:
-        """Does what the broker asks of one claim."""
+        """Carries out the broker's request about one claim."""
         if signal.claim is None:
             return
         if waiting := self._queue.remove(signal.claim):
@@ -147,11 +144,11 @@ class Slots:
         elif signal.kind is SignalKind.cancel and signal.claim in self.running:
             self.executor.stop(self.running[signal.claim], Outcome.cancelled)
         elif signal.kind is SignalKind.lost and signal.claim in self.running:
-            _log.warning("a run that is not on record is stopped", claim=signal.claim)
+            _log.warning("stopping a run that is not on record", claim=signal.claim)
             self.executor.stop(self.running[signal.claim], Outcome.cut_off)
 
     def _is_held_up(self) -> bool:
-        """Whether a run has been in its slot for longer than runs usually take: the first is the oldest."""
+        """Whether the oldest run takes longer than short runs do."""
         oldest = next(iter(self.running.values()), None)
         return oldest is not None and self.monotonic() - oldest.began > _PREFETCH_SECONDS
 
@@ -165,7 +162,7 @@ class Slots:
             self._loop.call_soon(self._refill)
 
     def _refill(self) -> None:
-        """Once for all the runs that ended in this turn of the loop."""
+        """Runs once for all runs that ended in this turn of the event loop."""
         self._refilling = False
         self.start_ready()
 

@@ -1,8 +1,8 @@
-"""The watchdog: a thread beside the event loop, for what the loop can't notice about itself.
+"""The watchdog: a thread that notices when the event loop is blocked.
 
-A task that never yields stops everything: beats, signals, other runs. The watchdog names it in the log, with its stack.
-It also ends the process while the lease still lasts, if a worker that is cut off has runs that did not stop: nothing of
-them may go on when they start elsewhere. heartbeat.py decides the cut-off, `Worker._must_leave` the exit.
+A task that never yields stops everything: beats, signals, other runs. The watchdog logs it with its stack. It also ends
+the process before the lease ends if the worker is cut off and runs did not stop, so that no run is in two places.
+heartbeat.py decides the cut-off, `Worker._must_leave` the exit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = get_logger("watchdog")
 
 
 class Watchdog(Service):
-    """Watches one event loop: each round of the service says that the loop turns, a thread notices when none comes."""
+    """Watches one event loop: each round marks that the loop turns, and a thread notices when rounds stop."""
 
     interval_seconds = _LOOK_SECONDS
     jitter = 0
@@ -46,40 +46,37 @@ class Watchdog(Service):
         self.blocked_for = 0.0
 
     async def open(self) -> None:
-        """Starts the thread."""
         self._loop_thread = threading.get_ident()
         self._turned_at = self._monotonic()
         threading.Thread(target=self._watch, name="rota-watchdog", daemon=True).start()
 
     async def tick(self) -> int:
-        """The loop turns."""
         self._turned_at = self._monotonic()
         return 0
 
     async def close(self) -> None:
-        """Ends the thread."""
         self._stopping.set()
 
     def _watch(self) -> None:
-        told = False
+        was_blocked = False
         while not self._stopping.wait(_LOOK_SECONDS):
             silent = self._monotonic() - self._turned_at
             blocked = silent > _BLOCKED_SECONDS
             self.blocked_for = silent if blocked else 0.0
-            if blocked and not told:
-                self._tell(silent)
-            elif told and not blocked:
+            if blocked and not was_blocked:
+                self._log_stack(silent)
+            elif was_blocked and not blocked:
                 _log.info("the event loop turns again")
-            told = blocked
+            was_blocked = blocked
             if self._must_leave():
                 self._leave()
                 return
 
-    def _tell(self, seconds: float) -> None:
+    def _log_stack(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the way to see another thread's stack
         attempt, frames = _attempt_of(frame)
         _log.error(
-            "the event loop is blocked: nothing else runs meanwhile; await in it, or make it a plain def",
+            "the event loop is blocked and nothing else can run; use await, or make the task a plain def",
             seconds=round(seconds, 2),
             run_id=show_run(attempt.claim.run_id) if attempt else None,
             task=attempt.claim.task if attempt else None,
@@ -88,7 +85,7 @@ class Watchdog(Service):
 
 
 def _attempt_of(frame: FrameType | None) -> tuple[Attempt | None, int | None]:
-    """The attempt whose code is on this stack, and how many frames of the stack are its."""
+    """The attempt whose code is on this stack, and how many of the frames belong to it."""
     frames = 0
     while frame:
         if frame.f_code is Executor._execute.__code__:  # noqa: SLF001 - this is its watchdog

@@ -1,8 +1,8 @@
-"""A worker: claims runs, starts each on the dot, reports.
+"""A worker: claims runs, starts each one on time, and reports.
 
-Authority. What a worker may run is what it holds claims for. It keeps one lease by beating (heartbeat.py); the claims
-(slots.py) live and die with it. All writing about a run goes through the broker under the claim's number, so whatever
-this process believes, a run that was given to another can't be changed from here.
+Authority. A worker runs only what it holds claims for. It keeps one lease by beating (heartbeat.py); its claims
+(slots.py) are valid as long as the lease. Everything written about a run goes through the broker under the claim's
+number, so a worker can't change a run that was given to another, whatever it believes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from rota.domain.run import Claim, Outcome, Report
 from rota.errors import DatabaseUnavailableError
 from rota.gateway.protocol import JobGateway
 from rota.service import AGAIN_SECONDS, Service, ServiceGroup
-from rota.task.context import Context
 from rota.telemetry import get_logger
 from rota.worker.claimer import Claimer
 from rota.worker.executor import GRACE_SECONDS, LOG_LIMIT_BYTES, Executor
@@ -44,7 +43,7 @@ _log = get_logger("worker")
 
 
 class SignalReader(Service):
-    """Passes on what the broker tells."""
+    """Passes on the broker's signals."""
 
     interval_seconds = AGAIN_SECONDS
     full_round = 0
@@ -70,7 +69,7 @@ class SignalReader(Service):
 
 
 class Worker:
-    """What one worker process is made of. `run()` ends after `drain()`."""
+    """Wires the services of one worker process. `run()` ends after `drain()`."""
 
     def __init__(
         self,
@@ -94,16 +93,17 @@ class Worker:
         monotonic: Callable[[], float] = time.monotonic,
         leave_process: Callable[[int], Any] = os._exit,
     ) -> None:
-        """`beside`: what else has to run as long as the worker does."""
+        """`beside`: other services that run as long as the worker does."""
         clock = clock or DatabaseClock()
         self._broker = broker
         self._drain_seconds = drain_seconds
-        self._monotonic = monotonic
         self._most_abandoned = most_abandoned
         self._on_failure = on_failure
         self._drained = asyncio.Event()
         self._restarting: asyncio.Task[None] | None = None
         self._silent_since: float | None = None  # used only by `_must_leave`, in the watchdog's thread
+        self._claimer: Claimer
+        self._upkeep: Upkeep
         self.restart_wanted = False
         self.lease = Lease(broker.lease_seconds, monotonic)
         logs = LogWriter(broker)
@@ -112,7 +112,6 @@ class Worker:
             broker=broker,
             lease=self.lease,
             clock=clock,
-            monotonic=monotonic,
             logs=logs,
             make_executor=partial(
                 Executor,
@@ -120,7 +119,7 @@ class Worker:
                 clock=clock,
                 monotonic=monotonic,
                 logs=logs,
-                on_change=self._has_changed,
+                on_change=lambda context: self._upkeep.has_changed(context),  # noqa: PLW0108 - made below
                 gateways=gateways,
                 blobs=blobs,
                 secrets=secrets,
@@ -128,7 +127,7 @@ class Worker:
                 grace_seconds=grace_seconds,
                 log_limit_bytes=log_limit_bytes,
             ),
-            on_room=self._has_room,
+            on_room=lambda: self._claimer.wake(),  # noqa: PLW0108 - made below
             on_ended=self._ended,
         )
         self._claimer = Claimer(self.slots, stalled_seconds=stalled_seconds)
@@ -156,44 +155,37 @@ class Worker:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """Everything a worker does."""
         return self._group.services
 
     @property
     def id(self) -> UUID | None:
-        """Under which it claims; None while it has not joined."""
+        """The id under which it claims; None while it has not joined."""
         return self.lease.worker_id
 
     @property
     def has_abandoned_runs(self) -> bool:
-        """Whether code of a run that was given up (it ignored the stop) is still executing."""
+        """Whether runs that were reported as stopped may still be running."""
         return self.slots.executor.abandoned > 0
 
     async def run(self) -> None:
-        """Works until it has drained."""
         async with self._group:
             await self._drained.wait()
 
     def health(self) -> WorkerHealth:
-        """How it is doing. May be called from another thread."""
-        blocked = self._watchdog.blocked_for
-        if blocked:
-            return WorkerHealth(
-                well=False, status="blocked", detail=f"the event loop has been blocked for {blocked:.1f} s"
-            )
+        """The worker's state. Can be called from any thread."""
+        if blocked := self._watchdog.blocked_for:
+            return WorkerHealth(False, "blocked", f"the event loop has been blocked for {blocked:.1f} s")
         if stalled := self._claimer.stalled_for():
-            return WorkerHealth(
-                well=False, status="stalled", detail=f"the claim loop has made no progress for {stalled:.0f} s"
-            )
+            return WorkerHealth(False, "stalled", f"the claim loop has made no progress for {stalled:.0f} s")
         if self.lease.cut_off:
-            return WorkerHealth(well=True, status="cut off", detail="the database is out of reach")
+            return WorkerHealth(True, "cut off", "the database is out of reach")
         if abandoned := self.slots.executor.abandoned:
             runs = "1 run" if abandoned == 1 else f"{abandoned} runs"
-            return WorkerHealth(well=True, status="ailing", detail=f"{runs} did not stop and may still be running")
-        return WorkerHealth(well=True, status="draining" if self.slots.draining else "live", detail=None)
+            return WorkerHealth(True, "ailing", f"{runs} did not stop and may still be running")
+        return WorkerHealth(True, "draining" if self.slots.draining else "live", None)
 
     async def drain(self) -> None:
-        """Claims nothing more, hands back what has not started, waits for the rest, and leaves."""
+        """Stops claiming, releases runs that have not started, waits for the others, and leaves."""
         if self.slots.draining:
             return
         self.slots.draining = True
@@ -210,41 +202,35 @@ class Worker:
         self._drained.set()
 
     async def _leave_in_good_order(self) -> None:
-        """What can't be stopped or reported in time is left to the reaper."""
+        """Runs that can't be stopped or reported in time are left to the reaper."""
         try:
             await asyncio.wait_for(self._until_stopped(), self.lease.seconds * 2)
             await asyncio.wait_for(self.slots.reporter.wait_idle(), self.lease.seconds)
             await asyncio.wait_for(self._claimer.reconcile(), self.lease.seconds)
-            await asyncio.wait_for(self.heartbeat.tick(), self.lease.seconds)  # it tells what was done last
+            await asyncio.wait_for(self.heartbeat.tick(), self.lease.seconds)  # with the last activity
             await asyncio.wait_for(self._broker.leave(), self.lease.seconds)
         except (TimeoutError, DatabaseUnavailableError):
-            _log.error("left without a last word; the reaper will take over", running=len(self.slots.running))
+            _log.error("could not leave in good order; the reaper will take over", running=len(self.slots.running))
 
     async def _until_stopped(self) -> None:
         while tasks := [attempt.task for attempt in self.slots.running.values() if attempt.task]:
             await asyncio.wait(tasks)
 
-    def _has_changed(self, context: Context) -> None:
-        self._upkeep.has_changed(context)
-
-    def _has_room(self) -> None:
-        self._claimer.wake()
-
     def _ended(self, report: Report) -> None:
         if self._on_failure and report.outcome in _FAILED:
             self._on_failure(report)
         if self.slots.executor.abandoned >= self._most_abandoned:
-            self._restart("too many runs did not stop when they were asked to")
+            self._restart("too many runs did not stop when asked")
 
     def _restart(self, why: str) -> None:
-        """Ends this worker in good order, to be started anew."""
+        """Drains this worker, to be started again."""
         if self.slots.draining or self.restart_wanted:
             return
         _log.error("the worker restarts itself", why=why)
         self.restart_wanted = True
 
         async def drain() -> None:
-            await self._group.stop(self._claimer)  # it may hold what draining needs
+            await self._group.stop(self._claimer)  # it may hold the lock that draining needs
             await self.drain()
 
         self._restarting = asyncio.create_task(drain(), name="restarting")
@@ -254,7 +240,7 @@ class Worker:
 
         A process that was paused gets that time anew when it wakes.
         """
-        now = self._monotonic()
+        now = self.lease.monotonic()
         if self.lease.silence < CUT_OFF:
             self._silent_since = None
             return False

@@ -13,8 +13,9 @@ from rota.api.operations import ApiRequest, Operation, decode
 from rota.contract.jobs import SchedulePreview, SchedulePreviewIn
 from rota.domain.ids import parse_job
 from rota.domain.rights import Right
-from rota.domain.schedule import Schedule, fire_times, load_zone, parse_bounds, parse_cron, parse_every
+from rota.domain.schedule import Schedule, fire_times, parse_bounds, parse_cron, parse_every
 from rota.domain.schedule_description import describe
+from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
 _YEARS = range(1900, 9000)

@@ -1,4 +1,4 @@
-"""What can run: one file per kind, behind one small protocol."""
+"""Runners: one file per kind of task, behind one small protocol."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from rota.task.context import Context
 class Runner(Protocol):
     """Runs one kind of task.
 
-    `run` returns what JSON can hold, or raises: the attempt failed. Cancelling the call asks the task to stop; it
-    returns when the task has stopped, or when it can't be stopped and gave up waiting.
+    `run` returns a JSON value, or raises if the attempt failed. Cancelling the call asks the task to stop; the call
+    returns when the task has stopped, or can't be stopped.
     """
 
-    async def run(self, task: str, payload: Any, context: Context) -> Any:
-        """One attempt."""
-        ...
+    async def run(self, task: str, payload: Any, context: Context) -> Any: ...

@@ -1,8 +1,6 @@
 """The process of isolated functions: `python -m rota.worker.runners.child FD MODULE…`.
 
-It runs one function at a time, until it ends.
-
-The main thread runs functions; another one listens, so that a request to stop is heard while a function runs.
+The main thread runs one function at a time; another thread listens, so that a request to stop arrives meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from contextvars import copy_context
 from typing import Any
@@ -50,7 +47,7 @@ LISTENER = "rota-listener"
 
 
 class ChildProcess:
-    """Runs what comes over the socket."""
+    """Runs the functions that the worker asks for over the socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -68,7 +65,7 @@ class ChildProcess:
         self._alive: list[Any] = []
 
     def serve(self) -> None:
-        """Until the worker hangs up."""
+        """Runs functions until the worker hangs up."""
         threading.Thread(target=self._listen, name=LISTENER, daemon=True).start()
         while True:
             wanted = self._wanted.get()
@@ -82,50 +79,43 @@ class ChildProcess:
             self.send(done)
 
     def send(self, message: FromChild) -> None:
-        """May be called from any thread."""
+        """Can be called from any thread."""
         with self._sending:
             self._connection.sendall(frame(message))
 
-    # What the context of the function turns to
+    # The context's host: the worker does the work, asked over the socket
 
     def begin(self, claim: Claim) -> float | None:
-        """Its time is kept by the worker; here it is only told."""
+        """Returns the deadline; the worker enforces it."""
         timeout = decode_options(claim.options).timeout_seconds
         return None if timeout is None else time.time() + timeout
 
     def changed(self, context: Context) -> None:
-        """Passed on at once."""
         if said := context.take_said():
             self.send(Told(*said))
 
     def mask(self, text: str) -> str:
-        """Done by the worker."""
         return text
 
     def gateway(self, _claim: Claim) -> ChildGateway:
-        """The worker submits for it."""
         return ChildGateway(self._questions)
 
     def sync_gateway(self, _claim: Claim) -> SyncChildGateway:
-        """The same for a function that can't await."""
         return SyncChildGateway(self._questions)
 
     async def store_result(self, _claim: Claim, _value: Any) -> tuple[str | None, str | None]:
-        """The worker keeps results."""
         return None, None
 
     def open_log(self, _claim: Claim) -> ChildProcess:
-        """Its lines go over the socket."""
         return self
 
     def write(self, stream: str, text: str) -> None:
-        """Whole lines."""
         for first in range(0, len(text), PIECE_CHARACTERS):
             piece = text[first : first + PIECE_CHARACTERS]
             self.send(Output(stream, piece.encode("utf-8", "replace"), whole=True))
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Output as it came; the end of a line is waited for, else what comes out below Python could fall into it."""
+        """Passes on raw output line by line, so that output from below Python does not fall into a line."""
         with self._buffering:
             whole, end, rest = (self._unended.pop(stream, b"") + data).rpartition(b"\n")
             if len(rest) > PIECE_CHARACTERS:
@@ -160,10 +150,10 @@ class ChildProcess:
                 elif isinstance(message, Stop):
                     self._stop(message.claim)
         finally:
-            os._exit(0)  # the worker has gone: nobody waits for what this function does
+            os._exit(0)  # the worker is gone
 
     def _stop(self, claim: int) -> None:
-        self._stopped = claim  # first: whoever begins it now sees this, or is seen below
+        self._stopped = claim  # first: a run that begins now sees this, or is found below
         context, task = self._context, self._task
         if context and context.claim.number == claim:
             context.ask_to_stop()
@@ -191,7 +181,7 @@ class ChildProcess:
             return _done(value, noticed=context.noticed)
         except asyncio.CancelledError:
             return RunDone(stopped=True, noticed=True)
-        except BaseException as problem:  # noqa: BLE001 - whatever it raises is its outcome
+        except BaseException as problem:  # noqa: BLE001 - anything it raises is its outcome
             return _failed(problem, noticed=context.noticed)
         finally:
             current.reset(token)
@@ -199,7 +189,7 @@ class ChildProcess:
             self.changed(context)
 
     def _called(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
-        """Outside of the event loop, which a function may want for itself; what surrounds it is entered in the loop."""
+        """Calls it outside of the event loop, which it may need itself; middleware is entered in the loop."""
         if call.app is None:
             return call.function(**arguments)
         shared = copy_context()
@@ -232,7 +222,7 @@ class ChildProcess:
     def _call(self, wanted: StartRun) -> ChildCall:
         key = (wanted.module, wanted.name)
         if key not in self._calls:
-            self._calls[key] = ChildCall(find_function(*key))
+            self._calls[key] = ChildCall(_find_function(*key))
         return self._calls[key]
 
 
@@ -246,7 +236,7 @@ class ChildCall(TaskFunction):
 
 
 class _ChildContext(Context):
-    """As in the worker, but what is said goes over the socket at once."""
+    """Like the worker's, but progress goes over the socket at once."""
 
     __slots__ = ()
 
@@ -257,18 +247,17 @@ class _ChildContext(Context):
 
 
 def _has_threads() -> bool:
-    """Whether a function left threads behind: they would go on, and write into the log of the next run."""
+    """Whether a function left threads behind, which would write into the log of the next run."""
     ours = (threading.main_thread().name, LISTENER)
     return any(thread.name not in ours and not thread.name.startswith("asyncio_") for thread in threading.enumerate())
 
 
-def find_function(module: str, name: str) -> Callable[..., Any]:
-    """The function behind module and qualified name."""
+def _find_function(module: str, name: str) -> Any:
+    """The function with this module and qualified name."""
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)
-    function: Callable[..., Any] = found
-    return function
+    return found
 
 
 def _done(value: Any, *, noticed: bool) -> RunDone:
@@ -289,13 +278,13 @@ def _failed(problem: BaseException, *, noticed: bool) -> RunDone:
 
 
 def main(arguments: list[str]) -> None:
-    """Serves the worker on the socket it was given."""
+    """Serves the worker on the socket with this file descriptor."""
     connection = socket.socket(fileno=int(arguments[0]))
     connection.set_inheritable(False)
     child = ChildProcess(connection)
     capture_output()
     for module in arguments[1:]:
-        with suppress(Exception):  # told with the first function that needs it
+        with suppress(Exception):  # reported with the first function that needs it
             importlib.import_module(module)
     child.serve()
 

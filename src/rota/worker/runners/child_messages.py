@@ -1,4 +1,4 @@
-"""What a worker and the processes of isolated functions tell each other: frames of MessagePack on a socket."""
+"""Messages between a worker and the processes of isolated functions: MessagePack frames on a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.domain.run import Claim
 from rota.gateway.child import ChildAnswer, ChildQuestion
 
 HEADER_BYTES = 4
-# A result of 10 MiB and a little around it.
+# A result of 10 MiB and some overhead.
 LARGEST_FRAME = 16 * 1024 * 1024
 
 
@@ -54,10 +54,7 @@ class Told(msgspec.Struct, tag=True):
 
 
 class RunDone(msgspec.Struct, tag=True):
-    """The function has ended: `result` is JSON; or it failed, for good if `final`; or it wants to be run later.
-
-    `spent`: this process had better be replaced.
-    """
+    """The function has ended. `result` is JSON; `final`: it failed for good; `spent`: the process must be replaced."""
 
     claim: int = -1
     result: bytes | None = None
@@ -78,6 +75,5 @@ from_child = msgspec.msgpack.Decoder(FromChild)
 
 
 def frame(message: ToChild | FromChild) -> bytes:
-    """A message as it goes over the socket."""
     body = _encoder.encode(message)
     return len(body).to_bytes(HEADER_BYTES, "big") + body

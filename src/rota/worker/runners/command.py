@@ -1,4 +1,4 @@
-"""What runners of commands share: a subprocess under a guardian, its output in the log, its end as the outcome."""
+"""The base of script and shell runners: a guarded subprocess, its output in the log, its exit code as the outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CommandError(PlainError):
 
 
 class CommandRunner:
-    """Runs commands; the base of scripts and shell."""
+    """Runs one command per attempt."""
 
     def __init__(self, subprocesses: Subprocesses, *, grace_seconds: float) -> None:
         self._subprocesses = subprocesses
@@ -35,7 +35,7 @@ class CommandRunner:
         given: bytes = b"",
         directory: Path | None = None,
     ) -> Any:
-        """One process from start to end; the end of what it wrote is part of the result."""
+        """Runs one process; the end of its output is part of the result."""
         kept = {OUT: b"", ERR: b""}
 
         def output(stream: str, data: bytes) -> None:
@@ -45,7 +45,7 @@ class CommandRunner:
         context.begin()
         process = await self._subprocesses.start(
             command,
-            environment=clean_environment(more={**environment, **describe_run(context)}),
+            environment=clean_environment({**environment, **describe_run(context)}),
             output=output,
             given=given,
             directory=directory,
@@ -55,7 +55,7 @@ class CommandRunner:
         except asyncio.CancelledError:
             await process.stop(min(self._grace, context.stop_within))
             raise
-        # Masked before it is cut: half a secret would be seen.
+        # Mask before cutting: half a secret would not be found.
         said = {
             stream: context.mask(clean_text(data.decode("utf-8", "replace")))[-KEPT_BYTES:]
             for stream, data in kept.items()
@@ -68,7 +68,6 @@ class CommandRunner:
 
 
 def describe_run(context: Context) -> dict[str, str]:
-    """Which run it is, for the environment."""
     return {
         "ROTA_RUN_ID": context.run_id,
         "ROTA_JOB_ID": context.job_id,

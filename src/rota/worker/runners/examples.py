@@ -12,7 +12,7 @@ STEPS = 20
 
 
 async def sleep(context: Context, seconds: float = 1.0) -> dict[str, float]:
-    """Sleeps, telling its progress."""
+    """Sleeps, and reports progress."""
     for step in range(STEPS):
         context.progress(step / STEPS)
         await asyncio.sleep(seconds / STEPS)
@@ -20,14 +20,14 @@ async def sleep(context: Context, seconds: float = 1.0) -> dict[str, float]:
 
 
 async def echo(**payload: Any) -> dict[str, Any]:
-    """Gives back what it got."""
+    """Returns its payload."""
     return payload
 
 
 async def fail(
     context: Context, message: str = "failed as asked", until_attempt: int | None = None, final: bool = False
 ) -> str:
-    """Fails; with `until_attempt` it succeeds from that attempt on, with `final` it is not tried again."""
+    """Fails; `until_attempt` makes it succeed from that attempt on, `final` prevents retries."""
     if until_attempt is not None and context.attempt >= until_attempt:
         return f"succeeded at attempt {context.attempt}"
     if final:

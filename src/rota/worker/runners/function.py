@@ -1,4 +1,4 @@
-"""Registered Python functions: async ones on the event loop, the others in threads."""
+"""Registered Python functions: async ones run on the event loop, the others in threads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Box = list[tuple[Any, BaseException | None]]
 
 
 class TaskEscapedError(Exception):
-    """A function raised what is not an error to others: SystemExit, StopIteration, CancelledError."""
+    """A function raised something that can't cross a thread: SystemExit, StopIteration, CancelledError."""
 
 
 class _SnoozedError(Exception):
-    """Rolls back what a task wrote that asks to be run again later."""
+    """Rolls back the writes of a task that snoozes."""
 
 
 class FunctionRunner:
@@ -47,22 +47,21 @@ class FunctionRunner:
         for name in transactional:
             if transactions and not self._calls[name].is_async:
                 transactions.check_plain(name)
-        # Calls that have not returned: a process that must leave can't wait for them.
+        # Calls that have not returned; a process that must exit can't wait for them.
         self.stuck: set[Future[Any]] = set()
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names this runner knows."""
         return tuple(self._calls)
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:
-        """One call; a synchronous function can be asked to stop but not made to."""
+        """Calls the function; a synchronous one can be asked to stop but not made to."""
         call = self._calls[task]
         arguments = call.arguments(payload, context)
         if not self._around and task not in self._transactional:
             return await self._call(call, arguments, context)
         transactions = self._transactions if task in self._transactional else None
-        # The run's own row is part of its transaction in the end: a task may want it as it was in the beginning.
+        # The transaction completes the run's own row at its end: nothing else may change that row meanwhile.
         context.quiet = transactions is not None
         async with surrounded(self._around, context):
             if transactions:
@@ -81,14 +80,14 @@ class FunctionRunner:
     async def _in_transaction(
         self, transactions: Transactions, call: TaskFunction, arguments: dict[str, Any], context: Context
     ) -> Any:
-        """What the task writes and the run's success are committed together, or neither is."""
+        """Commits the task's writes and the run's success together, or neither."""
         value: Any = None
         try:
             async with transactions.begin(context.claim, plain=not call.is_async) as transaction:
                 context.attach_transaction(transaction)
                 value = await self._attempt(call, arguments, context, transaction)
                 if isinstance(value, Snooze):
-                    raise _SnoozedError  # noqa: TRY301 - nothing of an attempt stays that asks for another
+                    raise _SnoozedError  # noqa: TRY301 - a snooze leaves no writes
                 if context.must_not_succeed:
                     raise asyncio.CancelledError
                 result, blob = (None, None) if value is None else await context.store_result(value)
@@ -96,7 +95,7 @@ class FunctionRunner:
         except _SnoozedError:
             return value
         except EndedByTaskError as error:
-            raise Final(str(error)) from error  # what it wrote may be there: another attempt could do it twice
+            raise Final(str(error)) from error  # its writes may be committed: another attempt could repeat them
         finally:
             context.attach_transaction(None)
         context.recorded = True
@@ -113,7 +112,7 @@ class FunctionRunner:
             raise
 
     async def _in_thread(self, function: Callable[..., Any], arguments: dict[str, Any], context: Context) -> Any:
-        # Outcomes come in a box of ours: futures are part of reference cycles, and would keep what they carry for long.
+        # Outcomes come in a box: futures are part of reference cycles, and would keep what they carry alive.
         box: Box = []
         future = self._threads.submit(copy_context().run, _call, function, arguments, box, context)
         self.stuck.add(future)
@@ -125,7 +124,7 @@ class FunctionRunner:
             except asyncio.CancelledError:
                 if future.cancel():
                     raise
-                # The thread goes on whatever we do: it was asked to stop; wait for what it says.
+                # The thread can't be stopped: it was asked to; wait for its outcome.
         waiting.result()
         value, problem = box.pop()
         if problem is None:
@@ -135,22 +134,21 @@ class FunctionRunner:
                 raise problem
             raise TaskEscapedError(f"{type(problem).__name__}: {problem}") from problem
         finally:
-            # The error's traceback holds this frame: the frame must not hold the error, or both stay, with all that
-            # the function had in hand.
+            # The traceback holds this frame: if the frame held the error, both would stay alive.
             del problem
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, context: Context) -> None:
-    """Runs in the thread. What it raises comes back as a value: some exceptions can't pass through a future."""
+    """Runs in the thread. Exceptions come back as values, because some can't pass through a future."""
     try:
-        context.begin()  # its time counts from when it has a thread, not from when it waits for one
+        context.begin()  # the timeout counts from here, not from when it waited for a thread
         box.append((function(**arguments), None))
-    except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to whoever waits
+    except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to the caller
         box.append((None, problem))
 
 
 class TaskFunction:
-    """A function and how it wants to be called."""
+    """A function and how to call it."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

@@ -1,7 +1,7 @@
-"""Subprocesses that leave nothing behind: each has a guardian (guardian.py), which outlives the worker if it must.
+"""Subprocesses that leave nothing behind: each has a guardian (guardian.py), which can outlive the worker.
 
-What a subprocess writes is read as it comes, all of it, so that it never blocks. It has ended when its guardian says
-so: then everything it started has ended, too, and what they wrote has been read.
+All output of a subprocess is read as it comes, so that it never blocks. It has ended when its guardian says so: then
+everything it started has ended too, and all output has been read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from rota.worker.runners import guardian
 
 READ_BYTES = 64 * 1024
-MOST_READS = 32  # a pipe holds 64 KiB, or a megabyte where somebody asked for it
+MOST_READS = 32  # a pipe holds 64 KiB, or up to a megabyte
 READ_BY_US = 3
 STARTERS = 2
 FORCE_SECONDS = 8.0
@@ -31,16 +31,16 @@ Output = Callable[[str, bytes], None]
 
 
 class Subprocesses:
-    """The subprocesses of a worker, and the moment at which they end unless it is put off."""
+    """The subprocesses of a worker, and the deadline that they share."""
 
     def __init__(self) -> None:
         self._until = math.inf
         self._running: set[Guarded] = set()
-        # Starting one takes some milliseconds: many that are due together must not stop the event loop.
+        # Starting takes milliseconds: many starts at once must not block the event loop.
         self._starters = ThreadPoolExecutor(max_workers=STARTERS, thread_name_prefix="rota-start")
 
     def extend_deadline(self, until: float) -> None:
-        """The lease was kept: they may go on until then, on the monotonic clock."""
+        """Lets all subprocesses run until then, on the monotonic clock."""
         self._until = until
         for process in self._running:
             process.extend_deadline(until)
@@ -56,7 +56,7 @@ class Subprocesses:
         keep: Sequence[int] = (),
         memory_bytes: int = 0,
     ) -> Guarded:
-        """Starts a command with `given` as its standard input; `output` gets everything it writes, by stream."""
+        """Starts a command with `given` as its standard input; calls `output` with everything it writes."""
         process = Guarded(output, self._running.discard)
         starting = asyncio.ensure_future(
             process.start(self._starters, command, environment, given, directory, keep, memory_bytes, self._until)
@@ -73,7 +73,7 @@ class Subprocesses:
         except BaseException:
             self._running.discard(process)
             raise
-        process.extend_deadline(self._until)  # it may have been extended while it was being started
+        process.extend_deadline(self._until)  # it may have been extended meanwhile
         return process
 
 
@@ -105,13 +105,13 @@ class Guarded:
         memory_bytes: int,
         until: float,
     ) -> None:
-        """Forks; the pipes are read from now on."""
+        """Starts the guardian and begins to read the pipes."""
         theirs: list[int] = []
         ours: list[int] = []
         try:
             for number in range(5):
                 reads, writes = os.pipe()
-                # We read what it writes, status and output, and write control and input.
+                # We read status and output, and write control and input.
                 ours.append(reads if number < READ_BY_US else writes)
                 theirs.append(writes if number < READ_BY_US else reads)
             status, out, err, control, standard_input = theirs
@@ -147,22 +147,17 @@ class Guarded:
         self._loop.add_writer(self._input, self._give)
 
     def extend_deadline(self, until: float) -> None:
-        """It may go on until then."""
         self._tell(f"until {until}")
 
-    def ask(self) -> None:
-        """SIGTERM to its group."""
-        self._tell("term")
-
     def kill(self) -> None:
-        """Ends it, and everything it started, at once. A guardian that does not obey (it was stopped) is killed."""
+        """Kills it and everything it started. A guardian that does not obey (it was stopped) is killed too."""
         self._tell("kill")
         if self._forcing is None:
             self._forcing = self._loop.call_later(FORCE_SECONDS, self._force)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Asks, waits, kills; returns when nothing of it is left."""
-        self.ask()
+        """Sends SIGTERM, waits, kills; returns when nothing of it is left."""
+        self._tell("term")
         try:
             await asyncio.wait_for(self.ended.wait(), grace_seconds)
         except TimeoutError:
@@ -170,22 +165,22 @@ class Guarded:
             await self.ended.wait()
 
     async def sweep(self) -> None:
-        """Ends what it started and left running; returns when that is done, or it has ended itself."""
+        """Kills the processes it left running; returns when they, or the command, have ended."""
         if self.ended.is_set():
             return
         self._swept = self._loop.create_future()
         self._tell("sweep")
-        await self._swept  # also done when everything has ended
+        await self._swept
 
     def read_all(self) -> None:
-        """Takes in what it has written so far: what is in the pipes, which is limited."""
+        """Reads what is in the pipes now, which is limited."""
         for number in list(self._streams):
             for _ in range(MOST_READS):
                 if not self._read(number):
                     break
 
     def _tell(self, words: str) -> None:
-        # Full or broken: the guardian has ended, or has not been scheduled for a very long time.
+        # Full or broken: the guardian has ended, or has not run for a very long time.
         with suppress(BrokenPipeError, BlockingIOError):
             if not self.ended.is_set() and self._control >= 0:
                 os.write(self._control, words.encode() + b"\n")
@@ -198,7 +193,7 @@ class Guarded:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self._left_to_give = memoryview(b"")  # it does not want to know
+            self._left_to_give = memoryview(b"")  # it does not read its input
         if not self._left_to_give:
             self._close_input()
 
@@ -209,7 +204,7 @@ class Guarded:
             self._input = -1
 
     def _read(self, number: int) -> bool:
-        """One read; whether there may be more."""
+        """Reads once; returns whether there may be more."""
         try:
             data = os.read(number, READ_BYTES)
         except BlockingIOError:
@@ -246,7 +241,7 @@ class Guarded:
             self._process.kill()  # its command dies with it
 
     def _end(self) -> None:
-        """The guardian has gone: everything has ended; or somebody killed it, and we do its work as well as we can."""
+        """The guardian is gone: everything has ended, or it was killed and we clean up as well as we can."""
         if self.code is None:
             self.code = -signal.SIGKILL
             self.problem = "its guardian was killed"
@@ -262,21 +257,21 @@ class Guarded:
         os.close(self._control)
         if self._forcing:
             self._forcing.cancel()
-        self._process.wait()  # it has closed its pipes, so it is at its end
+        self._process.wait()  # it has closed its pipes, so it is exiting
         self.ended.set()
         self._on_end(self)
         if self._swept and not self._swept.done():
             self._swept.set_result(None)
 
 
-def clean_environment(*, more: Mapping[str, str]) -> dict[str, str]:
-    """Of the worker's environment only what says where things are; never its settings or secrets."""
+def clean_environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Passes on paths and locale from the worker's environment, never its settings or secrets."""
     passed_on = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER")
     return {name: os.environ[name] for name in passed_on if name in os.environ} | dict(more)
 
 
 def describe_end(what: str, process: Guarded, words: str) -> str:
-    """How a command ended that did not end well, with its last words."""
+    """How a command failed, with its last words."""
     code = process.code or 0
     if process.problem:
         how = process.problem

@@ -1,19 +1,18 @@
-"""The guardian of one subprocess: whatever happens to the worker, nothing of the run is left behind.
+"""The guardian of one subprocess: leaves no process of the run behind, even if the worker dies.
 
-Run by path, as a program of its own, with nothing imported but the standard library:
+Run by path as a separate program that imports only the standard library:
 
     guardian.py CONTROL STATUS KEEP MEMORY UNTIL COMMAND…
 
-CONTROL is a pipe the worker writes to. `until T` puts off the moment at which everything is killed (on the system's
-monotonic clock, which worker and guardian share); `term` asks the command to end, `kill` ends everything at once,
-`sweep` ends everything but the command itself. A worker that dies closes the pipe, and one that is paused lets the
-moment pass: both mean `kill`. STATUS is a pipe the guardian writes to: `pid N`, then `swept` for every sweep, then
-`exit CODE` when the command has ended and everything it left behind has, too (negative: by a signal). KEEP names file
-descriptors that the command gets besides its standard ones ("" for none), MEMORY the bytes of data it may have (0: no
-limit), UNTIL the first such moment.
+CONTROL is a pipe the worker writes to. `until T` extends the deadline at which everything is killed (on the monotonic
+clock, which worker and guardian share); `term` asks the command to end, `kill` kills everything, `sweep` kills
+everything but the command itself. A worker that dies closes the pipe, and one that is paused misses the deadline: both
+mean `kill`. STATUS is a pipe the guardian writes to: `pid N`, then `swept` for every sweep, then `exit CODE` when the
+command and everything it started have ended (negative: by a signal). KEEP lists extra file descriptors for the command
+("" for none), MEMORY limits its data in bytes (0: no limit), UNTIL is the first deadline.
 
-The command has a session of its own. On Linux the guardian is a subreaper: what the command starts and leaves behind
-comes to the guardian, even when it made a session of its own, and is found among its descendants.
+The command gets its own session. On Linux the guardian is a subreaper: orphans of the command become its children, even
+those that made a session of their own.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ def main(arguments: list[str]) -> int:
     keep = [int(number) for number in arguments[2].split(",") if number]
     for number in (control, status):
         os.set_inheritable(number, False)
-    # Blocked, not ignored: what is sent to the command before it is ready to die of it comes as soon as it is.
+    # Blocked, not ignored: a signal sent before the command is ready is delivered as soon as it is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _MEANT_FOR_THE_COMMAND)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakened = _wakened_by_children()
     command = _start(arguments[5:], keep, int(arguments[3]), status)
-    # Only the command holds these now: their other ends must see it go.
+    # Only the command may hold these: their other ends must notice when it ends.
     for number in (0, 1, 2, *keep):
         os.close(number)
     _say(status, f"pid {command}")
@@ -82,7 +81,7 @@ def _start(command: list[str], keep: list[int], memory: int, status: int) -> int
 
 
 def _watch(command: int, control: int, status: int, wakened: int, until: float) -> None:
-    """Until the command has ended, or has to."""
+    """Waits until the command has ended, or must be killed."""
     poll = select.poll()
     for number in (control, wakened):
         poll.register(number, select.POLLIN | select.POLLHUP)
@@ -125,15 +124,15 @@ def _wakened_by_children() -> int:
 
 
 def _has_ended(command: int) -> bool:
-    """Looks without taking note of it: as long as it is not, its number can't become somebody else's."""
+    """Looks without reaping: until then the system can't reuse the pid."""
     return os.waitid(os.P_PID, command, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _kill_all(command: int) -> int:
-    """Ends what is left of the command and of everything it started; returns the command's exit code.
+    """Kills the command and everything it started; returns the command's exit code.
 
-    Whatever is left has a chain of parents up to us: it is over when we have no child any more, and not when one look
-    finds nothing, since who forks and ends meanwhile is in no look.
+    All of these descend from us, so this is done when we have no children. One look that finds nothing is not enough: a
+    process can fork and end between looks.
     """
     code: int | None = None
     while True:
@@ -152,7 +151,7 @@ def _kill_all(command: int) -> int:
 
 
 def _kill_others(command: int) -> None:
-    """Ends what the command started and left running; the command itself goes on."""
+    """Kills what the command started and left running, but not the command."""
     empty_looks = 0
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while empty_looks < EMPTY_LOOKS and time.monotonic() < deadline:
@@ -166,7 +165,7 @@ def _kill_others(command: int) -> None:
 
 
 def _children() -> set[int]:
-    """Our own children, where the system tells."""
+    """Our own children, if the system lists them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123 - pathlib takes long to import
             return {int(pid) for pid in file.read().split()}
@@ -175,17 +174,17 @@ def _children() -> set[int]:
 
 
 def _take_in_orphans(command: int) -> None:
-    """What came to us and has ended is taken note of, so that it does not stay in the table of processes."""
+    """Reaps orphans that have ended, so that they don't stay as zombies."""
     for pid, running in _descendants():
         if not running and pid != command:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
-                continue  # its parent is another of them
+                continue  # not our child
 
 
 def _descendants() -> Iterator[tuple[int, bool]]:
-    """Everything below us, and whether it runs or has ended. Only Linux can say."""
+    """All our descendants, and whether each still runs. Linux only."""
     if not LINUX:
         return
     children: dict[int, list[tuple[int, bool]]] = {}
@@ -201,7 +200,7 @@ def _descendants() -> Iterator[tuple[int, bool]]:
 
 
 def _look_at(pid: str) -> tuple[int, bool] | None:
-    """Its parent, and whether it runs; None when it is gone."""
+    """A process's parent and whether it runs; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes long to import
             state, parent = file.read().rsplit(b")", 1)[1].split()[:2]
@@ -214,7 +213,7 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
-        _signal(leader, number)  # it may not have made its group yet
+        _signal(leader, number)  # it may not have its own group yet
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

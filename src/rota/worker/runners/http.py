@@ -1,7 +1,7 @@
-"""HTTP calls: a request as a job. Every address that is connected to is checked (addresses.py), redirects included.
+"""HTTP jobs. Every address that is connected to is checked (http_addresses.py), redirects included.
 
-The request says which run it is: `Rota-Run-Id`, `Rota-Job-Id`, `Rota-Attempt`, `Rota-Nominal-Time`, and an
-`Idempotency-Key` that is the same on every attempt. The answer, up to a limit, is the run's result.
+The request names its run in `Rota-Run-Id`, `Rota-Job-Id`, `Rota-Attempt` and `Rota-Nominal-Time`, and carries an
+`Idempotency-Key` that is the same on every attempt. The response, up to a limit, is the run's result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rota.errors import BadInputError
 from rota.task.context import Context, Final, PlainError
 from rota.worker.runners.http_addresses import AddressGuard, ForbiddenAddressError
 
-BODY_LIMIT_BYTES = 48 * 1024  # so that the result, encoded, is small enough for the run's row
+BODY_LIMIT_BYTES = 48 * 1024  # the encoded result must fit the run's row
 HEADER_LIMIT_BYTES = 8 * 1024
 LONGEST_SECONDS = 3600.0
 CONNECT_SECONDS = 30.0
@@ -46,7 +46,6 @@ class HttpRunner:
         self._session: aiohttp.ClientSession | None = None
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
-        """One request, with its redirects."""
         try:
             call = parse_http_call(payload)
         except BadInputError as error:
@@ -68,7 +67,6 @@ class HttpRunner:
         return answer
 
     async def close(self) -> None:
-        """Closes what is open."""
         if self._session:
             await self._session.close()
 
@@ -90,8 +88,8 @@ class HttpRunner:
                 method, body = "GET", None
                 headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
             if _origin(target) != _origin(url):
-                # What was meant for one host is not told to another.
-                headers = {name: value for name, value in headers.items() if name in _FOR_ANYBODY}
+                # Headers meant for one host must not reach another.
+                headers = {name: value for name, value in headers.items() if name in _FOR_ALL_HOSTS}
             url = target
         raise AssertionError("unreachable")
 
@@ -108,8 +106,7 @@ class HttpRunner:
                 raise Final(f"{_shown(url)}: {error.os_error}") from None
             raise HttpCallError(f"{_shown(url)} can't be reached: {error.os_error or error}") from None
         except (aiohttp.ClientError, ValueError) as error:
-            words = str(error) or type(error).__name__
-            raise HttpCallError(f"{method} {_shown(url)} failed: {words}") from None
+            raise HttpCallError(f"{method} {_shown(url)} failed: {str(error) or type(error).__name__}") from None
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -134,7 +131,7 @@ async def _read(response: aiohttp.ClientResponse, url: str, context: Context) ->
         text = context.mask(clean_text(data.decode("utf-8", "ignore" if cut else "strict")))
         answer["body"] = text[:BODY_LIMIT_BYTES] if cut else text
     except UnicodeDecodeError:
-        # Nobody finds a secret in base64, and so it is masked before.
+        # Mask before base64 hides the secrets.
         masked = context.mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         answer["bodyBase64"] = base64.b64encode(masked[:BODY_LIMIT_BYTES]).decode()
     if cut:
@@ -155,7 +152,7 @@ def _few(response: aiohttp.ClientResponse) -> dict[str, str]:
     return kept
 
 
-_FOR_ANYBODY = frozenset({"User-Agent", "Rota-Run-Id", "Rota-Job-Id", "Rota-Attempt", "Rota-Nominal-Time"})
+_FOR_ALL_HOSTS = frozenset({"User-Agent", "Rota-Run-Id", "Rota-Job-Id", "Rota-Attempt", "Rota-Nominal-Time"})
 
 
 def _headers(call: HttpCall, context: Context) -> dict[str, str]:
@@ -178,7 +175,7 @@ def _joined(url: str, target: str) -> str:
         joined = str(URL(url).join(URL(target)))
         check_url(joined)
     except (ValueError, BadInputError) as error:
-        raise HttpCallError(f"{_shown(url)} redirects to what is no address: {error}") from None
+        raise HttpCallError(f"{_shown(url)} redirects to an invalid address: {error}") from None
     return joined
 
 
@@ -188,7 +185,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _shown(url: str) -> str:
-    """The address without what may be secret in it: user, password, query."""
+    """The address without user, password and query, which may be secret."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     where = f"[{host}]" if ":" in host else host

@@ -1,7 +1,7 @@
-"""Which addresses HTTP jobs may call. Judged by the address that is connected to, so that no name gets around it.
+"""Which addresses HTTP jobs may call. Checked when connecting, so that no host name gets around it.
 
-The public internet is allowed. Private, loopback and other special networks are, where the worker's settings name them.
-Link-local addresses and those under which clouds tell machines their credentials never are.
+The public internet is allowed; private, loopback and other special networks only if the worker's settings list them;
+link-local addresses and the metadata services of clouds never.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NEVER = tuple(
         "255.255.255.255/32",
     )
 )
-# Special networks that the standard library takes for public ones, or that only lead to IPv4 inside IPv6.
+# Special networks that the standard library considers public, or that only embed IPv4 in IPv6.
 _NOT_PUBLIC = tuple(
     ip_network(text)
     for text in (
@@ -43,24 +43,23 @@ _NOT_PUBLIC = tuple(
         "192.0.0.0/24",
     )
 )
-# Networks of IPv6 whose last 32 bits are an address of IPv4: NAT64, and the old ways to write one.
+# IPv6 networks whose last 32 bits are an IPv4 address: NAT64 and older forms.
 _CARRIERS = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
 
 
 class ForbiddenAddressError(OSError):
-    """An HTTP job leads to an address that this worker does not call."""
+    """This worker must not call the address of an HTTP job."""
 
 
 class AddressGuard:
-    """Decides about addresses."""
+    """Checks addresses against the rules above and the allowed networks."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
         self._allowed = tuple(_network(text) for text in allowed)
 
     def check(self, text: str) -> None:
         """Raises ForbiddenAddressError for an address that must not be called."""
-        address = ip_address(text.partition("%")[0])
-        for meant in _meanings(address):
+        for meant in _meanings(ip_address(text.partition("%")[0])):
             if any(meant in network for network in _NEVER) or meant.is_multicast:
                 raise ForbiddenAddressError(f"{text} is an address that no HTTP job may call")
             public = meant.is_global and not any(meant in network for network in _NOT_PUBLIC)
@@ -70,7 +69,7 @@ class AddressGuard:
                 )
 
     def make_socket(self, info: Any) -> socket.socket:
-        """For a connector: the socket for one address, if it may be called."""
+        """For aiohttp's connector: a socket for an address that passes the check."""
         family, kind, protocol, _, address = info
         self.check(str(address[0]))
         made = socket.socket(family, kind, protocol)
@@ -79,7 +78,7 @@ class AddressGuard:
 
 
 def _meanings(address: Address) -> Iterable[Address]:
-    """The address, and the one it carries inside if it is a bridge from IPv6 to IPv4."""
+    """The address, and any IPv4 address embedded in it."""
     yield address
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped:

@@ -1,7 +1,7 @@
-"""Functions in processes of their own: what can't be asked to stop can be killed, and what crashes takes only itself.
+"""Functions in their own processes: they can be killed, and a crash does not affect the worker.
 
 A few processes are kept warm; each runs one function at a time. One that was killed, crashed or ran out of memory is
-replaced; what a function starts and leaves behind ends with its run. A process may have a limit of memory.
+replaced. Processes that a function leaves behind are killed at the end of its run. Memory can be limited.
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from rota.worker.runners.child_messages import (
 from rota.worker.runners.guarded_process import Guarded, Subprocesses, describe_end
 
 BEGIN_SECONDS = 120.0
-# Not of the function's business, and not to be found by it: the worker's own settings.
-_WITHHELD = "ROTA_"
 _log = get_logger("process")
 
 
 class Isolated(msgspec.Struct, frozen=True):
-    """A function that runs in a process of its own; 0 bytes: no limit."""
+    """A function that runs in its own process; 0 bytes: no limit."""
 
     function: Callable[..., Any]
     memory_bytes: int = 0
@@ -53,7 +51,7 @@ class ProcessError(PlainError):
 
 
 class _NeverBeganError(ProcessError):
-    """It was dead before it could begin."""
+    """The process died before it began the run."""
 
 
 class ProcessRunner:
@@ -81,17 +79,16 @@ class ProcessRunner:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The names this runner knows."""
         return tuple(self._functions)
 
     def warm_up(self) -> None:
-        """Starts a process for each limit of memory that occurs, so that the first run need not wait for one."""
+        """Starts a process for each memory limit in use, so that the first run need not wait."""
         limits = {isolated.memory_bytes for isolated in self._functions.values()}
         for memory in sorted(limits)[: self._most]:
             self._start_spare(memory)
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:
-        """One call in a process that does nothing else meanwhile."""
+        """Calls the function in a process that does nothing else meanwhile."""
         isolated = self._functions[task]
         async with self._permits:
             try:
@@ -99,7 +96,7 @@ class ProcessRunner:
             except _NeverBeganError:
                 if self._closed:
                     raise
-                done = await self._run(isolated, payload, context)  # it died while it was idle
+                done = await self._run(isolated, payload, context)  # the process died while idle
         return _outcome(done, context)
 
     async def _run(self, isolated: Isolated, payload: Any, context: Context) -> RunDone:
@@ -112,7 +109,7 @@ class ProcessRunner:
             await self._give_back(process)
 
     async def close(self) -> None:
-        """Ends the pool, and what a run that was given up still does in it."""
+        """Ends all processes, including those of abandoned runs."""
         self._closed = True
         for starting in self._starting:
             starting.cancel()
@@ -130,7 +127,7 @@ class ProcessRunner:
                 self._idle.remove(process)
                 return process
         if len(self._idle) >= self._most:
-            await self._idle.pop(0).end()  # it has another limit
+            await self._idle.pop(0).end()  # it has another memory limit
         return await self._start(memory)
 
     async def _give_back(self, process: _Process) -> None:
@@ -158,7 +155,7 @@ class ProcessRunner:
 
 
 class _Process:
-    """One process of the pool, seen from the worker."""
+    """One process of the pool, on the worker's side."""
 
     def __init__(self, memory_bytes: int) -> None:
         self.memory_bytes = memory_bytes
@@ -199,13 +196,11 @@ class _Process:
 
     @property
     def usable(self) -> bool:
-        """Whether it can run another function."""
         return self._in_step and not self._guarded.ended.is_set()
 
     async def run(
         self, function: Callable[..., Any], payload: Any, context: Context, *, grace_seconds: float
     ) -> RunDone:
-        """One function from start to end."""
         self._context = context
         self._begun = False
         wanted = StartRun(
@@ -227,14 +222,14 @@ class _Process:
         return done
 
     async def end(self) -> None:
-        """Ends it, whatever it does."""
+        """Kills it."""
         self._in_step = False
         self._writer.close()
         self._guarded.kill()
         await self._guarded.ended.wait()
 
     async def _tidy_up(self) -> None:
-        """What it started and left running ends; what it wrote is taken in."""
+        """Kills processes it left running, and reads its remaining output."""
         try:
             if self.usable:
                 await self._guarded.sweep()
@@ -246,7 +241,7 @@ class _Process:
             self._context = None
 
     async def _stop(self, context: Context, grace_seconds: float) -> None:
-        """Asks; kills when the grace period is over. What it ended with does not matter any more."""
+        """Asks it to stop, and kills it after the grace period."""
         try:
             self._writer.write(frame(Stop(context.claim.number)))
             async with asyncio.timeout(grace_seconds if grace_seconds < math.inf else None):
@@ -261,12 +256,12 @@ class _Process:
             message = await (self._receive() if self._begun else self._first_message())
             if not self._begun and not (isinstance(message, Begun | RunDone) and message.claim == context.claim.number):
                 await self.end()
-                raise _NeverBeganError("the process still spoke of another run")
+                raise _NeverBeganError("the process answered for another run")
             if isinstance(message, RunDone):
                 return message
             if isinstance(message, Begun):
                 self._begun = True
-                context.begin()  # its time counts from here, not from when its process was started
+                context.begin()  # the timeout counts from here, not from the start of the process
             elif isinstance(message, ChildQuestion):
                 self._answer(message, context)
             elif isinstance(message, Told):
@@ -301,12 +296,12 @@ class _Process:
             ) from None
 
     async def _receive(self) -> FromChild:
-        """The next message. What was read of one is kept when the wait for the rest is cut off."""
+        """The next message. A partly read one is kept if this call is cancelled."""
         try:
             if self._size is None:
                 self._size = int.from_bytes(await self._reader.readexactly(HEADER_BYTES), "big")
             if self._size > LARGEST_FRAME:
-                raise ValueError("too large a message")  # noqa: TRY301 - handled like any other invalid one
+                raise ValueError("too large a message")  # noqa: TRY301 - handled like any other invalid message
             body = await self._reader.readexactly(self._size)
             self._size = None
             message: FromChild = from_child.decode(body)
@@ -322,7 +317,7 @@ class _Process:
         return message
 
     def _output(self, stream: str, data: bytes) -> None:
-        """What comes out below Python: from libraries, from what it started, from an interpreter that dies."""
+        """Takes output from below Python: libraries, subprocesses, a dying interpreter."""
         self._last_words = (self._last_words + data)[-2000:]
         if self._context:
             self._context.feed(stream, data)
@@ -331,7 +326,7 @@ class _Process:
 def _outcome(done: RunDone, context: Context) -> Any:
     context.noticed |= done.noticed
     if done.snooze is not None:
-        return Snooze(done.snooze)  # raises for a time that is none
+        return Snooze(done.snooze)  # raises for an invalid time
     if done.error is not None:
         raise Final(done.error) if done.final else RemoteError(done.error, done.trace)
     if done.stopped:
@@ -340,5 +335,6 @@ def _outcome(done: RunDone, context: Context) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    passed_on = {name: value for name, value in os.environ.items() if not name.startswith(_WITHHELD)}
+    # The worker's own settings, with their secrets, are not passed on.
+    passed_on = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     return passed_on | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}

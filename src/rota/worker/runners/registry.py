@@ -20,34 +20,28 @@ from rota.worker.runners.shell import ShellRunner
 
 
 class DeclaredTask(Protocol):
-    """What a worker knows of a task of an application."""
+    """What a worker needs to know of an application's task."""
 
     function: Callable[..., Any]
     memory_bytes: int
     transactional: bool
 
     @property
-    def isolation(self) -> str | None:
-        """Whether it runs in a process of its own."""
-        ...
+    def isolation(self) -> str | None: ...
 
 
 class DeclaredApp(Protocol):
-    """What a worker knows of an application."""
+    """What a worker needs to know of an application."""
 
     @property
-    def tasks(self) -> Mapping[str, DeclaredTask]:
-        """Its tasks by name."""
-        ...
+    def tasks(self) -> Mapping[str, DeclaredTask]: ...
 
     @property
-    def middleware(self) -> Sequence[Around]:
-        """What it puts around each run."""
-        ...
+    def middleware(self) -> Sequence[Around]: ...
 
 
 class Runners:
-    """Everything a worker can run, by task name."""
+    """All runners of a worker, and which one runs each task."""
 
     def __init__(self, settings: Settings, app: DeclaredApp | None, transactions: Transactions | None = None) -> None:
         tasks = app.tasks if app else {}
@@ -75,6 +69,5 @@ class Runners:
             self.by_task[SHELL_TASK] = ShellRunner(self.subprocesses, grace_seconds=grace)
 
     async def close(self) -> None:
-        """Ends what is kept open between runs."""
         await self.processes.close()
         await self.http.close()

@@ -15,19 +15,18 @@ from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError, CommandRunner
 from rota.worker.runners.guarded_process import Subprocesses
 
-# Larger ones are on standard input only: the system limits what an environment may hold.
+# Larger parameters are on standard input only, because the system limits the environment.
 LARGEST_VARIABLE_BYTES = 100_000
 
 
 class ScriptRunner(CommandRunner):
-    """Runs `payload.script` from its directory, and nothing outside of it."""
+    """Runs `payload.script` from the scripts directory, and nothing outside of it."""
 
     def __init__(self, directory: Path, subprocesses: Subprocesses, *, grace_seconds: float) -> None:
         super().__init__(subprocesses, grace_seconds=grace_seconds)
         self._directory = directory
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
-        """One process; the end of its standard output is part of the result."""
         wanted = payload if isinstance(payload, dict) else {}
         script = find_script(self._directory, wanted.get("script"))
         parameters = msgspec.json.encode(wanted.get("params", {}))
@@ -43,10 +42,10 @@ class ScriptRunner(CommandRunner):
 
 
 def find_script(directory: Path, name: Any) -> Path:
-    """The script's file, without links: what is run is what was looked at, whatever a link leads to by then. Raises
-    Final when the name leads out of the directory or to nothing that can be run."""
+    """The script's resolved path, so that what was checked is what runs, even if a link changes. Raises Final when the
+    name leads out of the directory."""
     try:
-        check_script_name(name)  # not every way to submit is the API's
+        check_script_name(name)  # not every job comes through the API
     except BadInputError as error:
         raise Final(f"payload.script {error}") from None
     try:

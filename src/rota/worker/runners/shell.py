@@ -1,6 +1,6 @@
-"""Shell commands. Off unless switched on for a worker: whoever may submit jobs can then run anything on its host.
+"""Shell commands. Off by default, because anyone who can submit jobs can then run anything on the worker's host.
 
-Secrets of the settings are not handed to them, for the same reason.
+For the same reason they don't get the secrets of the settings.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ class ShellRunner(CommandRunner):
     """Runs `payload.command` with /bin/sh, or the shell that the payload names."""
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
-        """One process; the end of its standard output is part of the result."""
         try:
             call = parse_shell_call(payload)
-        except BadInputError as error:  # not every way to submit is the API's
+        except BadInputError as error:  # not every job comes through the API
             raise Final(f"{error.fields[0][0]} {error}") from None
         shown = call.command if len(call.command) <= NAME_LENGTH else f"{call.command[:NAME_LENGTH]}…"
         return await self.run_command(
@@ -37,8 +36,8 @@ class ShellRunner(CommandRunner):
 
 
 def _directory(call: ShellCall) -> Path | None:
-    """Where it runs; the worker's home for ~."""
+    """The working directory; ~ is the worker's home."""
     try:
         return None if call.directory is None else Path(call.directory).expanduser()
-    except RuntimeError as error:  # the home of somebody who is not there
+    except RuntimeError as error:  # the home of an unknown user
         raise CommandError(f"payload.directory {call.directory!r}: {error}") from None
