@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures with an application on an engine and a database of the test's own.
 
-Every run of pytest imports this, also where nobody uses it: what it needs is imported when a fixture is asked for.
+Every run of pytest imports this, used or not, so what it needs is imported when a fixture is requested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("rota_app", "MODULE:APP of the application that rota_kit serves, such as shop.tasks:app")
 
 
-@pytest.hookimpl(hookwrapper=True)  # the old kind: this must not harm whoever has an old pytest
+@pytest.hookimpl(hookwrapper=True)  # the old kind: works with an old pytest, too
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A test that failed shows what its runs failed with: that may be why."""
     outcome: Any = yield

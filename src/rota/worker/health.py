@@ -44,7 +44,7 @@ class HealthServer:
 
     def __init__(self, host: str, port: int, health: Callable[[], WorkerHealth], *, seconds: float = SECONDS) -> None:
         try:
-            self._server = _Server((host, port), _handler_of(health, seconds), seconds)
+            self._server = _HealthServer((host, port), _handler_of(health, seconds), seconds)
         except OSError as error:
             raise SetupError(f"ROTA_WORKER_PORT: port {port} on {host} can't be used ({error})") from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="rota-health", daemon=True)
@@ -61,7 +61,7 @@ class HealthServer:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _HealthServer(ThreadingHTTPServer):
     """Limits how long connections last, and closes the oldest to make room for a new one."""
 
     daemon_threads = True

@@ -209,7 +209,7 @@ def _blobs(items: Sequence[Submission]) -> dict[str, Any]:
     return columns(kept, "blob_positions blobs")
 
 
-class _Holder(msgspec.Struct, frozen=True):
+class _KeyHolder(msgspec.Struct, frozen=True):
     """Who has a unique key."""
 
     job_id: UUID
@@ -232,7 +232,7 @@ async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[
     return {item.id for item, key in keyed if (item.namespace, key.key) in known}
 
 
-async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _Holder]:
+async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _KeyHolder]:
     """Takes the keys; those that others have, with how these stand."""
     ordered = sorted(items, key=lambda item: (item.namespace, _unique(item).key))
     rows = await statements.fetch("take_unique_keys", **_unique_columns(ordered))
@@ -248,13 +248,13 @@ async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[
     for row in others:
         it = how[row["namespace"], row["job_id"]]
         status = it["status"] or ("queued" if it["waits"] else "gone")
-        holders[row["namespace"], row["key"]] = _Holder(
+        holders[row["namespace"], row["key"]] = _KeyHolder(
             row["job_id"], status, it["recurring"], it["waits"], it["unseen"], row["in_window"]
         )
     return holders
 
 
-def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) -> Duplicate | None:
+def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _KeyHolder]) -> Duplicate | None:
     """The job that stands in its way, if one does."""
     unique = _unique(item)
     holder = holders.get((item.namespace, unique.key))
@@ -266,7 +266,7 @@ def _duplicate_of(item: Submission, holders: Mapping[tuple[str, str], _Holder]) 
 
 
 async def _take_over(
-    statements: Statements, items: Sequence[Submission], holders: Mapping[tuple[str, str], _Holder]
+    statements: Statements, items: Sequence[Submission], holders: Mapping[tuple[str, str], _KeyHolder]
 ) -> None:
     """Gives these items the keys; a job that had one and still waits is cancelled."""
     if not items:

@@ -1,4 +1,4 @@
--- A few shards instead of 64: statements that go over all of them are quicker, and one scheduler has nobody to share with.
+-- A few shards instead of 64: statements over all of them are faster, and the one scheduler shares them with no other.
 -- Run once, after the migrations.
 WITH few AS (
     UPDATE rota.constants SET shards = 4 RETURNING shards

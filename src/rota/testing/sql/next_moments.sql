@@ -1,5 +1,5 @@
 -- Whether something is due, when the next thing will be, and when the next run that was tried before is. :tasks the tasks that are
--- served here: what nobody runs is not waited for. Everything a scheduler or a worker acts on by the clock is in here; what is
+-- served here: a task that no worker here runs is not waited for. Everything a scheduler or a worker acts on by the clock is in here; what is
 -- to be looked at without regard to time counts as due since ever. Reads whole tables: those of a test are small.
 WITH moments (at) AS (
     SELECT next_fire_at FROM rota.jobs WHERE state = 'scheduled'
