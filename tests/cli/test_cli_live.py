@@ -229,7 +229,7 @@ async def test_a_schedule_is_watched_with_its_runs_until_somebody_has_enough(bus
         await terminal.until("every 3600 s", "next: ", "success")
         terminal.process.send_signal(signal.SIGINT)
         assert await in_time(terminal.process.wait()) == 0
-    assert "it goes on" in terminal.text
+    assert "it continues" in terminal.text
 
 
 async def test_watching_in_a_pipe_tells_each_change_once(busy, engine):

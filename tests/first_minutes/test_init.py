@@ -76,7 +76,7 @@ def test_nothing_is_written_over_unless_it_is_named(made, newcomer):
 def test_a_file_that_is_not_written_can_not_be_forced(newcomer, tmp_path):
     done = newcomer("init", str(tmp_path), "--force", "main.py")
     assert done.code == 2
-    assert "main.py is not among what is written" in done.err
+    assert "main.py is not one of the files: tasks.py" in done.err
     assert list(tmp_path.iterdir()) == []
 
 
