@@ -125,7 +125,6 @@ LOOPS = {
     "AsyncCalls._items": "one call of a client: ends with the last page",
     "AsyncCalls._send": "one call of a client: ends with its answer",
     "LocalGateway.look": "one call: ends with the run or its time",
-    "ServerBench._all": "one call: ends with the last page",
     "Submitter._send": "one request: ends with its answer",
     "Run.result": "one call: ends with the run or its time",
     "_drop_future": "one call: ends when nothing is left",

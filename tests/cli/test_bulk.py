@@ -130,7 +130,7 @@ async def test_a_limit_is_waited_for_and_batches_become_as_small_as_they_must(su
     done = await submit([job(f"m{number}") for number in range(20)])
     assert done.stdout.startswith("20 accepted"), done.stderr
     assert pauses[0] >= 1
-    assert "too many jobs: the limit of namespace 'default' is 0.5 a second; going on when it can" in done.stderr
+    assert "too many jobs: the limit of namespace 'default' is 0.5 a second; trying again in " in done.stderr
     assert await sql.fetchval(COUNT) == 40
 
 
@@ -222,7 +222,7 @@ async def test_what_was_cut_off_is_completed_by_the_same_command(environment, sq
     _, err = await process.communicate()
     if how == signal.SIGINT:
         assert process.returncode == 1
-        assert b"Interrupted. What was accepted stays." in err
+        assert b"Interrupted. Accepted jobs stay." in err
     process = await begin(environment)
     out, _ = await process.communicate("".join(f"{line}\n" for line in lines).encode())
     assert out.startswith(b"15 accepted, 25 there already, 0 refused")

@@ -155,8 +155,8 @@ async def test_the_listener_uses_a_verified_connection(server):
     try:
         await eventually(lambda: listener.connected)
         async with connected(server.verified()) as database:
-            await database.notify("rota_ready", ["a pool"])
-        await eventually(lambda: "a pool" in heard)
+            database.wake(pools=["a pool"])
+            await eventually(lambda: "a pool" in heard)
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)

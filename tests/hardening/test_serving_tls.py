@@ -257,6 +257,6 @@ async def test_plain_http_to_a_port_with_tls_is_told_the_right_address(files):
         served(build_echo(Seen()), tls=certificate.context) as server,
         rota.AsyncClient(f"http://127.0.0.1:{server.port}", "x", retries=0) as client,
     ):
-        with pytest.raises(ServerUnreachableError, match=f"its address is https://127.0.0.1:{server.port}") as told:
+        with pytest.raises(ServerUnreachableError, match=f"set ROTA_URL to https://127.0.0.1:{server.port}") as told:
             await client.workers()
     assert told.value.advised

@@ -121,10 +121,11 @@ async def test_without_limits_the_database_is_asked_nothing(server):
 async def test_a_flood_of_refused_requests_makes_a_handful_of_statements(server):
     await server.limit(requests_per_second=SLOW, request_burst=5)
     granted = 0
+    began = time.monotonic()
     for _ in range(10):
         granted += await all_at_once(server, 1000)
     assert granted == 5
-    assert server.buckets.asked <= 3
+    assert server.buckets.asked <= 3 + (time.monotonic() - began) / REST_SECONDS
 
 
 async def test_looks_into_a_bucket_that_fills_fast_are_few_however_many_are_refused(server):
