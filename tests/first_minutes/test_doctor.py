@@ -263,8 +263,8 @@ async def test_a_role_without_rights_and_with_few_connections_is_told(newcomer, 
 async def examined(database_url):
     database = await Database.connect(database_url, size=1)
     try:
-        return await databases.examine(database), [
-            one async for one in databases.check_schema(database, await databases.examine(database))
+        return await database.examine(), [
+            one async for one in databases.check_schema(database, await database.examine())
         ]
     finally:
         await database.close()
