@@ -40,7 +40,7 @@ from rota.domain.runner_payloads import parse_http_call, parse_shell_call
 from rota.domain.schedule import parse_cron, parse_every
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
-from rota.gateway.policy_fields import FieldGroup, patched_policies, policies_of
+from rota.gateway.policy_fields import POLICY_FIELDS, FieldGroup, patched_policies, policies_of
 
 _FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
@@ -64,6 +64,8 @@ _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_
 _CALENDAR = FieldGroup(*CALENDAR, "misfire")
 _OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
 _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
+# Most jobs have none of these, which one look at them all tells: bulk submissions spend their time here.
+_UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names)
 
 
 class JobBuilder:
@@ -76,14 +78,19 @@ class JobBuilder:
 
     def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Submission, Submitted]:
         """The submission and the answer it will get; raises BadInputError naming the field."""
-        _check_timing_fields(wanted)
-        _check_calendar(wanted)
-        if wanted.schedule_type in ("immediate", "future"):
-            return self._one_shot(wanted, self.definition(wanted, caller), caller, now)
-        return self._recurring(wanted, caller, now)
+        plain = wanted.schedule_type == "immediate" and not _UNCOMMON.given(wanted)
+        if not plain:
+            _check_timing_fields(wanted)
+            _check_calendar(wanted)
+            if wanted.schedule_type not in ("immediate", "future"):
+                return self._recurring(wanted, caller, now)
+        definition = self.definition(wanted, caller, plain=plain)
+        return self._one_shot(wanted, definition, None if plain else _unique(wanted, caller), caller, now)
 
-    def definition(self, wanted: JobIn, caller: Caller, job_id: UUID | None = None) -> Definition:
-        """What to run; `job_id` is that of a recurring job."""
+    def definition(
+        self, wanted: JobIn, caller: Caller, job_id: UUID | None = None, *, plain: bool = False
+    ) -> Definition:
+        """What to run; `job_id` is that of a recurring job, and a plain job has only common fields."""
         payload = self.payload(wanted.payload)
         return Definition(
             owner=caller.owner,
@@ -93,8 +100,8 @@ class JobBuilder:
             priority=_PRIORITIES[wanted.priority],
             tags=tuple(wanted.tags),
             payload=payload,
-            options=_options(wanted),
-            policies=policies_of(wanted, job_id),
+            options=_DEFAULT_OPTIONS if plain else _options(wanted),
+            policies=None if plain else policies_of(wanted, job_id),
         )
 
     def payload(self, raw: Any) -> str | None:
@@ -174,7 +181,7 @@ class JobBuilder:
         return None if patch.schedule_time is UNSET else _check_time(patch.schedule_time, self._now())
 
     def _one_shot(
-        self, wanted: JobIn, definition: Definition, caller: Caller, now: datetime
+        self, wanted: JobIn, definition: Definition, unique: Unique | None, caller: Caller, now: datetime
     ) -> tuple[OneShot, Submitted]:
         planned, run_at = now, None
         if wanted.schedule_type == "future":
@@ -182,7 +189,6 @@ class JobBuilder:
             run_at = _check_time(wanted.schedule_time if delay is None else now + timedelta(seconds=delay), now)
             planned = max(run_at, now)
         run_id = new_id(planned.timestamp())
-        unique = _unique(wanted, caller)
         item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
         waits_as = "queued" if definition.policies is None else "blocked"
         status = waits_as if planned is now else "scheduled"

@@ -46,18 +46,18 @@ class FieldGroup:
         return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
 
 
-_FIELDS = FieldGroup(*PolicyFields.__struct_fields__)
+POLICY_FIELDS = FieldGroup(*PolicyFields.__struct_fields__)
 
 
 def policies_of(wanted: JobIn, job_id: UUID | None) -> str | None:
     """The policies of a new job's runs; `job_id` is for recurring jobs. Raises BadInputError naming the field."""
-    given = _FIELDS.given(wanted)
+    given = POLICY_FIELDS.given(wanted)
     return _encode(PolicyFields(**given), job_id, wanted.task or SCRIPT_TASK) if given else None
 
 
 def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, task: str) -> str | None:
     """Policies with some fields changed, for a task that may have changed too."""
-    changes = {name: getattr(patch, name) for name in _FIELDS.names if getattr(patch, name) is not UNSET}
+    changes = {name: getattr(patch, name) for name in POLICY_FIELDS.names if getattr(patch, name) is not UNSET}
     if changes.get("ordering_key", UNSET) is None:
         changes.setdefault("ordering_on_failure", None)
     if changes.get("concurrency_limit", UNSET) is None:
@@ -71,7 +71,7 @@ def show_policies(out: JobOut, text: str | None) -> None:
     if text is None:
         return
     fields = _fields_of(decode_policies(text))
-    for name in _FIELDS.names:
+    for name in POLICY_FIELDS.names:
         if (value := getattr(fields, name)) is not None:
             setattr(out, name, value)
 
