@@ -287,10 +287,12 @@ class JobList(Out, kw_only=True):
 
 
 class JobCancelled(Out, kw_only=True):
-    """A job that was cancelled."""
+    """The result of a request to cancel: `cancelled`, or the status of a job that runs once and that its worker was
+    asked to stop. `stopping`: how many of its runs workers were asked to stop; these may still end in another way."""
 
     job_id: str
     status: str
+    stopping: int = 0
 
 
 class RunStarted(Out, kw_only=True):

@@ -92,7 +92,8 @@ class RunSelection(In, kw_only=True):
 
 
 class RunCancelled(Out, kw_only=True):
-    """The result of a request to cancel: `cancelled`, or `running` until the worker has stopped it."""
+    """The result of a request to cancel: `cancelled`, or `running` (`queued` if claimed ahead of its time) until the
+    worker has stopped it; it may still end in another way."""
 
     run_id: str
     status: str

@@ -30,7 +30,7 @@ from rota.domain.ids import new_id, show_job, show_run
 from rota.domain.job import Definition
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError, VersionMismatchError
-from rota.store.change import JobChange
+from rota.store.change import JobChange, OneShotRows
 from rota.store.read.jobs import definition_of, timetable_of
 
 _CHANGE_TRIES = 10
@@ -94,13 +94,10 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     patch: JobPatch = decode(call.body, JobPatch)
     services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))
     expected = _read_if_match(call)
-    row = await services.jobs.get(call.namespace, job_id)
-    before = await _shown(services, call)
-    if row is None:
-        await _change_one_shot(services, call, job_id, patch, expected)
+    if await services.jobs.get(call.namespace, job_id) is None:
+        before, after = await _change_one_shot(services, call, job_id, patch, expected)
     else:
-        await _change_recurring(services, row, patch, expected)
-    after = await _shown(services, call)
+        before, after = await _change_recurring(services, call, job_id, patch, expected)
     call.change = difference(before, after)
     return _tagged(after)
 
@@ -108,15 +105,10 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
 @Operation("DELETE", "/v1/jobs/{jobId}", Right.CHANGE, errors=(404, 409))
 async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     """Cancel a job and all its runs that wait or run."""
-    namespace, job_id = call.namespace, call.job_id
-    if await services.jobs.get(namespace, job_id) is None:
-        run = await services.jobs.latest_run(namespace, job_id, services.now)
-        if run is None:
-            raise _no_such_job()
-        if run["place"] == "finished" and run["status"] != "cancelled":
-            raise ConflictError(f"the job has already ended: {run['status']}")
-    await services.cancellations.cancel_job(namespace, job_id, lambda row: _as_it_is(row, state="cancelled"))
-    return JobCancelled(job_id=show_job(job_id), status="cancelled")
+    done = await services.cancellations.cancel_job(
+        call.namespace, call.job_id, lambda row: _in_state(row, state="cancelled")
+    )
+    return JobCancelled(job_id=show_job(call.job_id), status=done.status, stopping=done.stopping)
 
 
 @Operation("POST", "/v1/jobs/{jobId}/run", Right.CHANGE, status=202, errors=(404, 409))
@@ -124,7 +116,8 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     """Run a job now, in addition to its schedule."""
     namespace, job_id, now = call.namespace, call.job_id, services.now
     run_id = new_id(now.timestamp())
-    if not await services.changes.run_now(namespace, job_id, run_id):
+    status = await services.changes.run_now(namespace, job_id, run_id)
+    if status is None:
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id, now)
@@ -133,8 +126,8 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
         made = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
         if not made:
             raise ConflictError("the job changed at the same time; try again")
-        run_id = made[0]
-    return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status="queued")
+        run_id, status = made[0]["id"], made[0]["status"]
+    return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status=status)
 
 
 @Operation("POST", "/v1/jobs/{jobId}/pause", Right.CHANGE, answer=JobOut, errors=(404, 409))
@@ -150,14 +143,12 @@ async def resume_job(services: Backend, call: ApiRequest) -> Any:
 
 
 async def _set_state(
-    services: Backend, call: ApiRequest, state: str, change_one_shot: Callable[[str, UUID], Awaitable[Any]]
+    services: Backend, call: ApiRequest, state: str, change_one_shot: Callable[[str, UUID], Awaitable[OneShotRows]]
 ) -> Any:
-    job = await services.jobs.get(call.namespace, call.job_id)
-    if job is None:
-        await change_one_shot(call.namespace, call.job_id)
-    elif job["state"] != state:
-        await services.changes.change(call.namespace, call.job_id, lambda row: _as_it_is(row, state=state))
-    return _tagged(await _shown(services, call))
+    if await services.jobs.get(call.namespace, call.job_id) is None:
+        return _tagged(await _show_one_shot(services, await change_one_shot(call.namespace, call.job_id)))
+    rows = await services.changes.change(call.namespace, call.job_id, lambda row: _in_state(row, state=state))
+    return _tagged(await _show_recurring(services, rows.after))
 
 
 def _no_such_job() -> NotFoundError:
@@ -169,55 +160,71 @@ def _tagged(job: JobOut) -> Any:
 
 
 async def _shown(services: Backend, call: ApiRequest) -> JobOut:
+    """The job in the path as it is now."""
     namespace, job_id = call.namespace, call.job_id
     row = await services.jobs.get(namespace, job_id)
-    latest = None
     if row is not None:
-        shown = show_recurring(row, services.now, whole=True)
-        stored = row["payload_blob"]
-    else:
-        first = await services.jobs.first_run(namespace, job_id)
-        latest = await services.jobs.latest_run(namespace, job_id, services.now)
-        if latest is None:
-            raise _no_such_job()
-        shown = show_one_shot(first or latest, latest, whole=True)
-        stored = (first or latest)["payload_blob"]
-    if stored:
-        shown.payload, shown.storage_error = await services.fetch_stored(stored)
-    shown.breaker_state = await services.waiting_reasons.breaker_state(row if row is not None else latest)
+        return await _show_recurring(services, row)
+    first = await services.jobs.first_run(namespace, job_id)
+    latest = await services.jobs.latest_run(namespace, job_id, services.now)
+    if latest is None:
+        raise _no_such_job()
+    return await _show_one_shot(services, OneShotRows(first or latest, latest))
+
+
+async def _show_recurring(services: Backend, row: Any) -> JobOut:
+    return await _completed(services, show_recurring(row, services.now, whole=True), row, row)
+
+
+async def _show_one_shot(services: Backend, rows: OneShotRows) -> JobOut:
+    return await _completed(services, show_one_shot(*rows, whole=True), *rows)
+
+
+async def _completed(services: Backend, shown: JobOut, defined: Any, latest: Any) -> JobOut:
+    """Adds what is not in the rows: a payload in object storage, the state of its breaker."""
+    if defined["payload_blob"]:
+        shown.payload, shown.storage_error = await services.fetch_stored(defined["payload_blob"])
+    shown.breaker_state = await services.waiting_reasons.breaker_state(latest)
     return shown
 
 
-def _as_it_is(row: Any, *, state: str) -> JobChange:
-    """The job in another state; raises ConflictError if it is cancelled or completed."""
-    if row["state"] in ("cancelled", "completed") and state != row["state"]:
+def _in_state(row: Any, *, state: str) -> JobChange | None:
+    """The job in another state; None if it is in that already. Raises ConflictError if it is cancelled or completed."""
+    if row["state"] == state:
+        return None
+    if row["state"] in ("cancelled", "completed"):
         raise ConflictError(f"the job is {row['state']}")
-    return JobChange(definition_of(row), row["payload_id"], timetable_of(row), state, reschedule=False)
+    # A payload that is stored separately is kept by its id.
+    definition = msgspec.structs.replace(definition_of(row), payload=row["payload"], blob=None)
+    return JobChange(definition, row["payload_id"], timetable_of(row), state, reschedule=False)
 
 
-async def _change_recurring(services: Backend, job: Any, patch: JobPatch, expected: int | None) -> None:
-    large_payload, blob = job["large_payload"], job["payload_blob"]
-    new_blob = await _offload_patch(services, patch, job["id"])
+async def _change_recurring(
+    services: Backend, call: ApiRequest, job_id: UUID, patch: JobPatch, expected: int | None
+) -> tuple[JobOut, JobOut]:
+    """Changes a recurring job; returns it as it was and as it is."""
+    new_blob = await _offload_patch(services, patch, job_id)
 
     def decide(row: Any) -> JobChange:
         if row["state"] in ("cancelled", "completed"):
             raise ConflictError(f"the job is {row['state']}")
-        before = definition_of({**row, "large_payload": large_payload, "payload_blob": blob})
-        after, payload_id = _patched(services, before, row["payload_id"], patch, new_blob, row["id"])
+        after, payload_id = _patched(services, definition_of(row), row["payload_id"], patch, new_blob, row["id"])
         old = timetable_of(row)
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
-    await services.changes.change(job["namespace"], job["id"], decide, expected)
+    rows = await services.changes.change(call.namespace, job_id, decide, expected)
+    return await _show_recurring(services, rows.before), await _show_recurring(services, rows.after)
 
 
 async def _change_one_shot(
     services: Backend, call: ApiRequest, job_id: UUID, patch: JobPatch, expected: int | None
-) -> None:
+) -> tuple[JobOut, JobOut]:
+    """Changes a job that runs once; returns it as it was and as it is."""
     if await services.jobs.first_run(call.namespace, job_id) is None:
         raise _no_such_job()  # before its payload is put into object storage
     new_blob = await _offload_patch(services, patch, job_id)
-    for left in reversed(range(_CHANGE_TRIES)):
+    for _ in range(_CHANGE_TRIES):
         run = await services.jobs.first_run(call.namespace, job_id)
         if run is None:
             raise _no_such_job()
@@ -226,14 +233,16 @@ async def _change_one_shot(
         definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
-            await services.changes.change_one_shot(
+            rows = await services.changes.change_one_shot(
                 call.namespace, job_id, definition, run_at, payload_id, run["job_version"]
             )
         except VersionMismatchError:
-            if expected is not None or not left:
+            if expected is not None:
                 raise
             continue  # another change came first and no version was named: apply ours on top of it
-        return
+        before = await _show_one_shot(services, OneShotRows(run, run))
+        return before, await _show_one_shot(services, rows)
+    raise ConflictError("the job kept changing while it was being changed; try again")
 
 
 def _patched(

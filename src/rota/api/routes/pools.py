@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from rota.access.audit import difference
@@ -10,13 +12,13 @@ from rota.api.operations import ApiRequest, Operation, decode
 from rota.contract.fields import PoolName
 from rota.contract.fleet import PoolIn, PoolList, PoolOut
 from rota.domain.rights import Right
-from rota.errors import BadInputError, NotFoundError
+from rota.errors import BadInputError
 
 
 @Operation("GET", "/v1/pools", Right.READ)
 async def list_pools(services: Backend, call: ApiRequest) -> PoolList:
     """List pools."""
-    return PoolList(items=await _pools(services, call.namespace))
+    return PoolList(items=[_show(row) for row in await services.fleet.pools(call.namespace)])
 
 
 @Operation("PUT", "/v1/pools/{pool}", Right.OPERATE, body=PoolIn)
@@ -24,12 +26,11 @@ async def change_pool(services: Backend, call: ApiRequest) -> PoolOut:
     """Limit how many runs may wait in a pool."""
     namespace, pool = call.namespace, _pool(call)
     wanted: PoolIn = decode(call.body, PoolIn)
-    before = await _find(services, namespace, pool)
-    await services.changes.limit_pool(namespace, pool, wanted.most_waiting)
+    before, after = await services.changes.limit_pool(namespace, pool, wanted.most_waiting)
     services.gateway.backlog.wake()
-    after = await _get(services, namespace, pool)
-    call.change = difference(before, after)
-    return after
+    shown = _show(after)
+    call.change = difference(before and _show(before), shown)
+    return shown
 
 
 @Operation("POST", "/v1/pools/{pool}/pause", Right.OPERATE)
@@ -45,34 +46,18 @@ async def resume_pool(services: Backend, call: ApiRequest) -> PoolOut:
 
 
 async def _set_paused(services: Backend, call: ApiRequest, *, paused: bool) -> PoolOut:
-    namespace, pool = call.namespace, _pool(call)
-    await services.changes.pause_pool(namespace, pool, paused=paused)
-    return await _get(services, namespace, pool)
+    return _show(await services.changes.pause_pool(call.namespace, _pool(call), paused=paused))
 
 
-async def _pools(services: Backend, namespace: str) -> list[PoolOut]:
-    rows = await services.fleet.pools(namespace)
-    return [
-        PoolOut(
-            pool=row["pool"],
-            status="paused" if row["paused_at"] else "open",
-            paused_time=row["paused_at"],
-            workers=row["workers"],
-            slots=row["slots"],
-            most_waiting=row["most_waiting"],
-        )
-        for row in rows
-    ]
-
-
-async def _find(services: Backend, namespace: str, pool: str) -> PoolOut | None:
-    return next((found for found in await _pools(services, namespace) if found.pool == pool), None)
-
-
-async def _get(services: Backend, namespace: str, pool: str) -> PoolOut:
-    if (found := await _find(services, namespace, pool)) is None:
-        raise NotFoundError("there is no such pool")
-    return found
+def _show(row: Any) -> PoolOut:
+    return PoolOut(
+        pool=row["pool"],
+        status="paused" if row["paused_at"] else "open",
+        paused_time=row["paused_at"],
+        workers=row["workers"],
+        slots=row["slots"],
+        most_waiting=row["most_waiting"],
+    )
 
 
 def _pool(call: ApiRequest) -> str:

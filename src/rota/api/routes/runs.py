@@ -18,7 +18,7 @@ from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_job, show_run
 from rota.domain.rights import Right
-from rota.errors import BadInputError, ConflictError
+from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.read.runs import RunFilter
 
 _OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
@@ -88,8 +88,7 @@ def _read_wait(call: ApiRequest) -> float:
 @Operation("POST", "/v1/runs/{runId}/cancel", Right.CHANGE, status=202, errors=(404, 409))
 async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
     """Cancel a run; if it is running, its worker is asked to stop it."""
-    ended = await services.cancellations.cancel_run(call.namespace, call.run_id)
-    status = "cancelled" if ended else "running"
+    status = await services.cancellations.cancel_run(call.namespace, call.run_id)
     return RunCancelled(run_id=show_run(call.run_id), status=status, cancel_requested=True)
 
 
@@ -102,8 +101,8 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
         for row in rows:
             try:
                 await services.cancellations.cancel_run(call.namespace, row["id"])
-            except ConflictError:
-                continue  # it has just ended
+            except (ConflictError, NotFoundError):
+                continue  # it has just ended, or its schedule has just dropped it
             count += 1
         wanted = msgspec.structs.replace(wanted, before=rows[-1]["id"])
     return CountOut(count=count)
@@ -115,8 +114,10 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     row = await services.runs.get(call.namespace, call.run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
-    (made,) = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
-    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made), status="queued")
+    made = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
+    if not made:
+        raise NotFoundError("there is no such run")  # history has just dropped it
+    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made[0]["id"]), status=made[0]["status"])
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

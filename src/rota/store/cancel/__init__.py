@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from rota.errors import ConflictError, NotFoundError
 from rota.store.change import Changed, JobChange, lock_job, write_job
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.settling import until_settled
+from rota.store.read.jobs import find_latest_run
 from rota.store.read.runs import find_run
 from rota.store.schema.partitions import with_days
+
+
+class JobCancellation(msgspec.Struct, frozen=True):
+    """What a cancel did, as its own transaction saw it: the job's status, and how many of its runs workers were asked
+    to stop. Those may still end in another way."""
+
+    status: str
+    stopping: int
 
 
 class Cancellations:
@@ -20,43 +31,53 @@ class Cancellations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def cancel_run(self, namespace: str, run_id: UUID) -> bool:
+    async def cancel_run(self, namespace: str, run_id: UUID) -> str:
         """Ends a run that is not claimed, or marks one that is and asks its worker to stop it.
 
-        Returns whether it has ended; raises ConflictError when it had before.
+        Returns its status: `cancelled`, or what it is until its worker has stopped it. Raises ConflictError when it had
+        ended before.
         """
 
-        async def cancel_one(statements: Statements) -> set[UUID]:
+        async def cancel_one(statements: Statements) -> tuple[str, set[UUID]]:
             hit = await cancel_runs(statements, namespace, [run_id], "cancelled on request")
-            if run_id in hit:
-                return {worker_id for worker_id in hit.values() if worker_id}
             row = await find_run(statements, namespace, run_id)
             if row is None:
                 raise NotFoundError("there is no such run")
+            if run_id in hit:
+                return row["status"], {worker_id for worker_id in hit.values() if worker_id}
             if row["place"] == "finished":
                 raise ConflictError(f"the run has already ended: {row['status']}")
             raise ConflictError("the run kept moving while it was being cancelled; try again")
 
-        workers = await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
+        status, workers = await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
         self._database.wake(workers=workers, gates=True)
-        return not workers
+        return status
 
-    async def cancel_job(self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange]) -> None:
-        """Cancels a job (recurring or one-shot) with everything of it that waits or runs."""
+    async def cancel_job(
+        self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange | None]
+    ) -> JobCancellation:
+        """Cancels a job (recurring or one-shot) with everything of it that waits or runs.
 
-        async def cancel_all(statements: Statements) -> Changed:
+        `decide` sees the locked row of a recurring job; None: it is cancelled already. Raises NotFoundError, and
+        ConflictError for a one-shot that has ended otherwise.
+        """
+
+        async def cancel_all(statements: Statements) -> tuple[JobCancellation, Changed]:
             row = await lock_job(statements, namespace, job_id)
             changed = Changed()
-            if row is not None:
-                changed.version = await write_job(statements, row, decide(row), row["fired_through"])
-            await _cancel_runs_of_job(statements, namespace, job_id, changed)
-            return changed
+            if row is not None and (change := decide(row)):
+                changed.version = await write_job(statements, row, change, row["fired_through"])
+            hit, stopping = await _cancel_runs_of_job(statements, namespace, job_id)
+            changed.workers.update(worker_id for worker_id in hit.values() if worker_id)
+            status = "cancelled" if row is not None else await _status_of_one_shot(statements, namespace, job_id, hit)
+            return JobCancellation(status, stopping), changed
 
         open_runs = [
             row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
         ]
-        changed = await with_days(self._database, open_runs, lambda: self._database.transact(cancel_all))
+        done, changed = await with_days(self._database, open_runs, lambda: self._database.transact(cancel_all))
         self._database.wake(workers=changed.workers, gates=True)
+        return done
 
 
 async def cancel_runs(
@@ -78,16 +99,35 @@ async def cancel_runs(
     return hit
 
 
-async def _cancel_runs_of_job(statements: Statements, namespace: str, job_id: UUID, changed: Changed) -> None:
+async def _cancel_runs_of_job(
+    statements: Statements, namespace: str, job_id: UUID
+) -> tuple[dict[UUID, UUID | None], int]:
+    """Cancels what of the job has not ended: as `cancel_runs`, and how many of its runs are being stopped now."""
+    hit: dict[UUID, UUID | None] = {}
+    stopping = 0
+
     async def look() -> bool:
+        nonlocal stopping
         rows = await statements.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
-        if not rows:
-            return True
-        hit = await statements.fetch(
-            "cancel_runs", namespace=namespace, run_ids=[row["id"] for row in rows], reason="its job was cancelled"
-        )
-        changed.workers.update(row["worker_id"] for row in hit if row["worker_id"])
-        return False
+        left = [row["id"] for row in rows if not row["asked"]]
+        stopping = len(rows)
+        if left:
+            reason = "its job was cancelled"
+            rows = await statements.fetch("cancel_runs", namespace=namespace, run_ids=left, reason=reason)
+            hit.update({row["id"]: row["worker_id"] for row in rows})
+        return not left
 
     if not await until_settled(look, pause_seconds=0):
         raise ConflictError("the job's runs kept moving while it was being cancelled; try again")
+    return hit, stopping
+
+
+async def _status_of_one_shot(statements: Statements, namespace: str, job_id: UUID, hit: Collection[UUID]) -> str:
+    """The status of a one-shot of which these runs were cancelled: that of its latest run."""
+    latest = await find_latest_run(statements, namespace, job_id)
+    if latest is None:
+        raise NotFoundError("there is no such job")
+    status: str = latest["status"]
+    if not hit and latest["place"] == "finished" and status != "cancelled":
+        raise ConflictError(f"the job has already ended: {status}")
+    return status

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -20,7 +20,8 @@ from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.settling import until_settled
-from rota.store.read.jobs import find_one_shot
+from rota.store.read.fleet import find_pool
+from rota.store.read.jobs import find_job, find_latest_run, find_one_shot
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -46,8 +47,22 @@ class JobChange(msgspec.Struct, frozen=True):
     reschedule: bool
 
 
+class JobRows(NamedTuple):
+    """A recurring job before and after a change."""
+
+    before: Any
+    after: Any
+
+
+class OneShotRows(NamedTuple):
+    """A one-shot: its own run, and the latest that was made of it."""
+
+    first: Any
+    latest: Any
+
+
 class Changes:
-    """Changes jobs and pools."""
+    """Changes jobs and pools. It returns what its own transaction saw: what others change later does not show in it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,34 +71,44 @@ class Changes:
         self,
         namespace: str,
         job_id: UUID,
-        decide: Callable[[Any], JobChange],
+        decide: Callable[[Any], JobChange | None],
         expected_version: int | None = None,
-    ) -> None:
-        """Changes a recurring job: `decide` sees the locked row and says what it shall be."""
+    ) -> JobRows:
+        """Changes a recurring job: `decide` sees the locked row, with its payload, and says what it shall be (None: as
+        it is)."""
 
-        async def change_job(statements: Statements) -> Changed:
-            row = await lock_job(statements, namespace, job_id)
-            if row is None:
+        async def change_job(statements: Statements) -> tuple[JobRows, Changed]:
+            locked = await lock_job(statements, namespace, job_id)
+            if locked is None:
                 raise NotFoundError("there is no such job")
-            if expected_version is not None and row["version"] != expected_version:
-                raise VersionMismatchError(f"the job's version is {row['version']}, not {expected_version}")
-            return await apply_change(statements, row, decide(row))
+            if expected_version is not None and locked["version"] != expected_version:
+                raise VersionMismatchError(f"the job's version is {locked['version']}, not {expected_version}")
+            before = await find_job(statements, namespace, job_id)
+            change = decide(before)
+            if change is None:
+                return JobRows(before, before), Changed()
+            changed = await apply_change(statements, locked, change)
+            return JobRows(before, await find_job(statements, namespace, job_id)), changed
 
-        changed = await self._database.transact(change_job)
+        rows, changed = await self._database.transact(change_job)
         self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
+        return rows
 
-    async def pause_one_shot(self, namespace: str, job_id: UUID) -> None:
+    async def pause_one_shot(self, namespace: str, job_id: UUID) -> OneShotRows:
         """Holds a one-shot that no worker has claimed; raises ConflictError otherwise."""
 
-        async def hold() -> bool:
-            return bool(await self._database.fetch("pause_run", namespace=namespace, run_id=job_id))
+        async def hold(statements: Statements) -> list[Any]:
+            return await statements.fetch("pause_run", namespace=namespace, run_id=job_id)
 
-        await self._while_unclaimed(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
+        return await self._change_run(namespace, job_id, hold, already=lambda row: row["gate"] == "pause")
 
-    async def resume_one_shot(self, namespace: str, job_id: UUID) -> None:
-        """Lets a held one-shot go."""
-        rows = await self._database.fetch("resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD)
-        self._database.wake(pools=[row["pool"] for row in rows], gates=True)
+    async def resume_one_shot(self, namespace: str, job_id: UUID) -> OneShotRows:
+        """Lets a held one-shot go; one that is not held stays as it is."""
+
+        async def release(statements: Statements) -> list[Any]:
+            return await statements.fetch("resume_run", namespace=namespace, run_id=job_id, lookahead=LOOKAHEAD)
+
+        return await self._change_run(namespace, job_id, release, already=lambda row: row["gate"] != "pause")
 
     async def change_one_shot(
         self,
@@ -93,11 +118,11 @@ class Changes:
         run_at: datetime | None,
         payload_id: UUID | None,
         version: int,
-    ) -> None:
+    ) -> OneShotRows:
         """Changes a one-shot that no worker has claimed and whose version is still this."""
 
-        async def replace() -> bool:
-            rows = await self._database.fetch(
+        async def replace(statements: Statements) -> list[Any]:
+            return await statements.fetch(
                 "change_run",
                 namespace=namespace,
                 run_id=job_id,
@@ -106,51 +131,75 @@ class Changes:
                 run_at=run_at,
                 lookahead=LOOKAHEAD,
             )
-            self._database.wake(pools=[row["pool"] for row in rows], gates=True)
-            return bool(rows)
 
-        await self._while_unclaimed(namespace, job_id, replace, version=version)
+        return await self._change_run(namespace, job_id, replace, version=version)
 
-    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> bool:
-        """Runs a recurring job now, besides its schedule; False: there is no such job, or it is cancelled."""
-        rows = await self._database.fetch("run_now", namespace=namespace, job_id=job_id, run_id=run_id)
-        self._database.wake(pools=[row["pool"] for row in rows], gates=True)
-        return bool(rows)
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
+        """Runs a recurring job now, besides its schedule; returns the run's status. None: there is no such job, or it
+        is cancelled."""
+        row = await self._database.fetch_row("run_now", namespace=namespace, job_id=job_id, run_id=run_id)
+        if row is None:
+            return None
+        self._database.wake(pools=[row["pool"]], gates=True)
+        status: str = row["status"]
+        return status
 
-    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> None:
-        """Nothing more is claimed from a paused pool."""
-        await self._database.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused)
+    async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> Any:
+        """Nothing more is claimed from a paused pool. Returns the pool."""
+
+        async def pause(statements: Statements) -> Any:
+            await statements.fetch("pause_pool", namespace=namespace, pool=pool, paused=paused)
+            return await find_pool(statements, namespace, pool)
+
+        row = await self._database.transact(pause)
         self._database.wake(every_worker=True)
+        return row
 
-    async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> None:
-        """How many runs may wait in it; None: any number."""
-        await self._database.fetch("limit_pool", namespace=namespace, pool=pool, most_waiting=most_waiting)
+    async def limit_pool(self, namespace: str, pool: str, most_waiting: int | None) -> tuple[Any | None, Any]:
+        """How many runs may wait in it; None: any number. Returns the pool as it was (None: unknown) and as it is."""
 
-    async def _while_unclaimed(
+        async def limit(statements: Statements) -> tuple[Any | None, Any]:
+            before = await find_pool(statements, namespace, pool)
+            await statements.fetch("limit_pool", namespace=namespace, pool=pool, most_waiting=most_waiting)
+            return before, await find_pool(statements, namespace, pool)
+
+        return await self._database.transact(limit)
+
+    async def _change_run(
         self,
         namespace: str,
         job_id: UUID,
-        attempt: Callable[[], Awaitable[bool]],
+        attempt: Callable[[Statements], Awaitable[list[Any]]],
         *,
         version: int | None = None,
         already: Callable[[Any], bool] = lambda _row: False,
-    ) -> None:
-        async def look() -> bool:
-            if await attempt():
-                return True
-            row = await find_one_shot(self._database, namespace, job_id)
-            if row is None:
+    ) -> OneShotRows:
+        """Changes a one-shot that no worker has claimed. `attempt` gives a row if it met the run, with its pool if work
+        came to that; `already`: whether the run is as it shall be."""
+        done: list[OneShotRows] = []
+
+        async def change_run(statements: Statements) -> list[Any]:
+            rows = await attempt(statements)
+            first = await find_one_shot(statements, namespace, job_id)
+            if first is None:
                 raise NotFoundError("there is no such job")
-            if already(row):
-                return True
-            if row["place"] == "finished" or row["claim"] is not None:
-                raise ConflictError(f"the job has been started or has ended: {row['status']}")
-            if version is not None and row["job_version"] != version:
-                raise VersionMismatchError(f"the job's version is {row['job_version']}, not {version}")
-            return False
+            if rows or already(first):
+                done.append(OneShotRows(first, await find_latest_run(statements, namespace, job_id) or first))
+            elif first["place"] == "finished" or first["claim"] is not None:
+                raise ConflictError(f"the job has been started or has ended: {first['status']}")
+            elif version is not None and first["job_version"] != version:
+                raise VersionMismatchError(f"the job's version is {first['job_version']}, not {version}")
+            return rows
+
+        async def look() -> bool:
+            done.clear()
+            rows = await self._database.transact(change_run)
+            self._database.wake(pools=[row["pool"] for row in rows if "pool" in row], gates=bool(rows))
+            return bool(done)
 
         if not await until_settled(look):
             raise ConflictError("the job kept moving while it was being changed; try again")
+        return done[0]
 
 
 async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.store.postgres.database import Database
+from rota.store.postgres.database import Database, Statements
 
 
 class Fleet:
@@ -32,3 +32,9 @@ class Fleet:
     async def sample_waiting(self, limit: int) -> list[Any]:
         """Namespaces, pools and tasks of some of the runs that are ready and unclaimed."""
         return await self._database.fetch("sample_waiting", limit=limit)
+
+
+async def find_pool(statements: Statements, namespace: str, pool: str) -> Any | None:
+    """A pool's row, as in the list of pools; None: it is unknown."""
+    rows = await statements.fetch("list_pools", namespace=namespace)
+    return next((row for row in rows if row["pool"] == pool), None)

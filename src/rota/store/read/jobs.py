@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import floor_id
+from rota.domain.ids import LAST_ID, floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.runs import RunFilter, find_run
@@ -24,7 +24,7 @@ class Jobs:
 
     async def get(self, namespace: str, job_id: UUID) -> Any | None:
         """The row of a recurring job, or None."""
-        return await self._database.fetch_row("get_job", namespace=namespace, job_id=job_id)
+        return await find_job(self._database, namespace, job_id)
 
     async def owner(self, namespace: str, job_id: UUID) -> str | None:
         """Whose job it is; None when there is none."""
@@ -37,8 +37,7 @@ class Jobs:
 
     async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
         """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
-        bound = floor_id(now + timedelta(milliseconds=1))
-        return await self._database.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=bound)
+        return await find_latest_run(self._database, namespace, job_id, floor_id(now + timedelta(milliseconds=1)))
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
@@ -53,10 +52,22 @@ class Jobs:
         )
 
 
+async def find_job(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
+    """The row of a recurring job with its payload, or None."""
+    return await statements.fetch_row("get_job", namespace=namespace, job_id=job_id)
+
+
 async def find_one_shot(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
     """The run that a one-shot job is; None when there is none or it is the run of another job."""
     row = await find_run(statements, namespace, job_id)
     return row if row is not None and row["job_id"] == job_id else None
+
+
+async def find_latest_run(
+    statements: Statements | Database, namespace: str, job_id: UUID, before: UUID = LAST_ID
+) -> Any | None:
+    """The latest run of a job with an id below `before` (a one-shot's own in any case), or None."""
+    return await statements.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=before)
 
 
 def definition_of(row: Any) -> Definition:

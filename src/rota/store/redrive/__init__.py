@@ -34,15 +34,15 @@ class Redrives:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> list[UUID]:
-        """New runs of these ('manual', 'retry' or 'redrive'), by their ids."""
+    async def rerun(self, namespace: str, run_ids: Sequence[UUID], cause: str, now: datetime) -> list[Any]:
+        """Makes new runs of these ('manual', 'retry' or 'redrive'); returns the id and status of each new one."""
         moment = now.timestamp()
         ordered = sorted(set(run_ids))
         rows = await self._database.fetch(
             "rerun", namespace=namespace, run_ids=ordered, new_ids=[new_id(moment) for _ in ordered], cause=cause
         )
         self._database.wake(pools={row["pool"] for row in rows}, gates=True)
-        return [row["id"] for row in rows]
+        return rows
 
     async def dead_letters(self, namespace: str, wanted: DeadLetterFilter, limit: int) -> list[Any]:
         """Dead letters that match, latest first."""
