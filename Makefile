@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test test-slow test-long check audit setup format sync reference diagrams docs docs-serve bench bench-peers
+.PHONY: up test test-slow test-long chaos check audit setup format sync reference diagrams docs docs-serve bench bench-peers
 
 up: setup
 	@$(BIN)/rota up
@@ -47,6 +47,11 @@ test-slow: setup
 # Both with more random data, longer floods and every scenario on every ground.
 test-long: export ROTA_TEST_LONG = 1
 test-long: test test-slow
+
+# A whole fleet under random faults, and a checker of what it recorded. SEED repeats the choices of a run; it is printed.
+chaos: export PYTHONDONTWRITEBYTECODE =
+chaos: setup
+	ROTA_CHAOS_SEED=$(SEED) ROTA_CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -s tests/chaos/test_chaos.py
 
 # Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
 bench: setup

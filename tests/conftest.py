@@ -29,6 +29,7 @@ TEMPLATE = "rota_template"
 # What starts many processes for each test, and is for CI rather than for every change: `make test-slow`.
 SLOW = (
     "bench/",
+    "chaos/test_chaos.py",
     "docs/test_stories.py",
     "docs/test_site.py",
     "examples/",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import time
@@ -17,7 +16,7 @@ import pytest
 from fleet import Fleet
 from grounds import GROUNDS, on
 
-from conftest import PgBouncer, find_pgbouncer
+from pgbouncer import PgBouncer, require_pgbouncer
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
@@ -58,10 +57,8 @@ class OwnGround:
 
 @pytest.fixture(params=GROUNDS)
 async def own(request):
-    if request.param == "pgbouncer" and find_pgbouncer() is None:
-        if os.environ.get("CI"):
-            pytest.fail("PgBouncer must be installed in CI (apt-get install pgbouncer)")
-        pytest.skip("PgBouncer is not installed (apt-get install pgbouncer)")
+    if request.param == "pgbouncer":
+        require_pgbouncer()
     ground = OwnGround(request.param)
     fleet = Fleet(await ground.start())
     ground.fleet = fleet

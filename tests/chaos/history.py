@@ -1,0 +1,138 @@
+"""The recorded history of a chaos run: what clients asked and were answered, what tasks did, what the database holds.
+
+All times are seconds since the epoch by the clock of the one machine that everything runs on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+
+class Accepted(msgspec.Struct):
+    """A submission that was answered with a job: what kind it was, and every answer it got under its key."""
+
+    kind: str
+    name: str
+    job_id: str
+    run_id: str | None
+    sent: float
+    answered: float
+    fields: dict[str, Any] = {}
+    number: int = 0
+    answers: list[str] = []
+
+
+class Answer(msgspec.Struct):
+    """What the API answered to a call other than a submission."""
+
+    what: str
+    target: str
+    sent: float
+    answered: float
+    code: int
+    body: dict[str, Any] = {}
+
+    @property
+    def status(self) -> str | None:
+        return self.body.get("status")
+
+
+class Note(msgspec.Struct):
+    """A line that a task wrote when it started or ended."""
+
+    what: str
+    run: str
+    attempt: int
+    at: float
+    pid: int
+
+
+class StoredRun(msgspec.Struct):
+    """A run as the database holds it at the end."""
+
+    id: str
+    job_id: str
+    name: str
+    status: str
+    cause: str
+    attempt: int
+    nominal_at: float
+    run_at: float
+    created_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    cancel_requested: bool = False
+    policies: dict[str, Any] | None = None
+    gate: str | None = None
+    reason: str | None = None
+    checkpoint: str | None = None
+
+
+class Sample(msgspec.Struct):
+    """How many claims a key had at a moment."""
+
+    at: float
+    key: str
+    claims: int
+
+
+class Exit(msgspec.Struct):
+    """A process that ended without having been told to."""
+
+    name: str
+    code: int
+
+
+class History(msgspec.Struct, dict=True):
+    """Everything the checker looks at."""
+
+    accepted: list[Accepted] = []
+    answers: list[Answer] = []
+    notes: list[Note] = []
+    runs: list[StoredRun] = []
+    samples: list[Sample] = []
+    charges: list[str] = []
+    dead_letters: list[str] = []
+    exits: list[Exit] = []
+    tracebacks: list[str] = []
+    drained: bool = True
+
+    @cached_property
+    def by_id(self) -> dict[str, StoredRun]:
+        return {run.id: run for run in self.runs}
+
+    @cached_property
+    def by_name(self) -> dict[str, list[StoredRun]]:
+        return _grouped(self.runs, "name")
+
+    @cached_property
+    def by_job(self) -> dict[str, list[StoredRun]]:
+        return _grouped(self.runs, "job_id")
+
+    @cached_property
+    def starts(self) -> dict[str, list[Note]]:
+        """The starts of each run, the earliest first."""
+        return _grouped(sorted((note for note in self.notes if note.what == "start"), key=lambda note: note.at), "run")
+
+    @cached_property
+    def ends(self) -> dict[str, list[Note]]:
+        return _grouped([note for note in self.notes if note.what == "end"], "run")
+
+    @cached_property
+    def calls_for(self) -> dict[str, list[Answer]]:
+        """Successful calls about each job or run."""
+        return _grouped([answer for answer in self.answers if answer.code < 300], "target")
+
+    def of_kind(self, *kinds: str) -> list[Accepted]:
+        return [one for one in self.accepted if one.kind in kinds]
+
+
+def _grouped(items: list[Any], field: str) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for item in items:
+        groups[getattr(item, field)].append(item)
+    return groups
