@@ -6,15 +6,17 @@ import asyncio
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 import time
 import urllib.request
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import asyncpg
 import httpx
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from engine import Engine
@@ -23,7 +25,7 @@ from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from serving import serving
-from support import GUARD_SECONDS, examples
+from support import GUARD_SECONDS, examples, memory
 
 TEMPLATE = "rota_template"
 # What starts many processes for each test, and is for CI rather than for every change: `make test-slow`.
@@ -48,7 +50,6 @@ QUICK = {
     "max_wal_senders": "0",
     "max_connections": "200",
 }
-ROOM_BYTES = 4 * 1024**3
 OWN = pytest.StashKey[Path]()
 KEPT_SECONDS = 24 * 3600.0
 _numbers = itertools.count(1)
@@ -60,19 +61,17 @@ settings.register_profile(
 settings.load_profile("rota")
 
 
-def _memory() -> Path | None:
-    """A file system in memory, where there is one with room: a clone of the template is some hundred files."""
-    place = Path("/dev/shm")  # noqa: S108 - a new directory in it, made by mkdtemp
-    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Temporary files go where no other session of pytest puts its own.
+    """Ctrl-C reaches what tests start, and temporary files go where no other session of pytest puts its own.
+
+    A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that.
 
     Each session takes from the directory they share what lets other accounts pass, and as root PostgreSQL runs under
     another account: the databases of a session would be cut off from their files by the next one that starts.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.basetemp is None and not hasattr(config, "workerinput"):
         for old in Path(tempfile.gettempdir()).glob("rota-tests-*"):
             with suppress(FileNotFoundError):  # another session tidies up as well
@@ -102,7 +101,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def postgres():
     """One server for all tests: the embedded one, or that of ROTA_TEST_POSTGRES (a directory with its binaries)."""
-    home = Path(tempfile.mkdtemp(prefix="rota-test-", dir=_memory()))
+    home = Path(tempfile.mkdtemp(prefix="rota-test-", dir=memory()))
     other = os.environ.get("ROTA_TEST_POSTGRES")
     server = EmbeddedPostgres(home, settings=QUICK, binaries=Path(other) if other else None)
 
@@ -122,9 +121,9 @@ def postgres():
     shutil.rmtree(server.socket_directory, ignore_errors=True)
 
 
-@pytest.fixture
-async def database_url(postgres):
-    """A migrated database of this test's own."""
+@asynccontextmanager
+async def cloned(postgres):
+    """The address of a new migrated database."""
     name = f"test_{next(_numbers)}"
     admin = await asyncpg.connect(postgres.url("postgres"))
     await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
@@ -133,15 +132,29 @@ async def database_url(postgres):
     await admin.close()
 
 
-@pytest.fixture
-async def database(database_url):
-    """A pool on this test's database."""
+@asynccontextmanager
+async def pool_on(url):
+    """A pool of connections."""
     with pytest.MonkeyPatch.context() as patch:
         # A busy machine may need longer for eight connections than a server that starts may take.
         patch.setattr(databases, "CONNECT_SECONDS", GUARD_SECONDS)
-        database = await Database.connect(database_url, size=8)
+        database = await Database.connect(url, size=8)
     yield database
     await database.close()
+
+
+@pytest.fixture
+async def database_url(postgres):
+    """A migrated database of this test's own."""
+    async with cloned(postgres) as url:
+        yield url
+
+
+@pytest.fixture
+async def database(database_url):
+    """A pool on this test's database."""
+    async with pool_on(database_url) as database:
+        yield database
 
 
 @pytest.fixture
@@ -156,6 +169,18 @@ async def sql(database_url):
 async def api(database, tmp_path):
     """The API in this process: api.get(...), api.post(...)."""
     async with serving(database, tmp_path) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_api(postgres, tmp_path_factory):
+    """An API, and a database behind it, for all tests of a module that leave both as they are."""
+    async with (
+        cloned(postgres) as url,
+        pool_on(url) as database,
+        serving(database, tmp_path_factory.mktemp("shared")) as client,
+    ):
+        client.database_url = url
         yield client
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import shutil
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from rota.domain.run import Claim, LogChunk
 
 DEADLINE_SECONDS = 30.0
 GUARD_SECONDS = 60.0
+ROOM_BYTES = 4 * 1024**3
 # Random data goes on for longer, and scenarios run on every ground: `make test-long`.
 LONG = bool(os.environ.get("ROTA_TEST_LONG"))
 
@@ -75,6 +78,12 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 def job(**fields: Any) -> dict[str, Any]:
     """The body of a submission, with defaults."""
     return {"name": "test", "scheduleType": "immediate", "task": "rota.echo"} | fields
+
+
+def memory() -> Path | None:
+    """A file system in memory, where there is one with room: a database is some thousand files."""
+    place = Path("/dev/shm")  # noqa: S108 - each test makes a new directory in it
+    return place if os.access(place, os.W_OK) and shutil.disk_usage(place).free > ROOM_BYTES else None
 
 
 def free_port() -> int:

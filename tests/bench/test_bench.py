@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import commands
 from bench import http
 from bench.__main__ import run, scenarios
 from bench.charts import bar_chart, line_chart
@@ -110,7 +111,7 @@ async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
 
 async def test_users_measure_their_own_server_over_its_api_alone():
     async with Lab(workers=1) as lab:
-        command = [sys.executable, "-m", "rota.cli.main", "bench", "--jobs", "1000", "--seconds", "1", "--yes"]
+        command = [*commands.ROTA, "bench", "--jobs", "1000", "--seconds", "1", "--yes"]
         environment = {**os.environ, "ROTA_HOME": str(lab.home), "ROTA_PORT": str(lab.port)}
 
         def call(*more):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import traceback
 
 import psutil
 import pytest
 
+import commands
 from rota.api.routes import OPERATIONS
 from rota.blobs import BlobError, Blobs
 from rota.errors import RotaError, SetupError
@@ -90,9 +90,7 @@ async def fleet(database_url, tmp_path):
 async def command(fleet, *arguments, **environment):
     """What a command of ours says, all of it."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "rota.cli.main",
+        *commands.ROTA,
         *arguments,
         env=fleet._environment | environment,
         stdin=asyncio.subprocess.DEVNULL,

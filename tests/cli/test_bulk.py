@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
+import commands
 from listening import TOKEN, listening
 from rota.cli import bulk_submit, runs
 from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, JobLine, split_lines, with_key
@@ -24,7 +22,6 @@ from rota.client import Client, ServerUnreachableError
 from support import eventually
 from terminals import on_terminal
 
-ROTA = (sys.executable, "-m", "rota.cli.main")
 COUNT = "SELECT count(*) FROM rota.runs"
 
 
@@ -41,9 +38,7 @@ async def server(api):
 
 @pytest.fixture
 def environment(server, tmp_path):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
-    ours = {"ROTA_URL": server.url, "ROTA_TOKEN": TOKEN, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
-    return kept | ours
+    return commands.environment(ROTA_URL=server.url, ROTA_TOKEN=TOKEN, ROTA_HOME=str(tmp_path), NO_COLOR="1")
 
 
 @pytest.fixture
@@ -205,11 +200,10 @@ async def test_a_server_that_stays_away_is_given_up(submit, monkeypatch):
 
 
 async def begin(environment):
-    """Reads from a pipe; it heeds SIGINT even where whoever started the tests has it ignored."""
+    """Reads from a pipe."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    command = (*ROTA, "submit", "--file", "-")
-    return await asyncio.create_subprocess_exec(*command, env=environment, preexec_fn=heed, **pipes)
+    command = (*commands.ROTA, "submit", "--file", "-")
+    return await asyncio.create_subprocess_exec(*command, env=environment, **pipes)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -235,7 +229,7 @@ async def test_a_bar_is_drawn_on_a_terminal_only_and_plain_lines_elsewhere(submi
     assert plain.stderr.startswith("1 jobs (100%), ")
     assert (await submit(None, "--quiet")).stderr == ""
     coloured = {name: value for name, value in environment.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
-    command = [*ROTA, "submit", "--file", str(submit.file)]
+    command = [*commands.ROTA, "submit", "--file", str(submit.file)]
     _, shown = await asyncio.to_thread(on_terminal, command, coloured)
     assert "100%" in shown
     assert "1 there already" in shown.splitlines()[-1]

@@ -10,13 +10,13 @@ import pty
 import re
 import signal
 import struct
-import sys
 import termios
 import threading
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+import commands
 import rota
 from listening import listening
 from rota.cli.terminal import live_view
@@ -24,13 +24,12 @@ from rota.client import ServerUnreachableError
 from serving import TOKEN
 from support import eventually, in_time
 
-ROTA = (sys.executable, "-m", "rota.cli.main")
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])")
 
 
 def environment(server, **more):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROTA_", "COLUMNS", "LINES"))}
-    return kept | {"ROTA_URL": server.url, "ROTA_TOKEN": TOKEN, "TERM": "xterm-256color"} | more
+    ours = commands.environment(ROTA_URL=server.url, TERM="xterm-256color", **{"ROTA_TOKEN": TOKEN} | more)
+    return {name: value for name, value in ours.items() if name not in ("COLUMNS", "LINES")}
 
 
 class Terminal:
@@ -63,7 +62,7 @@ async def on_terminal(server, *arguments, columns=80, lines=24, **more):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = await asyncio.create_subprocess_exec(
-        *ROTA,
+        *commands.ROTA,
         *arguments,
         env=environment(server, **more),
         stdin=theirs,
@@ -89,7 +88,7 @@ async def on_terminal(server, *arguments, columns=80, lines=24, **more):
 
 async def in_a_pipe(server, *arguments, **more):
     process = await asyncio.create_subprocess_exec(
-        *ROTA,
+        *commands.ROTA,
         *arguments,
         env=environment(server, **more),
         stdout=asyncio.subprocess.PIPE,
@@ -273,7 +272,7 @@ async def test_a_mistyped_pool_is_told(busy):
 async def test_waiting_tells_why_an_attempt_failed(busy, engine):
     run = await engine.submit(task="rota.fail", maxRetries=1, retry={"strategy": "fixed", "baseSeconds": 3600})
     pipes = dict.fromkeys(("stdout", "stderr"), asyncio.subprocess.PIPE)
-    command = (*ROTA, "run", run, "--wait")
+    command = (*commands.ROTA, "run", run, "--wait")
     waiting = await asyncio.create_subprocess_exec(*command, env=environment(busy), **pipes)
     while b"the last attempt failed: " not in (said := await in_time(waiting.stderr.readline())):
         assert said, "it ended without a word of it"

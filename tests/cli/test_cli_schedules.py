@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import sys
 import threading
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -15,16 +13,17 @@ import uvicorn
 from starlette.applications import Starlette
 from typer.testing import CliRunner
 
+import commands
 from rota.access.authenticator import Authenticator
 from rota.api.http.body_budget import BodyBudget
 from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app
 from rota.client import AnswerError, Client
+from serving import TOKEN
 from support import wait_until
 from terminals import on_terminal
 
-TOKEN = "test-token"  # noqa: S105 - known to the tests alone
 NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks go back
 
 
@@ -88,9 +87,9 @@ def test_a_time_before_which_the_clock_is_changed_says_so(preview, zone, after, 
 
 
 def test_a_preview_fits_on_40_columns_and_keeps_what_tells_times_apart(url, tmp_path):
-    environment = {**os.environ, "ROTA_URL": url, "ROTA_TOKEN": TOKEN, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
+    environment = commands.environment(ROTA_URL=url, ROTA_TOKEN=TOKEN, ROTA_HOME=str(tmp_path), NO_COLOR="1")
     arguments = ("30 2 * * *", "--timezone", "Europe/Berlin", "--dst", "strict", "--count", "2")
-    command = [sys.executable, "-m", "rota.cli.main", "schedule", "preview", *arguments]
+    command = [*commands.ROTA, "schedule", "preview", *arguments]
     code, shown = on_terminal(command, environment, columns=40)
     assert code == 0, shown
     assert shown.splitlines()[2:] == ["Sun 2026-10-25 02:30 +0200", "Sun 2026-10-25 02:30 +0100  back 1 h"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+import commands
 from support import eventually, free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -28,17 +29,16 @@ class Stage:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.home = home
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("ROTA_")},
-            "ROTA_HOME": str(home),
-            "ROTA_PORT": str(self.port),
-            "ROTA_URL": self.url,
-            "ROTA_TOKEN": "the-stage-token",
-            "ROTA_DATABASE_URL": database_url,
-            "ROTA_WORKER_LEASE_SECONDS": "3",  # who is killed is missed sooner
-            "DATABASE_URL": database_url,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
+        self.environment = commands.environment(
+            ROTA_HOME=str(home),
+            ROTA_PORT=str(self.port),
+            ROTA_URL=self.url,
+            ROTA_TOKEN="the-stage-token",  # noqa: S106 - known to the tests alone
+            ROTA_DATABASE_URL=database_url,
+            ROTA_WORKER_LEASE_SECONDS="3",  # who is killed is missed sooner
+            DATABASE_URL=database_url,
+            PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        )
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def open(self) -> None:

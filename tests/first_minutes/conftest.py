@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from newcomer import Newcomer, memory
+from newcomer import Newcomer
 
 import support
-from support import wait_until
+from support import memory
 
 TASKS = """
 import rota
@@ -59,9 +59,9 @@ def up(project, free_port):
     who = Newcomer(home, free_port())
     with who.running("up", "--app", "tasks:app", "--workers", "1", cwd=project) as background:
         who.background = background
-        wait_until(lambda: any(worker["status"] == "live" for worker in who.ask("/v1/workers")["items"]))
+        who.wait_for_worker()
         yield who
-        assert background.interrupt() == 0, background.said
+        assert background.stop() == 0, background.said
 
 
 @pytest.fixture

@@ -62,4 +62,4 @@ def test_a_disk_that_gets_full_is_told_and_recovered_from(small_disk, short_path
         (place / "fill").unlink()
         background.wait_for("there is room on the disk again")
         wait_until(lambda: who("submit", "large", "--task", "rota.echo", "--payload", large, "--wait").code == 0)
-        assert background.interrupt() == 0
+        assert background.stop() == 0

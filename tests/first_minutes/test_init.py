@@ -55,7 +55,7 @@ def test_the_commands_that_are_told_next_work_and_failures_are_told(made, newcom
         (made / "tasks.py").write_text((made / "tasks.py").read_text() + "\n")
         background.wait_for("Changed: ")
         assert "Changed: tasks.py. Restarting" in background.said, "a test is none of the workers' business"
-        assert background.interrupt() == 0
+        assert background.stop() == 0
 
 
 def test_nothing_is_written_over_unless_it_is_named(made, newcomer):

@@ -9,8 +9,8 @@ import termios
 
 import psutil
 import pytest
-from newcomer import ROTA, START_SECONDS, Background
 
+from commands import ROTA, SECONDS, Background
 from support import kill_all, wait_until
 
 
@@ -43,10 +43,10 @@ def has_come(moment, home):
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_during_the_first_start_leaves_nothing_behind_and_no_traceback(newcomer, moment):
-    with Background(newcomer, ("up", "--workers", "1"), cwd=None, environment={}) as background:
-        wait_until(lambda: "Starting Rota" in background.said, within=START_SECONDS)
-        wait_until(lambda: has_come(moment, newcomer.rota_home), within=START_SECONDS)
-        assert background.interrupt() in (0, 130), background.said
+    with Background(newcomer, "up", "--workers", "1") as background:
+        wait_until(lambda: "Starting Rota" in background.said, within=SECONDS)
+        wait_until(lambda: has_come(moment, newcomer.rota_home), within=SECONDS)
+        assert background.stop() in (0, 130), background.said
     assert "Stopped" in background.said
     wait_until(lambda: family_of(newcomer.rota_home) == [])
 
@@ -58,7 +58,7 @@ def test_everything_killed_at_once_starts_again_with_all_that_was_accepted(newco
         background.process.wait()
     with newcomer.running("up", "--workers", "1") as again:
         assert newcomer("job", job, "--json").json["status"] == "scheduled"
-        assert again.interrupt() == 0
+        assert again.stop() == 0
 
 
 def test_a_terminal_that_is_closed_stops_everything(newcomer):
@@ -77,5 +77,5 @@ def test_a_terminal_that_is_closed_stops_everything(newcomer):
     while b"Ctrl-C stops" not in said:
         said += os.read(leader, 65536)
     os.close(leader)
-    assert process.wait(START_SECONDS) == 0, "in good order"
+    assert process.wait(SECONDS) == 0, "in good order"
     wait_until(lambda: family_of(newcomer.rota_home) == [])

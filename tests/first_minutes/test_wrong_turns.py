@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+import commands
+
 ROOT = Path(__file__).parents[2]
 UNPRIVILEGED = 65534
 
@@ -225,7 +227,7 @@ def test_a_setting_that_can_not_be_right_is_named(newcomer):
 
 def test_without_a_home_variable_the_accounts_own_home_is_used(up):
     environment = {name: value for name, value in up.environment.items() if name != "HOME"}
-    command = [sys.executable, "-m", "rota.cli.main", "jobs"]
+    command = [*commands.ROTA, "jobs"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert str(Path(f"~{os.environ.get('USER', 'root')}").expanduser()) in done.stderr or done.returncode == 0

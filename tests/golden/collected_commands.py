@@ -34,6 +34,8 @@ from internals import (
     errors_in_words,
 )
 
+from commands import environment
+
 _WIDTH = 100
 _CORES = re.compile(r"(--workers .*\[default: )\d+")
 _RUN = f"run_{'0' * 32}"
@@ -146,11 +148,10 @@ def _ended(command: Any, arguments: Iterable[str]) -> int:
 
 def _runner(url: str) -> Callable[..., int]:
     command = typer.main.get_command(command_line)
-    others = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     ours = {"ROTA_URL": url, "ROTA_TOKEN": "token", "ROTA_HOME": tempfile.gettempdir()}
 
-    def run(*arguments: str, **environment: str) -> int:
-        with mock.patch.dict(os.environ, others | ours | environment, clear=True):
+    def run(*arguments: str, **variables: str) -> int:
+        with mock.patch.dict(os.environ, environment(**ours | variables), clear=True):
             return _ended(command, arguments)
 
     return run

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from certificates import Authority
 from structlog.testing import capture_logs
 
+import commands
 from rota.compose import open_database
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.settings import Settings
@@ -256,13 +256,10 @@ async def test_a_listener_that_meets_the_wrong_server_warns_with_what_to_do(serv
 
 
 async def test_rota_migrate_works_over_tls(server):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "rota.cli.main",
+        *commands.ROTA,
         "migrate",
-        env=kept | {"ROTA_DATABASE_URL": server.verified()},
+        env=commands.environment(ROTA_DATABASE_URL=server.verified()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

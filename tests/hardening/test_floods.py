@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
-import sys
 import time
 from contextlib import asynccontextmanager, suppress
 
@@ -15,6 +13,7 @@ import psutil
 import pytest
 from raw import read_all
 
+import commands
 from rota.ops.bench_load import Connections
 from support import LONG, eventually, free_port, in_time, job
 
@@ -51,11 +50,9 @@ class Api:
 @asynccontextmanager
 async def api_process(database_url, home, **environment):
     port = free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     given = {"ROTA_HOME": str(home), "ROTA_PORT": str(port), "ROTA_DATABASE_URL": database_url, "ROTA_TOKEN": "flood"}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rota.cli.main", "api", env=kept | given | environment
-    )
+    variables = commands.environment(**given | environment)
+    process = await asyncio.create_subprocess_exec(*commands.ROTA, "api", env=variables)
     api = Api(process, port, "flood")
 
     async def ready():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import sys
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -13,6 +11,7 @@ from certificates import Authority, encrypt
 from raw import Seen, build_echo, read_answers, served
 from structlog.testing import capture_logs
 
+import commands
 import rota
 from rota.api.http.tls import Certificate
 from rota.client import ServerUnreachableError
@@ -171,13 +170,10 @@ def test_settings_want_both_files_and_then_say_https():
 @asynccontextmanager
 async def running(*arguments, **environment):
     """A `rota` process, and what it says."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "rota.cli.main",
+        *commands.ROTA,
         *arguments,
-        env=kept | environment,
+        env=commands.environment(**environment),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

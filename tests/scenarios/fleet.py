@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
-import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import httpx
 import psutil
 
+import commands
 from support import eventually, free_port, in_time
 
 SCENARIOS = Path(__file__).parent
@@ -60,13 +59,8 @@ class Fleet:
         self.home = Path(tempfile.mkdtemp(prefix="rota-fleet-"))
         self.port = free_port()
         self.processes: list[Process] = []
-        self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("ROTA_")},
-            "ROTA_HOME": str(self.home),
-            "ROTA_PORT": str(self.port),
-            "PYTHONPATH": str(SCENARIOS),
-            **environment,
-        }
+        ours = {"ROTA_HOME": str(self.home), "ROTA_PORT": str(self.port), "PYTHONPATH": str(SCENARIOS)}
+        self._environment = commands.environment(**ours | environment)
         self.client: httpx.AsyncClient = None  # type: ignore[assignment]
 
     async def start(self, *arguments: str, directory: Path = SCENARIOS, **environment: str) -> Process:
@@ -74,9 +68,7 @@ class Fleet:
         log = self.home / f"{len(self.processes)}-{arguments[0]}.log"
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "rota.cli.main",
+                *commands.ROTA,
                 *arguments,
                 env=self._environment | environment,
                 stdin=asyncio.subprocess.DEVNULL,

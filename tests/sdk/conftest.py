@@ -25,3 +25,12 @@ async def app(gateway):
     made = rota.App("tests", owner="tester")
     with made.using(gateway, ThreadGateway(gateway, asyncio.get_running_loop()), lambda: datetime.now(UTC)):
         yield made
+
+
+@pytest.fixture
+def send(app):
+    @app.task(name="send", retries=2)
+    async def send(to: str) -> str:
+        return to
+
+    return send

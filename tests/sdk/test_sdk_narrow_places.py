@@ -1,57 +1,35 @@
-"""Submitting where it gets narrow: unreadable rows, keys that are held, clocks that differ, servers that are away."""
+"""Submitting where it gets narrow: unreadable rows, keys that are held, clocks that differ, refusals."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
-import time
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-import sqlalchemy
-import sqlalchemy.ext.asyncio
-import sqlalchemy.orm
-from psycopg.rows import class_row, scalar_row
-from test_transactions import COUNT, asyncpg_transaction, to_sqlalchemy
+from remote import remote
+from test_transactions import COUNT, asyncpg_transaction
 
 import rota
 from engine import plain
-from listening import TOKEN, listening
+from listening import listening
 from rota.clock import DatabaseClock
 from rota.compose import worker_gateway
-from rota.contract.jobs import Submitted
 from rota.domain.fleet import WorkerProfile
 from rota.domain.rights import Caller
-from rota.errors import SetupError
 from rota.gateway.thread import ThreadGateway
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store import submit
 from rota.store.report.task_transactions import TaskTransactions
-from rota.task.arguments import ArgumentsError
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.worker import Worker
 from support import eventually, in_time, job, patience
 
-if TYPE_CHECKING:
-    from somewhere import OnlyForCheckers
-
 PATIENCE_SECONDS = 60
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
-@pytest.fixture
-def send(app):
-    @app.task(name="send", retries=2)
-    async def send(to: str) -> str:
-        return to
-
-    return send
 
 
 @pytest.fixture
@@ -65,9 +43,6 @@ def queueing(sql):
         await eventually(there)
 
     return until
-
-
-# What can't be read
 
 
 class Numbering(rota.Middleware):
@@ -145,9 +120,6 @@ async def test_headers_that_are_no_text_but_stand_in_a_row_stop_nobody(send, eng
     assert (await engine.run(later.id))["payload"] == {"to": "Grace"}
 
 
-# Keys that are held
-
-
 @pytest.mark.parametrize("kind", ["idempotency_key", "unique_key"])
 async def test_a_key_that_an_open_transaction_holds_is_answered_and_nobody_else_waits(
     send, engine, database_url, queueing, kind, somebody, monkeypatch
@@ -210,9 +182,6 @@ async def test_the_same_unique_keys_in_another_order_do_not_deadlock(send, datab
     assert [run.id for run in first] == [run.id for run in second]
 
 
-# Clocks and keys made of arguments
-
-
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "behind"])
 async def test_after_within_a_transaction_is_by_the_clock_of_the_database(gateway, send, app, sql, database_url, ahead):
     def now():
@@ -223,105 +192,6 @@ async def test_after_within_a_transaction_is_by_the_clock_of_the_database(gatewa
             await send.within(connection).after("10m").submit(to="Ada")
     left = await sql.fetchval("SELECT run_at - now() FROM rota.runs")
     assert timedelta(minutes=5) < left <= timedelta(minutes=10)
-
-
-@pytest.mark.parametrize(
-    ("key", "arguments", "keywords", "made"),
-    [
-        (lambda order, copies: f"{order} x {copies}", (7, 2), {}, "7 x 2"),
-        (lambda order, copies: f"{order} x {copies}", (7,), {"copies": 3}, "7 x 3"),
-        (lambda order, copies: f"{order} x {copies}", (), {"order": 7}, "7 x 1"),
-        (lambda order: f"order {order}", (7, 2, "now"), {}, "order 7"),
-        (lambda note: f"note {note}", (7,), {}, "note none"),
-        (lambda order, **others: f"{order} {sorted(others)}", (7, 2), {}, "7 ['copies', 'note']"),
-        (lambda **everything: str(sorted(everything)), (7,), {}, "['copies', 'note', 'order']"),
-        (lambda copies, order, elsewhere="here": f"{copies} {order} {elsewhere}", (7, 2), {}, "2 7 here"),
-    ],
-)
-async def test_a_key_is_made_of_those_arguments_it_asks_for(app, sql, key, arguments, keywords, made):
-    @app.task(name="confirm", ordering_key=key)
-    async def confirm(order: int, copies: int = 1, note: str = "none") -> None: ...
-
-    await confirm.submit(*arguments, **keywords)
-    assert await sql.fetchval("SELECT policies ->> 'order' FROM rota.runs") == made
-
-
-# Connections of all kinds
-
-
-def of_options(url):
-    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
-    return engine, sqlalchemy.orm.Session(engine.execution_options(isolation_level="AUTOCOMMIT"))
-
-
-def of_connection(url):
-    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"))
-    session = sqlalchemy.orm.Session(engine)
-    session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-    return engine, session
-
-
-def of_engine(url):
-    engine = sqlalchemy.create_engine(to_sqlalchemy(url, "psycopg"), isolation_level="AUTOCOMMIT")
-    return engine, sqlalchemy.orm.Session(engine)
-
-
-@pytest.mark.parametrize("opened", [of_options, of_connection, of_engine])
-async def test_a_session_that_commits_each_statement_is_refused(send, sql, database_url, opened):
-    def submit():
-        engine, session = opened(database_url)
-        try:
-            with session, pytest.raises(SetupError, match="AUTOCOMMIT"):
-                send.sync.within(session).submit(to="Ada")
-        finally:
-            engine.dispose()
-
-    await asyncio.to_thread(submit)
-    assert await sql.fetchval(COUNT) == 0
-
-
-@pytest.mark.parametrize("way", ["options", "connection"])
-async def test_an_async_session_that_commits_each_statement_is_refused(send, sql, database_url, way):
-    engine = sqlalchemy.ext.asyncio.create_async_engine(to_sqlalchemy(database_url, "asyncpg"))
-    autocommit = {"isolation_level": "AUTOCOMMIT"}
-    used = engine.execution_options(**autocommit) if way == "options" else engine
-    try:
-        async with sqlalchemy.ext.asyncio.AsyncSession(used) as session:
-            if way == "connection":
-                await session.connection(execution_options=autocommit)
-            with pytest.raises(SetupError, match="AUTOCOMMIT"):
-                await send.within(session).submit(to="Ada")
-    finally:
-        await engine.dispose()
-    assert await sql.fetchval(COUNT) == 0
-
-
-@dataclass
-class Row:
-    answers: str
-
-
-PSYCOPG = {
-    "scalar rows": {"row_factory": scalar_row},
-    "rows of a class": {"row_factory": class_row(Row)},
-    "LATIN1": {"client_encoding": "LATIN1"},
-    "SQL_ASCII": {"client_encoding": "SQL_ASCII"},
-}
-
-
-@pytest.mark.parametrize("options", PSYCOPG.values(), ids=PSYCOPG)
-async def test_psycopg_connections_work_whatever_their_rows_and_encodings_are(send, engine, database_url, options):
-    def submit():
-        with psycopg.connect(database_url, **options) as connection:
-            return send.sync.within(connection).submit(to="Ädä 😀")
-
-    runs = [await asyncio.to_thread(submit)]
-    async with await psycopg.AsyncConnection.connect(database_url, **options) as connection:
-        runs.append(await send.within(connection).submit(to="Ädä 😀"))
-    assert [(await engine.run(run.id))["payload"] for run in runs] == [{"to": "Ädä 😀"}] * 2
-
-
-# Inside a run
 
 
 @pytest.fixture
@@ -422,115 +292,3 @@ async def test_refusals_have_the_same_types_over_http(api):
         with pytest.raises(rota.BadInputError) as caught:
             await send.at(datetime(2001, 1, 1, tzinfo=UTC)).submit(to="Ada")
         assert [field for field, _ in caught.value.fields] == ["scheduleTime"]
-
-
-# Signatures
-
-
-async def tidy(address: Row, whatever: OnlyForCheckers, number: int) -> list:
-    return [type(address).__name__, whatever, number]
-
-
-async def test_an_annotation_for_type_checkers_only_leaves_the_others_as_they_are(app, engine):
-    task = app.task(name="tidy")(tidy)
-    with pytest.raises(ArgumentsError, match="Expected `int`, got `str` - for `number`"):
-        await task.submit(Row("here"), "anything", "one")
-    run = await task.submit(Row("here"), {"any": "thing"}, 1)
-    async with engine.running(engine.worker({"tidy": tidy})):
-        assert await run.result(timeout=120) == ["Row", {"any": "thing"}, 1]
-
-
-@pytest.mark.parametrize("name", [None, "partial"])
-def test_a_partial_is_refused_in_words(name):
-    app = rota.App()
-    with pytest.raises(SetupError, match=r"Only a named function can be a task; wrap functools\.partial\(.*\) in one"):
-        app.task(name=name)(functools.partial(tidy, number=3))
-
-
-async def test_the_rest_of_the_arguments_is_checked(app, engine):
-    @app.task(name="count")
-    async def count(first: int, **rest: int) -> int:
-        return first + sum(rest.values())
-
-    with pytest.raises(ArgumentsError, match="Expected `int`, got `str`"):
-        await count.submit(1, second="two")
-    async with engine.running(engine.worker({"count": count.function})):
-        assert await (await count.submit(1, second=2, third=3)).result(timeout=120) == 6
-        run = await engine.until(await engine.submit(task="count", payload={"first": 1, "second": "two"}), "failed")
-    assert (run["attempt"], "Expected `int`, got `str`" in run["error"]) == (1, True)
-
-
-# Servers that are away
-
-
-@asynccontextmanager
-async def remote(url):
-    """A task of an application that submits over HTTP."""
-    app = rota.App("remote", url=url, token=TOKEN)
-
-    @app.task(name="send")
-    async def send(to: str) -> str:
-        return to
-
-    try:
-        yield send
-    finally:
-        await app.close()
-
-
-def some_run(task):
-    """A run that was submitted once."""
-    return rota.Run(task, Submitted(job_id="job_x", status="queued", run_id="run_0192f0c1d2e37abc8def0123456789ab"))
-
-
-@asynccontextmanager
-async def accepting(answer, port=0):
-    """A server that takes connections and does this with them; gives its address."""
-    server = await asyncio.start_server(answer, "127.0.0.1", port)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        await server.wait_closed()
-
-
-async def hang(reader, writer):
-    """Says nothing until the other side has enough."""
-    while await reader.read(1024):
-        pass
-    writer.close()
-
-
-async def test_who_waits_for_a_result_of_a_server_that_hangs_waits_no_longer_than_asked():
-    async with accepting(hang) as port, remote(f"http://127.0.0.1:{port}") as send:
-        began = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"has not ended within 0\.5 s"):
-            await some_run(send).result(timeout=0.5)
-        assert time.monotonic() - began < 20 * 0.5 * patience()
-
-
-async def test_who_waits_for_a_result_of_no_server_waits_no_longer_than_asked():
-    async with remote("http://127.0.0.1:9") as send:
-        began = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"has not ended within 0\.5 s"):
-            await some_run(send).result(timeout=0.5)
-        assert time.monotonic() - began < 20 * 0.5 * patience()
-
-
-async def test_who_waits_without_end_survives_a_server_that_is_away_for_a_moment(engine):
-    hung_up = []
-
-    async def hang_up(_reader, writer):
-        hung_up.append(writer)
-        writer.close()
-
-    async with AsyncExitStack() as stack:
-        async with listening(engine.api.services) as server:
-            send = await stack.enter_async_context(remote(server.url))
-            run = await send.submit(to="Ada")
-        async with accepting(hang_up, server.port):
-            waiting = asyncio.create_task(run.result())
-            await eventually(lambda: len(hung_up) > 1)
-        await stack.enter_async_context(listening(engine.api.services, server.port))
-        await stack.enter_async_context(engine.running(engine.worker({"send": send.function})))
-        assert await in_time(waiting) == "Ada"

@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+import commands
 from rota.errors import SetupError
 from rota.worker.health import HealthServer, WorkerHealth
 from support import eventually, in_time, patience
@@ -59,7 +60,7 @@ async def test_a_worker_whose_loop_is_blocked_for_good_leaves_before_its_lease_e
         "ROTA_WORKER_LEASE_SECONDS": "2",
     }
     worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rota.cli.main", "worker", "--app", "stuck:app", cwd=tmp_path, env=environment
+        *commands.ROTA, "worker", "--app", "stuck:app", cwd=tmp_path, env=environment
     )
     sql = await asyncpg.connect(database_url)
 

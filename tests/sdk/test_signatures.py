@@ -1,0 +1,75 @@
+"""What the signature of a task asks of its arguments."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rota
+from rota.errors import SetupError
+from rota.task.arguments import ArgumentsError
+
+if TYPE_CHECKING:
+    from somewhere import OnlyForCheckers
+
+
+@pytest.mark.parametrize(
+    ("key", "arguments", "keywords", "made"),
+    [
+        (lambda order, copies: f"{order} x {copies}", (7, 2), {}, "7 x 2"),
+        (lambda order, copies: f"{order} x {copies}", (7,), {"copies": 3}, "7 x 3"),
+        (lambda order, copies: f"{order} x {copies}", (), {"order": 7}, "7 x 1"),
+        (lambda order: f"order {order}", (7, 2, "now"), {}, "order 7"),
+        (lambda note: f"note {note}", (7,), {}, "note none"),
+        (lambda order, **others: f"{order} {sorted(others)}", (7, 2), {}, "7 ['copies', 'note']"),
+        (lambda **everything: str(sorted(everything)), (7,), {}, "['copies', 'note', 'order']"),
+        (lambda copies, order, elsewhere="here": f"{copies} {order} {elsewhere}", (7, 2), {}, "2 7 here"),
+    ],
+)
+async def test_a_key_is_made_of_those_arguments_it_asks_for(app, sql, key, arguments, keywords, made):
+    @app.task(name="confirm", ordering_key=key)
+    async def confirm(order: int, copies: int = 1, note: str = "none") -> None: ...
+
+    await confirm.submit(*arguments, **keywords)
+    assert await sql.fetchval("SELECT policies ->> 'order' FROM rota.runs") == made
+
+
+@dataclass
+class Address:
+    street: str
+
+
+async def tidy(address: Address, whatever: OnlyForCheckers, number: int) -> list:
+    return [type(address).__name__, whatever, number]
+
+
+async def test_an_annotation_for_type_checkers_only_leaves_the_others_as_they_are(app, engine):
+    task = app.task(name="tidy")(tidy)
+    with pytest.raises(ArgumentsError, match="Expected `int`, got `str` - for `number`"):
+        await task.submit(Address("here"), "anything", "one")
+    run = await task.submit(Address("here"), {"any": "thing"}, 1)
+    async with engine.running(engine.worker({"tidy": tidy})):
+        assert await run.result(timeout=120) == ["Address", {"any": "thing"}, 1]
+
+
+@pytest.mark.parametrize("name", [None, "partial"])
+def test_a_partial_is_refused_in_words(name):
+    app = rota.App()
+    with pytest.raises(SetupError, match=r"Only a named function can be a task; wrap functools\.partial\(.*\) in one"):
+        app.task(name=name)(functools.partial(tidy, number=3))
+
+
+async def test_the_rest_of_the_arguments_is_checked(app, engine):
+    @app.task(name="count")
+    async def count(first: int, **rest: int) -> int:
+        return first + sum(rest.values())
+
+    with pytest.raises(ArgumentsError, match="Expected `int`, got `str`"):
+        await count.submit(1, second="two")
+    async with engine.running(engine.worker({"count": count.function})):
+        assert await (await count.submit(1, second=2, third=3)).result(timeout=120) == 6
+        run = await engine.until(await engine.submit(task="count", payload={"first": 1, "second": "two"}), "failed")
+    assert (run["attempt"], "Expected `int`, got `str`" in run["error"]) == (1, True)
