@@ -299,7 +299,7 @@ async def test_a_unique_job_in_a_pool_out_of_sight_is_in_the_way_all_the_same(
     assert isinstance(answer, Submitted)
 
 
-async def submit_as(pool, engine, asked):
+async def submit_as(pool, engine, *asked):
     """What a task of a worker does that submits another."""
     gateway = LocalGateway(
         database=pool,
@@ -309,4 +309,30 @@ async def submit_as(pool, engine, asked):
         now=lambda: datetime.now(UTC),
     )
     async with ServiceGroup(gateway.services):
-        return await gateway.submit([JobRequest(asked)], Caller("default", "admin"))
+        return await gateway.submit([JobRequest(one) for one in asked], Caller("default", "admin"))
+
+
+@pytest.mark.parametrize("kind", [WORKER, SUBMITTER])
+async def test_a_role_bound_to_pools_replaces_nothing_that_is_ready_in_others(kind, make_role, connect, engine, sql):
+    await engine.submit(uniqueKey="k", pool="others", name="theirs")
+    connection = await connect(await make_role(kind, namespaces=("default",), pools=("default",)))
+    key = await sql.fetchval("SELECT key FROM rota.submission_keys")
+    wanted = prepared("default", "default") | {"unique": {"key": key, "seconds": None, "onDuplicate": "replace"}}
+    submit = "SELECT rota.submit_v1($1)"
+    assert "duplicate" in await connection.fetchval(submit, json.dumps([wanted]))
+    assert [row["name"] for row in await sql.fetch("SELECT name FROM rota.live_runs")] == ["theirs"]
+    move = "UPDATE rota.live_runs SET pool = 'default', lane = rota.lane_of(namespace, 'default', task, priority)"
+    await sql.execute(move)
+    assert "queued" in await connection.fetchval(submit, json.dumps([wanted]))
+    assert [row["name"] for row in await sql.fetch("SELECT name FROM rota.live_runs")] == ["n"]
+
+
+async def test_in_one_batch_a_job_in_a_pool_out_of_reach_is_not_replaced_either(make_role, connect, engine, sql):
+    role = await make_role(WORKER, namespaces=("default",), pools=("default",))
+    asked = [
+        msgspec.convert(job(uniqueKey="k", onDuplicate="replace", pool=pool), JobIn) for pool in ("others", "default")
+    ]
+    first, second = await submit_as(await connect(role, pool=True), engine, *asked)
+    assert isinstance(first, Submitted)
+    assert isinstance(second, DuplicateError)
+    assert [row["pool"] for row in await sql.fetch("SELECT pool FROM rota.live_runs")] == ["others"]

@@ -196,8 +196,13 @@ IDEMPOTENCY = {
         [
             Submit([future(scheduleTime=HOUR, idempotencyKey="k")]),
             Submit([future(scheduleTime=HOUR, idempotencyKey="k")], clock=2 * HOUR),
-        ],
-        {"answer 2.1 *": "a defect: in a transaction the time is checked before the key, so the repeat is refused"},
+        ]
+    ),
+    "another request with the key once its time has passed": Case(
+        [
+            Submit([future(scheduleTime=HOUR, idempotencyKey="k")]),
+            Submit([job(), future(scheduleTime=HOUR, idempotencyKey="k", pool="other")], clock=2 * HOUR),
+        ]
     ),
 }
 
@@ -258,12 +263,28 @@ UNIQUE = {
     "unique keys of several jobs, with those of requests": once(
         job(uniqueKey="b", idempotencyKey="1"), job(uniqueKey="a", idempotencyKey="2"), cron(uniqueKey="c")
     ),
-    "the same unique key at once, with keys of requests": Case(
-        [Submit([unique("keep", **job(idempotencyKey="2")), unique("keep", **job(idempotencyKey="1"))])],
-        dict.fromkeys(
-            ("answer 1.1 duplicate", "answer 1.2 duplicate", "submission_keys 2 key", "submission_keys 2 request_hash"),
-            "a defect: the function takes jobs in the order of their keys, and the second gets the unique key",
-        ),
+    "the same unique key at once, with keys of requests": once(
+        unique("keep", **job(idempotencyKey="2")), unique("keep", **job(idempotencyKey="1"))
+    ),
+    "the same unique key at once, kept, refused and replaced in turn": once(
+        unique(**job()),
+        unique("keep", **job(orderingKey="o")),
+        unique("replace", **future(scheduleTime=FAR, uniqueSeconds=60)),
+        unique("keep", **job()),
+        unique("replace", **cron()),
+        unique("replace", **job()),
+    ),
+    "the same unique key at once, which another job has": Case(
+        [
+            Submit([unique(**job())]),
+            Submit([unique("keep", **job()), unique("replace", **job()), unique("keep", **job())]),
+        ]
+    ),
+    "the same unique key at once, after a repeat": Case(
+        [
+            Submit([job(idempotencyKey="k")]),
+            Submit([unique(**job(idempotencyKey="k", uniqueSeconds=60)), unique("keep", **job()), unique(**job())]),
+        ]
     ),
 }
 
@@ -365,11 +386,6 @@ async def test_a_difference_is_shown_and_so_is_an_exception_without_one(sides):
     assert found == "live_runs 1 task: both are the same, the exception is not needed (gone)"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=asyncpg.DeadlockDetectedError,
-    reason="a defect: batches lock unique keys first, the function idempotency keys, so PostgreSQL ends one of the two",
-)
 async def test_the_same_request_both_ways_at_once_is_taken_once(database_url, sql, tmp_path):
     request = unique("keep", **job(idempotencyKey="k"))
     # The caller's transaction finds the deadlock first: a batch would be tried again.

@@ -20,7 +20,8 @@ from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
 from rota.service import Service
-from rota.store.submit import Duplicate, KnownKey, Submissions
+from rota.store.submit import KnownKey, Submissions
+from rota.store.submit.unique_keys import Duplicate
 from rota.telemetry import get_logger
 
 _MOST_WAITING = 20_000
@@ -162,13 +163,19 @@ class GroupCommitter:
         for item_id, duplicate in done.duplicates.items():
             words = f"{show_job(duplicate.job_id)} has this uniqueKey already (it is {duplicate.status})"
             declined[item_id] = duplicate if duplicate.kept else DuplicateError(words)
-        repeated = [item for item in items if item.id in done.repeated and item.key] if done.repeated else []
-        if repeated:
-            pairs = [(item.namespace, item.key.key) for item in repeated if item.key]
-            known = await self._submissions.find_keys(pairs)
-            for item, pair in zip(repeated, pairs, strict=True):
-                declined[item.id] = known.get(pair) or DatabaseUnavailableError("the key expired just now; try again")
+        if done.repeated:
+            declined |= await self._first_answers([item for item in items if item.id in done.repeated])
         return declined
+
+    async def _first_answers(self, repeated: list[Submission]) -> dict[UUID, Declined]:
+        """What was answered under their keys. If that can't be read now, the others of the batch stay committed."""
+        pairs = {item.id: (item.namespace, item.key.key) for item in repeated if item.key}
+        try:
+            known = await self._submissions.find_keys(list(pairs.values()))
+        except DatabaseUnavailableError as error:
+            return dict.fromkeys(pairs, error)
+        gone = DatabaseUnavailableError("the key expired just now; try again")
+        return {item_id: known.get(pair) or gone for item_id, pair in pairs.items()}
 
 
 def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:

@@ -34,7 +34,8 @@ from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
 from rota.store.read.runs import Runs
-from rota.store.submit import Duplicate, KnownKey, Submissions
+from rota.store.submit import KnownKey, Submissions
+from rota.store.submit.unique_keys import Duplicate
 
 _FIRST_POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.2

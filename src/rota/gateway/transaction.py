@@ -28,7 +28,11 @@ from rota.gateway.job_builder import JobBuilder
 _LARGEST_PAYLOAD_BYTES = 1024 * 1024
 # So large that an id's shard is its whole hash, from which the database derives the shard.
 _ALL_SHARDS = 1 << 62
-_FUNCTION = "rota.submit_v1"
+# Called with one text; the second may be missing in a database of the release before, or not be granted.
+_SUBMIT = "rota.submit_v1({})"
+_FIND = "rota.find_submissions_v1({})"
+_CAN_FIND = "CASE WHEN has_function_privilege(to_regprocedure({}), 'EXECUTE') THEN 'yes' END"
+_FINDING = "rota.find_submissions_v1(text)"
 
 
 class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -57,6 +61,14 @@ class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     unique: Any = None
 
 
+class _RequestKey(msgspec.Struct, rename="camel"):
+    """An idempotency key as the database functions take it."""
+
+    namespace: str
+    key: str
+    request_hash: str
+
+
 class WrittenJob(msgspec.Struct, rename="camel"):
     """The database function's answer about a job."""
 
@@ -79,7 +91,9 @@ async def submit_within(
 ) -> list[Submitted | RotaError]:
     """Submits through an async connection: asyncpg, psycopg, or a SQLAlchemy session or connection."""
     batch = _Batch(jobs, caller, now)
-    return batch.answers(await _ask(connection, batch.text) if batch.text else "[]")
+    if batch.refused and await _ask(connection, _CAN_FIND, _FINDING) == "yes":
+        batch.found(await _ask(connection, _FIND, batch.refused))
+    return batch.answers(await _ask(connection, _SUBMIT, batch.text) if batch.text else "[]")
 
 
 def submit_within_sync(
@@ -87,40 +101,42 @@ def submit_within_sync(
 ) -> list[Submitted | RotaError]:
     """Submits through a sync connection: psycopg, Django, SQLAlchemy, or another DB-API driver."""
     batch = _Batch(jobs, caller, now)
-    return batch.answers(_ask_sync(connection, batch.text) if batch.text else "[]")
+    if batch.refused and _ask_sync(connection, _CAN_FIND, _FINDING) == "yes":
+        batch.found(_ask_sync(connection, _FIND, batch.refused))
+    return batch.answers(_ask_sync(connection, _SUBMIT, batch.text) if batch.text else "[]")
 
 
-async def _ask(connection: Any, text: str) -> str:
+async def _ask(connection: Any, function: str, text: str) -> str:
     if hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction"):  # asyncpg
         if not connection.is_in_transaction():
             raise SetupError("The connection has no transaction open: async with connection.transaction(): …")
-        answered: str = await connection.fetchval(f"SELECT {_FUNCTION}($1)", text)
+        answered: str = await connection.fetchval(f"SELECT {function.format('$1')}", text)
         return answered
     if _is_sqlalchemy(connection):
         if not hasattr(connection, "sync_connection") and not hasattr(connection, "sync_session"):
             raise _unknown(connection)
         used = connection if _is_core(connection) else await connection.connection()
         _refuse_autocommit(used.sync_connection)
-        result = await used.execute(*_sqlalchemy_statement(text))
+        result = await used.execute(*_sqlalchemy_statement(function, text))
         return str(result.scalar_one())
     if hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise SetupError("This connection can't be awaited: submit with `.sync`, without await.")
     if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
         _check_psycopg(connection)
         cursor = connection.cursor(row_factory=_first_value)
-        await cursor.execute(f"SELECT {_FUNCTION}(%s::text)", (text,))
+        await cursor.execute(f"SELECT {function.format('%s::text')}", (text,))
         row = await cursor.fetchone()
         return row.decode() if isinstance(row, bytes) else str(row)
     raise _unknown(connection)
 
 
-def _ask_sync(connection: Any, text: str) -> str:
+def _ask_sync(connection: Any, function: str, text: str) -> str:
     if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise SetupError("This connection wants to be awaited: leave out `.sync`, and await the submission.")
     if _is_sqlalchemy(connection):
         used = connection if _is_core(connection) else connection.connection()
         _refuse_autocommit(used)
-        return str(used.execute(*_sqlalchemy_statement(text)).scalar_one())
+        return str(used.execute(*_sqlalchemy_statement(function, text)).scalar_one())
     if not hasattr(connection, "cursor"):
         raise _unknown(connection)
     _check_django(connection)
@@ -128,7 +144,7 @@ def _ask_sync(connection: Any, text: str) -> str:
     known = type(connection).__module__.startswith("psycopg.") or hasattr(connection, "prepare_threshold")
     cursor = connection.cursor(row_factory=_first_value) if known else connection.cursor()
     try:
-        cursor.execute(f"SELECT {_FUNCTION}(%s) AS answers", (text,))
+        cursor.execute(f"SELECT {function.format('%s')} AS answers", (text,))
         row = cursor.fetchone()
     finally:
         cursor.close()
@@ -141,10 +157,10 @@ def _is_sqlalchemy(connection: Any) -> bool:
     return any(kind.__module__.startswith("sqlalchemy.") for kind in type(connection).__mro__)
 
 
-def _sqlalchemy_statement(text: str) -> tuple[Any, dict[str, str]]:
+def _sqlalchemy_statement(function: str, text: str) -> tuple[Any, dict[str, str]]:
     from sqlalchemy import text as statement  # noqa: PLC0415 - a program that hands us its connection has it
 
-    return statement(f"SELECT {_FUNCTION}(CAST(:jobs AS text))"), {"jobs": text}
+    return statement(f"SELECT {function.format('CAST(:jobs AS text)')}"), {"jobs": text}
 
 
 def _is_core(connection: Any) -> bool:
@@ -200,17 +216,28 @@ class _Batch:
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
         self._positions: list[int] = []
+        self._refused: list[int] = []
         rows: list[JobRow] = []
         for position, job in enumerate(jobs):
             try:
                 item, answer = builder.prepare(job, caller, now)
             except RotaError as error:
                 self._answers.append(error)
+                if job.idempotency_key:
+                    self._refused.append(position)
                 continue
             self._answers.append(answer)
             self._positions.append(position)
             rows.append(_row_of(item, job, answer, caller))
         self.text = _ascii(msgspec.json.encode(rows).decode()) if rows else ""
+        keys = [_key_of(jobs[position], caller) for position in self._refused]
+        self.refused = _ascii(msgspec.json.encode(keys).decode()) if keys else ""
+
+    def found(self, text: str) -> None:
+        """The first answers to refused jobs: a repeat must not fail because, say, its time has passed since."""
+        for position, said in zip(self._refused, msgspec.json.decode(text, type=list[WrittenJob | None]), strict=True):
+            if said is not None:
+                self._answers[position] = _repeated(said)
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
         """The outcome of each job, in order."""
@@ -250,19 +277,29 @@ def _row_of(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller
     else:
         made.run_at = item.run_at
     if job.idempotency_key:
-        made.key, made.answer = caller.own(job.idempotency_key), msgspec.json.encode(answer).decode()
-        made.request_hash = hash_request(msgspec.json.encode(job)).hex()
+        key = _key_of(job, caller)
+        made.key, made.request_hash, made.answer = key.key, key.request_hash, msgspec.json.encode(answer).decode()
     if item.unique:
         unique = item.unique
         made.unique = {"key": unique.key, "seconds": unique.seconds, "onDuplicate": unique.on_duplicate}
     return made
 
 
+def _key_of(job: BatchJobIn, caller: Caller) -> _RequestKey:
+    assert job.idempotency_key  # noqa: S101 - callers chose those that have one
+    own = caller.own(job.idempotency_key)
+    return _RequestKey(caller.namespace, own, hash_request(msgspec.json.encode(job)).hex())
+
+
+def _repeated(said: WrittenJob) -> Submitted | RotaError:
+    if not said.same:
+        return KeyReusedError("this idempotency key was used with another request within the last 24 hours")
+    return msgspec.json.decode(said.repeated or "", type=Submitted)
+
+
 def _answer(said: WrittenJob, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
     if said.repeated is not None:
-        if not said.same:
-            return KeyReusedError("this idempotency key was used with another request within the last 24 hours")
-        return msgspec.json.decode(said.repeated, type=Submitted)
+        return _repeated(said)
     if said.duplicate is None:
         answer.status = said.status or answer.status
         return answer

@@ -62,4 +62,6 @@ class WakeUps:
                     await self._notify(channel, sorted(payloads))
                 except DatabaseUnavailableError as error:
                     _log.debug("wake-up not sent", channel=channel, error=str(error))
+                except Exception:  # noqa: BLE001 - the others must not wait until the next one is asked for
+                    _log.exception("wake-up not sent", channel=channel)
             await asyncio.sleep(_TICK_SECONDS)

@@ -63,22 +63,23 @@ _SEQUENCES = """
 """
 
 _FUNCTIONS = """
-    submit_v1          worker submitter
-    complete_v1        worker
-    bound_to           worker
-    waits_unseen       server worker
-    lane_of            server worker
-    by_id              server worker
-    expiry_of          server worker
-    changed_expiry     server
-    id_floor           server
-    make_day           server worker
-    drop_log_days      server
-    make_day_of        -
-    refuse_change      -
-    replace_waiting    -
-    submit_unbound     -
-    complete_unbound   -
+    submit_v1            worker submitter
+    find_submissions_v1  worker submitter
+    complete_v1          worker
+    bound_to             worker
+    waits_unseen         server worker
+    lane_of              server worker
+    by_id                server worker
+    expiry_of            server worker
+    changed_expiry       server
+    id_floor             server
+    make_day             server worker
+    drop_log_days        server
+    make_day_of          -
+    refuse_change        -
+    replace_waiting      -
+    submit_unbound       -
+    complete_unbound     -
 """
 
 _WORDS = {"S": "SELECT", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}

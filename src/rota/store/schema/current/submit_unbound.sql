@@ -6,8 +6,8 @@
 --   status                        it went in
 --   duplicate, status, recurring  the job that has its unique key
 --   repeated, same                the first answer to its idempotency key, and whether the request is the same
--- Jobs are written in the order of their unique keys, then of their idempotency keys; of each job the idempotency key
--- is locked first. (store/submit locks unique keys first.)
+-- Jobs are decided in their order, but keys are locked first, in the order in which store/submit locks them: all unique
+-- keys, then the idempotency keys of one-shots, then those of schedules, each sorted.
 -- Plans are pinned here because the session belongs to the caller. Wake-ups are sent when the caller commits.
 CREATE FUNCTION rota.submit_unbound(jobs text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -21,6 +21,7 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     moment    timestamptz := clock_timestamp();
+    all_jobs  jsonb := jobs::jsonb;
     shards    bigint := (SELECT c.shards FROM rota.constants AS c);
     answers   text[] := '{}';
     job       jsonb;
@@ -39,70 +40,105 @@ DECLARE
     stands    text;
     recurring boolean;
     waits     boolean;
+    pools     text[];
+    barred    boolean;
     before    rota.submission_keys;
     status    text;
 BEGIN
+    -- The first job with a key takes it if it is free.
+    IF strpos(jobs, '"unique"') > 0 THEN
+        INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)
+        SELECT u.namespace, 'unique', u.key, CASE WHEN u.seconds IS NULL THEN 'waits' ELSE 'window' END::bytea, u.id,
+               moment + coalesce(u.seconds, 86400) * interval '1 second'
+          FROM (SELECT DISTINCT ON (1, 2) (a.job ->> 'namespace') COLLATE "C" AS namespace,
+                       (a.job -> 'unique' ->> 'key') COLLATE "C" AS key,
+                       (a.job -> 'unique' ->> 'seconds')::float8 AS seconds, (a.job ->> 'id')::uuid::text AS id
+                  FROM jsonb_array_elements(all_jobs) WITH ORDINALITY AS a (job, place)
+                 WHERE a.job ? 'unique' ORDER BY 1, 2, a.place) AS u
+         ORDER BY u.namespace, u.key
+        ON CONFLICT ON CONSTRAINT submission_keys_pkey DO UPDATE SET key = excluded.key;
+    END IF;
+    -- One that is taken, and has not expired, stays as it is.
+    IF strpos(jobs, '"key"') > 0 THEN
+        INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)
+        SELECT i.namespace, 'idempotency', i.key, decode(i.job ->> 'requestHash', 'hex'), i.job ->> 'answer',
+               moment + interval '24 hours'
+          FROM (SELECT DISTINCT ON (1, 2) (a.job ->> 'namespace') COLLATE "C" AS namespace,
+                       (a.job ->> 'key') COLLATE "C" AS key, a.job
+                  FROM jsonb_array_elements(all_jobs) WITH ORDINALITY AS a (job, place)
+                 WHERE a.job ? 'key' ORDER BY 1, 2, a.place) AS i
+         ORDER BY i.job ? 'timetable', i.namespace, i.key
+        ON CONFLICT ON CONSTRAINT submission_keys_pkey DO UPDATE
+           SET request_hash = excluded.request_hash, answer = excluded.answer, expires_at = excluded.expires_at
+         WHERE k.expires_at < moment;
+    END IF;
+
     FOR job, place IN
-        SELECT a.job, a.place FROM jsonb_array_elements(jobs::jsonb) WITH ORDINALITY AS a (job, place)
-         ORDER BY a.job -> 'unique' ->> 'key', a.job ->> 'key', a.place
+        SELECT a.job, a.place FROM jsonb_array_elements(all_jobs) WITH ORDINALITY AS a (job, place) ORDER BY a.place
     LOOP
         ns := job ->> 'namespace';
         job_id := (job ->> 'id')::uuid;
 
-        -- Idempotency key: one that is taken, and has not expired, stands with its answer.
         IF job ? 'key' THEN
-            INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)
-            VALUES (ns, 'idempotency', job ->> 'key', decode(job ->> 'requestHash', 'hex'), job ->> 'answer',
-                    moment + interval '24 hours')
-            ON CONFLICT ON CONSTRAINT submission_keys_pkey DO UPDATE
-               SET request_hash = excluded.request_hash, answer = excluded.answer, expires_at = excluded.expires_at
-             WHERE k.expires_at < moment;
-            IF NOT FOUND THEN
-                SELECT k.* INTO before FROM rota.submission_keys AS k
-                 WHERE k.namespace = ns AND k.kind = 'idempotency' AND k.key = job ->> 'key';
+            SELECT k.* INTO before FROM rota.submission_keys AS k
+             WHERE k.namespace = ns AND k.kind = 'idempotency' AND k.key = job ->> 'key';
+            -- An answer names its job: another one is that of an earlier request, and stands.
+            IF before.answer <> job ->> 'answer' THEN
+                DELETE FROM rota.submission_keys AS k
+                 WHERE job ? 'unique' AND k.namespace = ns AND k.kind = 'unique' AND k.key = job -> 'unique' ->> 'key'
+                   AND k.answer = job_id::text;
                 answers[place] := jsonb_build_object('repeated', before.answer,
                     'same', before.request_hash = decode(job ->> 'requestHash', 'hex'))::text;
                 CONTINUE;
             END IF;
+            -- A job of this call had it, and met a duplicate.
+            IF before.answer IS NULL THEN
+                INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
+                VALUES (ns, 'idempotency', job ->> 'key', decode(job ->> 'requestHash', 'hex'), job ->> 'answer',
+                        moment + interval '24 hours');
+            END IF;
         END IF;
 
-        -- Unique key: ours, or locked together with the look at the job that has it.
+        -- Unique key: ours, or locked together with the look at the job that has it. None: a repeat let it go.
         IF job ? 'unique' THEN
-            INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)
-            VALUES (ns, 'unique', job -> 'unique' ->> 'key',
-                    CASE WHEN job -> 'unique' ->> 'seconds' IS NULL THEN 'waits' ELSE 'window' END::bytea, job_id::text,
-                    moment + coalesce((job -> 'unique' ->> 'seconds')::float8, 86400) * interval '1 second')
-            ON CONFLICT ON CONSTRAINT submission_keys_pkey DO UPDATE SET key = excluded.key
-            RETURNING k.answer::uuid, k.request_hash = 'window'::bytea AND k.expires_at > moment INTO holder, in_window;
-            IF holder <> job_id THEN
+            SELECT k.answer::uuid, k.request_hash = 'window'::bytea AND k.expires_at > moment INTO holder, in_window
+              FROM rota.submission_keys AS k
+             WHERE k.namespace = ns AND k.kind = 'unique' AND k.key = job -> 'unique' ->> 'key';
+            IF holder IS DISTINCT FROM job_id THEN
+                -- A role that is bound to pools replaces nothing that is ready in another.
+                pools := CASE WHEN job -> 'unique' ->> 'onDuplicate' = 'replace'
+                              THEN (SELECT b.pools FROM rota.bound_to() AS b) END;
                 SELECT coalesce(j.state, r.status, 'gone'), j.id IS NOT NULL,
-                       coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL, false)
-                  INTO stands, recurring, waits
+                       coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL, false),
+                       j.id IS NOT NULL OR coalesce(r.place = 'live' AND r.pool <> ALL (pools), false)
+                  INTO stands, recurring, waits, barred
                   FROM (SELECT 1) AS one
                   LEFT JOIN LATERAL (SELECT * FROM rota.jobs AS j
                                       WHERE j.namespace = ns AND j.id = holder OFFSET 0) AS j ON true
                   LEFT JOIN LATERAL (SELECT * FROM rota.runs AS r
                                       WHERE r.namespace = ns AND r.id = holder OFFSET 0) AS r ON true;
                 IF (waits OR in_window)
-                   AND (job -> 'unique' ->> 'onDuplicate' <> 'replace' OR (recurring AND waits)) THEN
+                   AND (job -> 'unique' ->> 'onDuplicate' <> 'replace' OR (barred AND waits)) THEN
                     DELETE FROM rota.submission_keys AS k
                      WHERE job ? 'key' AND k.namespace = ns AND k.kind = 'idempotency' AND k.key = job ->> 'key';
                     answers[place] := jsonb_build_object('duplicate', holder, 'status', stands,
                                                          'recurring', recurring)::text;
                     CONTINUE;
                 END IF;
-                UPDATE rota.submission_keys AS k
-                   SET request_hash = CASE WHEN job -> 'unique' ->> 'seconds' IS NULL
-                                           THEN 'waits' ELSE 'window' END::bytea,
-                       answer = job_id::text,
-                       expires_at = moment + coalesce((job -> 'unique' ->> 'seconds')::float8, 86400)
-                                             * interval '1 second'
-                 WHERE k.namespace = ns AND k.kind = 'unique' AND k.key = job -> 'unique' ->> 'key';
+                INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)
+                VALUES (ns, 'unique', job -> 'unique' ->> 'key',
+                        CASE WHEN job -> 'unique' ->> 'seconds' IS NULL THEN 'waits' ELSE 'window' END::bytea,
+                        job_id::text,
+                        moment + coalesce((job -> 'unique' ->> 'seconds')::float8, 86400) * interval '1 second')
+                ON CONFLICT ON CONSTRAINT submission_keys_pkey DO UPDATE
+                   SET request_hash = excluded.request_hash, answer = excluded.answer,
+                       expires_at = excluded.expires_at;
                 -- A holder that moves at this moment is looked for again, until it was replaced or no longer waits.
                 FOR look IN 1..100 LOOP
                     EXIT WHEN NOT waits;
                     PERFORM rota.replace_waiting(ns, holder, job_id);
-                    SELECT r.place <> 'finished' AND r.claim IS NULL INTO waits
+                    SELECT r.place <> 'finished' AND r.claim IS NULL
+                           AND NOT coalesce(r.place = 'live' AND r.pool <> ALL (pools), false) INTO waits
                       FROM rota.runs AS r WHERE r.namespace = ns AND r.id = holder;
                     waits := coalesce(waits, false);
                     PERFORM pg_sleep(0.005) WHERE waits;
