@@ -2,6 +2,9 @@
 
 Objects never change: a key is written once, or again with the same content. Keys begin with a kind and a day, so that a
 lifecycle rule or a sweep can delete whole days.
+
+In a directory, each kind has a directory that other users of the host can't enter; the files below it have the umask's
+permissions. The group can enter where it can write to the directory above: an operator shares it between accounts so.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +23,7 @@ from obstore.exceptions import BaseError, NotFoundError, PermissionDeniedError, 
 from obstore.store import LocalStore, from_url
 
 from rota.errors import RotaError, SetupError
+from rota.private_files import GROUP_AND_OTHERS, OTHERS, close_to
 
 T = TypeVar("T")
 
@@ -28,6 +33,7 @@ _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(s
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 # S3 refuses longer keys; most file systems refuse longer parts.
 _LONGEST_KEY_BYTES = 1000
+KINDS = ("payloads", "results", "logs")
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 
 
@@ -42,9 +48,10 @@ class BlobMissingError(BlobError):
 class Blobs:
     """A directory or bucket in object storage."""
 
-    def __init__(self, where: str, store: Any) -> None:
+    def __init__(self, where: str, store: Any, directory: Path | None = None) -> None:
         self.where = _shown(where)
         self._store = store
+        self._directory = directory
 
     @classmethod
     def open(cls, where: str) -> Blobs:
@@ -54,7 +61,11 @@ class Blobs:
         """
         try:
             if "://" not in where:
-                return cls(where, LocalStore(Path(where).expanduser().absolute(), mkdir=True))
+                directory = Path(where).expanduser().absolute()
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for kind in KINDS:
+                    close_to(directory / kind, forbidden_below(directory))  # older versions left it open
+                return cls(where, LocalStore(directory), directory)
             options: dict[str, Any] = {"client_options": _CLIENT, "retry_config": _RETRIES}
             if os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://"):
                 options["client_options"] = {**_CLIENT, "allow_http": True}
@@ -65,7 +76,13 @@ class Blobs:
     async def put(self, key: str, body: bytes) -> None:
         """Stores an object, whole or not at all."""
         _check_key(key)
-        await self._translated(f"could not store {key}", obstore.put_async(self._store, key, body))
+
+        async def write() -> None:
+            if self._directory and "/" in key:
+                await asyncio.to_thread(_make_kind, self._directory, key.partition("/")[0])
+            await obstore.put_async(self._store, key, body)
+
+        await self._translated(f"could not store {key}", write())
 
     async def get(self, key: str) -> bytes:
         _check_key(key)
@@ -114,6 +131,17 @@ class Blobs:
             ) from error
         except (BaseError, OSError, ValueError) as error:
             raise BlobError(f"{doing}: object storage failed ({self.where}): {_brief(error)}") from error
+
+
+def _make_kind(directory: Path, kind: str) -> None:
+    """Makes the directory of a kind before the store does, which would let other users in."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / kind).mkdir(mode=0o777 & ~forbidden_below(directory), exist_ok=True)
+
+
+def forbidden_below(directory: Path) -> int:
+    """The permissions that directories of kinds must not have."""
+    return OTHERS if directory.stat().st_mode & stat.S_IWGRP else GROUP_AND_OTHERS
 
 
 def _check_key(key: str) -> None:

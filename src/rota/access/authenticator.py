@@ -120,7 +120,7 @@ def csrf_token(session: str) -> str:
 
 def admin_token(path: Path) -> str:
     """The admin token; created at the first start, readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists() and (token := path.read_text().strip()):
         return token
     # Written to another file, then linked: no process reads half a token, and of two that start together one wins.

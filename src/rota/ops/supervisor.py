@@ -25,6 +25,7 @@ from rota.errors import SetupError
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
 from rota.ops.reloader import Reloader
+from rota.private_files import GROUP_AND_OTHERS, OTHERS, close_to
 from rota.processes import SUPERVISED, end_with_parent, run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -214,7 +215,7 @@ class Supervisor:
         """Runs until stopped; raises SetupError if it can't start."""
         with _hold_home(self._settings):
             check_port(self._settings)
-            self._settings.scripts.mkdir(parents=True, exist_ok=True)
+            self._settings.scripts.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 if self._postgres:
                     await self._postgres.start()
@@ -301,6 +302,9 @@ def _hold_home(settings: Settings) -> Iterator[None]:
     """Locks the home for this supervisor."""
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Older versions left these open, and as root the account of PostgreSQL must be able to pass through the home.
+        close_to(settings.scripts, OTHERS)
+        close_to(settings.admin_token_file, GROUP_AND_OTHERS)
         handle = (settings.home / "lock").open("a")
     except OSError as error:
         raise SetupError(f"{settings.home} can't be used as Rota's home: {error}. Choose another: --home") from error

