@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shutil
 import signal
 import tempfile
 import time
 import urllib.request
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
-import httpx
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
+from databases import TEMPLATE, cloned, pool_on
 from engine import Engine
-from rota.store.postgres import database as databases
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
-from serving import serving
-from support import GUARD_SECONDS, examples, memory
+from serving import clients_of, serving
+from support import examples, memory
 
-TEMPLATE = "rota_template"
 # What starts many processes for each test, and is for CI rather than for every change: `make test-slow`.
 SLOW = (
     "bench/",
@@ -52,7 +49,6 @@ QUICK = {
 }
 OWN = pytest.StashKey[Path]()
 KEPT_SECONDS = 24 * 3600.0
-_numbers = itertools.count(1)
 
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile(
@@ -121,28 +117,6 @@ def postgres():
     shutil.rmtree(server.socket_directory, ignore_errors=True)
 
 
-@asynccontextmanager
-async def cloned(postgres):
-    """The address of a new migrated database."""
-    name = f"test_{next(_numbers)}"
-    admin = await asyncpg.connect(postgres.url("postgres"))
-    await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
-    yield postgres.url(name)
-    await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await admin.close()
-
-
-@asynccontextmanager
-async def pool_on(url):
-    """A pool of connections."""
-    with pytest.MonkeyPatch.context() as patch:
-        # A busy machine may need longer for eight connections than a server that starts may take.
-        patch.setattr(databases, "CONNECT_SECONDS", GUARD_SECONDS)
-        database = await Database.connect(url, size=8)
-    yield database
-    await database.close()
-
-
 @pytest.fixture
 async def database_url(postgres):
     """A migrated database of this test's own."""
@@ -199,22 +173,7 @@ def engine(database, database_url, api):
 @pytest.fixture
 async def somebody(api):
     """Clients with keys: await somebody("viewer", owner="alice") is one who is a viewer in the default namespace."""
-    async with AsyncExitStack() as stack:
-
-        async def with_token(token=None, **options):
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            client = httpx.AsyncClient(transport=api._transport, base_url="http://rota", headers=headers, **options)
-            return await stack.enter_async_context(client)
-
-        async def make(role, *, owner="alice", namespace="default", **fields):
-            body = {"name": f"key of {owner}", "role": role, "owner": owner} | fields
-            answer = await api.post("/v1/keys", json=body, headers={"Rota-Namespace": namespace})
-            assert answer.status_code == 201, answer.text
-            client = await with_token(answer.json()["key"])
-            client.key = answer.json()
-            return client
-
-        make.with_token = with_token
+    async with clients_of(api) as make:
         yield make
 
 

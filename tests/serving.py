@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
@@ -30,3 +30,25 @@ async def serving(database, directory, verifier=None, **options):
     ):
         client.services = services
         yield client
+
+
+@asynccontextmanager
+async def clients_of(api):
+    """Clients with keys: await somebody("viewer", owner="alice") is one who is a viewer in the default namespace."""
+    async with AsyncExitStack() as stack:
+
+        async def with_token(token=None, **options):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            client = httpx.AsyncClient(transport=api._transport, base_url="http://rota", headers=headers, **options)
+            return await stack.enter_async_context(client)
+
+        async def make(role, *, owner="alice", namespace="default", **fields):
+            body = {"name": f"key of {owner}", "role": role, "owner": owner} | fields
+            answer = await api.post("/v1/keys", json=body, headers={"Rota-Namespace": namespace})
+            assert answer.status_code == 201, answer.text
+            client = await with_token(answer.json()["key"])
+            client.key = answer.json()
+            return client
+
+        make.with_token = with_token
+        yield make

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from commands import Commands, Done
-from rota.cli.main import app
+from commands import Commands
 from support import free_port, memory, wait_until
 
 CLEANUP = """
@@ -25,20 +23,12 @@ print('kept', given['days'], 'days')
 
 
 class Rota(Commands):
-    """A running `rota up`, and the commands of a person who uses it.
-
-    A call is a process: once for each way of waiting, ending and printing, and for what runs a part of Rota.
-    """
+    """A running `rota up`, and the commands of a person who uses it."""
 
     def json(self, *arguments: str) -> Any:
         done = self.in_process(*arguments, "--json")
         assert done.code == 0, done.err
         return done.json
-
-    def in_process(self, *arguments: str, **variables: str) -> Done:
-        """The same without a process, whose start takes far longer than what most commands do."""
-        done = CliRunner().invoke(app, list(arguments), env=self.environment | variables)
-        return Done(done.exit_code, done.stdout, done.stderr)
 
     def status_of(self, run_id: str) -> str:
         return self.ask(f"/v1/runs/{run_id}")["status"]

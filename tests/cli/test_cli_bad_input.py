@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from support import free_port
-
 NO_RUN = "run_" + "0" * 32
 NO_JOB = "job_" + "0" * 32
 
@@ -89,28 +87,8 @@ def test_wrong_usage_ends_with_exit_code_2(rota, arguments):
     assert "Usage:" in done.err
 
 
-def test_a_server_that_is_down_is_named_with_what_to_do(rota):
-    port = free_port()
-    done = rota("jobs", ROTA_PORT=str(port))
-    assert done.code == 1
-    assert f"no Rota server answers at http://127.0.0.1:{port}" in done.err
-    assert "rota up" in done.err
-
-
 def test_an_address_that_is_none_is_bad_input(rota):
     for url in ("nonsense", "http://", "http://127.0.0.1:99999", "ftp://127.0.0.1"):
         done = rota.in_process("jobs", ROTA_URL=url)
         assert done.code == 2
         assert "is not the address of a server" in done.err
-
-
-def test_a_token_that_is_not_accepted_is_said_to_be_so(rota):
-    done = rota.in_process("jobs", ROTA_TOKEN="wrong")  # noqa: S106 - that is the point
-    assert done.code == 1
-    assert "does not accept the token in ROTA_TOKEN" in done.err
-
-
-def test_a_home_without_a_token_is_named(rota, tmp_path):
-    done = rota.in_process("jobs", ROTA_HOME=str(tmp_path))
-    assert done.code == 1
-    assert f"{tmp_path}/admin.token can't be read" in done.err

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import asyncpg
 import pytest
+import pytest_asyncio
 from stage import Stage
 
+from databases import cloned
 
-@pytest.fixture(scope="session")
-def stage_url(postgres):
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def stage_url(postgres):
     """A migrated database that all examples share."""
-
-    async def do(statement):
-        admin = await asyncpg.connect(postgres.url("postgres"))
-        await admin.execute(statement)
-        await admin.close()
-
-    asyncio.run(do("CREATE DATABASE examples TEMPLATE rota_template STRATEGY FILE_COPY"))
-    yield postgres.url("examples")
-    asyncio.run(do("DROP DATABASE examples WITH (FORCE)"))
+    async with cloned(postgres) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,17 @@ def up(project, free_port):
 def newcomer(short_path, free_port):
     """Somebody for whom nothing is running."""
     return Newcomer(short_path, free_port())
+
+
+class _OtherProgram(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        """Says nothing: a command in this process has its errors read."""
+
+
+@pytest.fixture
+def other_program():
+    """The port of a web server in this process that is not Rota's."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _OtherProgram) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()

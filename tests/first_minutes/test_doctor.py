@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -16,7 +18,8 @@ import pytest
 import rota
 from rota.ops.doctor import database as databases
 from rota.ops.doctor import fleet, machine, server
-from rota.ops.doctor.findings import State, collect
+from rota.ops.doctor.checkup import examine
+from rota.ops.doctor.findings import Finding, State, collect
 from rota.ops.doctor.settings import read_settings
 from rota.settings import Settings
 from rota.store.postgres.database import Database
@@ -25,28 +28,30 @@ from support import wait_until
 PASSWORD = "hunter-two"  # noqa: S105 - of a role that lives as long as a test
 
 
-def found_by(who, **environment):
-    """Exit code, and the findings by state."""
-    done = who("doctor", "--json", **environment)
-    assert "Traceback" not in done.err, done.err
-    found = done.json["findings"]
-    assert {finding["state"] for finding in found} <= {"ok", "warning", "problem"}
-    assert all(finding["toDo"] or finding["state"] != "problem" for finding in found), found
-    assert done.code == (1 if done.json["problems"] else 0)
+def found_by(who, **variables):
+    """What it finds, without a process."""
+    with mock.patch.dict(os.environ, who.environment | variables, clear=True):
+        found = asyncio.run(examine(os.environ))
+    assert all(finding.fix or finding.state is not State.problem for finding in found), found
     return found
 
 
 def of_state(found, state, check=None):
-    return [one["detail"] for one in found if one["state"] == state and check in (None, one["check"])]
+    return [one.words for one in found if one.state == state and check in (None, one.check)]
 
 
 def mending(found, check):
-    return " ".join(one["toDo"] or "" for one in found if one["check"] == check)
+    return " ".join(one.fix or "" for one in found if one.check == check)
 
 
 def test_with_everything_up_nothing_is_wrong(up):
-    found = found_by(up)
-    assert of_state(found, "problem") == [one for one in of_state(found, "problem") if "runs wait" in one]
+    done = up("doctor", "--json")
+    told = done.json
+    found = [Finding(one["check"], State(one["state"]), one["detail"], one["toDo"]) for one in told["findings"]]
+    problems = of_state(found, "problem")
+    assert all("runs wait" in one for one in problems), "left by other tests"
+    assert (done.code, told["problems"]) == (1 if problems else 0, len(problems))
+    assert told["warnings"] == len(of_state(found, "warning"))
     words = " ".join(of_state(found, "ok"))
     for part in (
         "answers at",
@@ -160,18 +165,9 @@ def test_a_home_that_is_not_ours_to_write_to_is_a_problem(short_path, made):
     assert "set ROTA_HOME to another" in done.stdout
 
 
-def test_a_port_that_somebody_else_has_is_a_problem(newcomer, free_port):
-    listener = subprocess.Popen(
-        [sys.executable, "-m", "http.server", str(newcomer.port), "--bind", "127.0.0.1"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        found = wait_until(lambda: [one for one in [found_by(newcomer)] if of_state(one, "problem", "port")])[0]
-    finally:
-        listener.kill()
-        listener.wait()
-    assert f"pid {listener.pid}" in " ".join(of_state(found, "problem", "port"))
+def test_a_port_that_another_program_has_is_a_problem(newcomer, other_program):
+    found = found_by(newcomer, ROTA_PORT=str(other_program))
+    assert f"pid {os.getpid()}" in " ".join(of_state(found, "problem", "port"))
     assert "is not a Rota server" in " ".join(of_state(found, "problem", "server"))
 
 
@@ -218,7 +214,7 @@ def test_an_older_server_without_scheduler_and_workers_is_told(newcomer, postgre
                     if "Rota 0.0.1 answers" in str(of_state(one, "warning", "server"))
                 ]
             )[0]
-            newcomer("submit", "x", "--task", "rota.echo")
+            newcomer.in_process("submit", "x", "--task", "rota.echo")
             later = found_by(newcomer)
         finally:
             api.terminate()
@@ -247,14 +243,14 @@ async def guarded(postgres, database_url):
 
 
 async def test_a_wrong_password_is_a_problem_that_names_the_setting(newcomer, guarded):
-    found = found_by(newcomer, ROTA_DATABASE_URL=guarded("wrong-one"))
+    found = await asyncio.to_thread(found_by, newcomer, ROTA_DATABASE_URL=guarded("wrong-one"))
     assert "password authentication failed" in " ".join(of_state(found, "problem", "database"))
     assert "ROTA_DATABASE_URL" in mending(found, "database")
     assert "wrong-one" not in str(found)
 
 
 async def test_a_role_without_rights_and_with_few_connections_is_told(newcomer, guarded):
-    found = found_by(newcomer, ROTA_DATABASE_URL=guarded(PASSWORD))
+    found = await asyncio.to_thread(found_by, newcomer, ROTA_DATABASE_URL=guarded(PASSWORD))
     assert "has no rights" in " ".join(of_state(found, "problem", "schema"))
     assert "rota database-roles" in mending(found, "schema")
     assert "the role's connection limit is 3" in " ".join(of_state(found, "warning", "connections"))
@@ -302,7 +298,7 @@ async def test_a_schema_that_lacks_a_step_is_a_problem(sql, database_url):
 async def test_a_database_without_a_schema_is_told_and_nothing_is_made_there(newcomer, postgres, database_url):
     admin = await asyncpg.connect(database_url)
     await admin.execute("DROP SCHEMA rota CASCADE")
-    found = found_by(newcomer, ROTA_DATABASE_URL=database_url)
+    found = await asyncio.to_thread(found_by, newcomer, ROTA_DATABASE_URL=database_url)
     assert of_state(found, "warning", "schema") == ["there is none yet"]
     assert await admin.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = 'rota'") == 0
     await admin.close()

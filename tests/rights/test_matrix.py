@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+from unittest import mock
+from urllib.parse import urlsplit
 
 import pytest
+import pytest_asyncio
 
 import rota
+from databases import cloned, pool_on
+from engine import Engine
 from rota.access.authorization import ANYONE, PUBLIC
 from rota.api.routes import OPERATIONS
 from rota.domain.rights import Right
 from rota.task.output import RunHandler
+from serving import clients_of, serving
 from support import job
 
 # The least role for each operation. Written out here, not taken from the code: this is the promise.
@@ -107,32 +113,51 @@ class Belongings:
         return (self.waiting, self.failed, f"line of {self.owner}", f"event of {self.owner}")
 
 
-@pytest.fixture
-async def belongings(engine, somebody, sql, monkeypatch):
-    """What alice and bob have."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def furnished(postgres, tmp_path_factory):
+    """What alice and bob have, and a database with it that each test gets a clone of."""
 
     def fail(context: rota.Context, owner: str):
         context.logger.warning("line of %s", owner)
         raise ValueError(f"line of {owner}")
 
     found = {}
-    monkeypatch.setattr(logging.getLogger("rota.task"), "handlers", [RunHandler()])
-    async with engine.running(engine.worker({"rota.fail": fail})):
-        for owner in ("alice", "bob"):
-            client = await somebody("submitter", owner=owner)
-            later = job(scheduleType="future", delaySeconds=86400, task="rota.fail", payload={"owner": owner})
-            waiting = (await client.post("/v1/jobs", json=later)).json()["jobId"]
-            now = job(task="rota.fail", payload={"owner": owner}, maxRetries=0)
-            failed = (await client.post("/v1/jobs", json=now)).json()["jobId"]
-            found[owner] = Belongings(owner, waiting, failed)
-            await engine.until(f"run_{failed[4:]}", "failed")
-    for owner in found:
+    async with cloned(postgres) as url:
+        async with pool_on(url) as database, serving(database, tmp_path_factory.mktemp("furnished")) as api:
+            engine = Engine(database, url, api)
+            with mock.patch.object(logging.getLogger("rota.task"), "handlers", [RunHandler()]):
+                async with engine.running(engine.worker({"rota.fail": fail})), clients_of(api) as somebody:
+                    for owner in ("alice", "bob"):
+                        found[owner] = await furnish(engine, await somebody("submitter", owner=owner), owner)
+        yield urlsplit(url).path.lstrip("/"), found
+
+
+async def furnish(engine, client, owner):
+    later = job(scheduleType="future", delaySeconds=86400, task="rota.fail", payload={"owner": owner})
+    waiting = (await client.post("/v1/jobs", json=later)).json()["jobId"]
+    now = job(task="rota.fail", payload={"owner": owner}, maxRetries=0)
+    failed = (await client.post("/v1/jobs", json=now)).json()["jobId"]
+    await engine.until(f"run_{failed[4:]}", "failed")
+    async with engine.database._pool.acquire() as sql:
         await sql.execute(
             "INSERT INTO rota.events (namespace, kind, subject, detail, owner) VALUES ('default', 'test', $1, $1, $2)",
             f"event of {owner}",
             owner,
         )
-    return found
+    return Belongings(owner, waiting, failed)
+
+
+@pytest.fixture
+async def database_url(postgres, furnished):
+    template, _ = furnished
+    async with cloned(postgres, template) as url:
+        yield url
+
+
+@pytest.fixture
+def belongings(furnished):
+    """What alice and bob have."""
+    return furnished[1]
 
 
 async def ask(client, operation, of=MISSING, **options):
