@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
 
 AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
+LONGEST_STRETCH_SECONDS = 0.005  # of a computation on the event loop
 _log = get_logger("service")
 
 
@@ -116,6 +118,19 @@ class Service(ABC):
             _log.info("works again", service=self.name)
         self._failure = None
         return done
+
+
+class Breather:
+    """Lets everything else on the event loop go on during a long computation that is made in small steps."""
+
+    def __init__(self) -> None:
+        self._rested_at = time.monotonic()
+
+    async def breathe(self) -> None:
+        """Between two steps."""
+        if time.monotonic() - self._rested_at > LONGEST_STRETCH_SECONDS:
+            await asyncio.sleep(0)
+            self._rested_at = time.monotonic()
 
 
 class ServiceGroup:

@@ -13,10 +13,10 @@ from support import job
 
 def test_what_is_held_is_counted_and_given_back():
     budget = BodyBudget(100)
-    with budget.hold() as first:
+    with budget.hold("one") as first:
         first.grow_to(60)
         first.grow_to(50)
-        with budget.hold() as second:
+        with budget.hold("another") as second:
             with pytest.raises(OverloadedError):
                 second.grow_to(41)
             second.grow_to(40)

@@ -36,20 +36,35 @@ class Auditor:
 
         Of the body, only `known` fields are shown: anything else was sent by mistake.
         """
-        access = call.access
-        entry = AuditEntry(
+        entry = self.entry_of(action, call, known)
+        await self.trail.add(entry)
+        call.entry = entry.id
+
+    async def record(self, entry: AuditEntry, status: int) -> None:
+        """Records what is over already."""
+        await self.trail.add(entry)
+        await self.trail.add_outcome(entry.id, status, None, None)
+
+    def entry_of(self, action: str, call: Any, known: frozenset[str] = frozenset()) -> AuditEntry:
+        """A request as the trail shows it, in a namespace of the actor: the requested one if they have a role there."""
+        identity, named = call.access.identity, call.access.namespace
+        namespace = identity.home_for(named)
+        return AuditEntry(
             id=new_id(self._now().timestamp()),
-            namespace=access.namespace,
-            actor=access.identity.name,
-            kind=access.identity.kind,
-            key_id=access.identity.key_id,
+            namespace=namespace,
+            actor=identity.name,
+            kind=identity.kind,
+            key_id=identity.key_id,
             source=call.request.client.host if call.request.client else "",
             action=action,
             object=_name(call.path),
-            request=_shown(call.body, known),
+            request=_shown(call.body, known) if namespace == named else _json(namespace=named),
         )
-        await self.trail.add(entry)
-        call.entry = entry.id
+
+    def repeated(self, entry: AuditEntry, count: int) -> AuditEntry:
+        """An entry for this many like the given one."""
+        new = new_id(self._now().timestamp())
+        return msgspec.structs.replace(entry, id=new, object=None, request=_json(repeated=count))
 
     async def end(self, call: Any, status: int) -> None:
         """Records the outcome; the change stays even if that fails."""
@@ -91,16 +106,25 @@ def _shown(body: bytes, known: frozenset[str]) -> str | None:
     if not body:
         return None
     try:
-        given = msgspec.json.decode(body)
+        # Only the fields that are shown are decoded: a payload may be large.
+        given = msgspec.json.decode(body, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
+        if isinstance(given, dict):
+            given = {name[:_LONGEST_NAME]: _field(value) if name in known else "…" for name, value in given.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _encoder.encode({"unreadable": f"{len(body)} bytes"}).decode()
-    if isinstance(given, dict):
-        given = {name[:_LONGEST_NAME]: _masked(value) if name in known else "…" for name, value in given.items()}
+        return _json(unreadable=f"{len(body)} bytes")
     shown = _encoder.encode(given)
     if isinstance(given, list) or len(shown) > _LONGEST_REQUEST:
         count = f" of {len(given)} items" if isinstance(given, list) else ""
         shown = _encoder.encode({"large": f"{len(body)} bytes{count}"})
     return _SECRETS.sub(r"\1_…", shown.decode()).replace("\\u0000", "\\ufffd")
+
+
+def _json(**fields: Any) -> str:
+    return _encoder.encode(fields).decode()
+
+
+def _field(value: msgspec.Raw) -> Any:
+    return _masked(msgspec.json.decode(value))
 
 
 def _masked(value: Any) -> Any:

@@ -110,11 +110,10 @@ async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1
     Raises RateLimitedError, or TooLargeError for more than a bucket can hold. A caller without a role in the requested
     namespace uses up the limits of their own.
     """
-    identity, namespace = access.identity, access.namespace
+    identity = access.identity
+    namespace = identity.home_for(access.namespace)
     if identity.kind == "admin" and kind == "requests":
         return UNLIMITED  # admins must get in to repair things
-    if identity.grant_in(namespace) is None:
-        namespace = next(iter(identity.grants), _NOWHERE)
     key = None if identity.key_id is None else show_key_id(identity.key_id)
     return await limiter.take(namespace, "" if identity.kind == "admin" else identity.name, kind, amount, key=key)
 

@@ -11,6 +11,7 @@ import msgspec
 from rota.access.audit import Auditor
 from rota.access.credential_cache import CredentialCache
 from rota.access.limits.rate_limiter import RateLimiter
+from rota.access.refusal_trail import RefusalTrail
 from rota.api.http.body_budget import BodyBudget
 from rota.api.statistics import Statistics
 from rota.api.streams.event_followers import EventFollowers
@@ -74,6 +75,7 @@ class Backend:
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)
+        self.refusals = RefusalTrail(self.auditor)
 
     @property
     def now(self) -> datetime:
@@ -91,7 +93,7 @@ class Backend:
     def services(self) -> tuple[Service, ...]:
         """Services that run beside the routes."""
         followers = (self.tail, self.run_ends, self.event_tail)
-        return (*self.gateway.services, self.credentials, ClockFollower(self), *followers)
+        return (*self.gateway.services, self.credentials, self.refusals, ClockFollower(self), *followers)
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""

@@ -19,9 +19,9 @@ from rota.access.authenticator import CSRF_HEADER, Authenticator, Credentials
 from rota.access.authorization import NAMESPACE_HEADER, PUBLIC, Access, AccessDeniedError, HiddenError, Needs, authorize
 from rota.access.credential_cache import FRESH_SECONDS
 from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
-from rota.api.http.body_budget import Hold
+from rota.api.http.body_budget import BYTES_PER_BYTE, Hold
 from rota.api.problems import HttpProblemError, response_of
-from rota.contract.json_rules import bad_json, check_names
+from rota.contract.json_rules import TOO_MANY_VALUES, bad_json, check_names, has_too_many_values
 from rota.domain.ids import parse_job, parse_run
 from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
@@ -48,8 +48,10 @@ class ApiRequest:
         body: bytes,
         authenticator: Authenticator,
         rate_status: RateStatus = UNLIMITED,
+        hold: Hold | None = None,
     ) -> None:
         self.request = request
+        self._hold = hold
         self._authenticator = authenticator
         self.access = access
         self.namespace = access.namespace
@@ -65,6 +67,11 @@ class ApiRequest:
     def only(self) -> str | None:
         """The owner whose jobs this call is limited to; None: all owners of the namespace."""
         return self.access.only
+
+    def weigh(self, size: int) -> None:
+        """Counts memory that this request takes besides its body; raises OverloadedError when there is too little."""
+        if self._hold is not None:
+            self._hold.grow_by(size)
 
     @property
     def path(self) -> dict[str, str]:
@@ -149,9 +156,9 @@ class Operation:
                 authenticator=authenticator,
             )
             self._check_query(request)
-            with services.body_budget.hold() as hold:
+            with services.body_budget.hold(access.namespace) as hold:
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
-                call = ApiRequest(request, access, body, authenticator, rate_status)
+                call = ApiRequest(request, access, body, authenticator, rate_status, hold)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
                     await call.check_still_known()  # the body was slow, and the key may have ended meanwhile
                 return await self._answer(services, call)
@@ -170,8 +177,7 @@ class Operation:
         response = response_of(error)
         try:
             if self.method != "GET":
-                await services.auditor.begin(self.handler.__name__, call)
-                await services.auditor.end(call, response.status_code)
+                await services.refusals.record(self.handler.__name__, call, response.status_code)
         except RotaError as failure:
             return self._response_of(failure)
         return response
@@ -263,6 +269,8 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
 
 def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     """The body as this type; raises BadInputError naming the field."""
+    if has_too_many_values(bytes(body)):
+        raise BadInputError(f"the body {TOO_MANY_VALUES}")
     try:
         found = _decoder(kind).decode(body)
         check_names(body, found)
@@ -278,13 +286,13 @@ async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:
     if announced.isdigit():
         if int(announced) > limit:
             raise HttpProblemError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
-        hold.grow_to(int(announced))
+        hold.grow_to(BYTES_PER_BYTE * int(announced))
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
             raise HttpProblemError(413, "Too large", f"the body has more than {limit} bytes")
-        hold.grow_to(size)
+        hold.grow_to(BYTES_PER_BYTE * size)
         chunks.append(chunk)
     return b"".join(chunks)

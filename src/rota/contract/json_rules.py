@@ -1,14 +1,16 @@
-"""JSON checks that the decoder does not make: repeated names in an object, and deep nesting.
+"""JSON checks that the decoder does not make: repeated names in an object, deep nesting, too many values.
 
 Of two fields with one name some decoders take the first, some the last, so what was checked and what runs could differ.
-Deep nesting costs stack, and each library has its own limit. Both checks use operations that run in C over the text.
+Deep nesting costs stack, and each library has its own limit. A value takes two bytes of text and up to a hundred of
+memory, and a program that reads millions of them answers no other request meanwhile, so they are counted before one is
+read. All checks use operations that run in C over the text, and take time in proportion to its length at most.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, get_args
@@ -23,11 +25,20 @@ from rota.domain.retry import Strategy
 from rota.errors import BadInputError
 
 MOST_LEVELS = 64
+MOST_VALUES = 200_000  # in one job: reading and checking that many takes some 50 ms
 _LARGE_PAYLOAD_BYTES = 256
 _ALIKE = bytes.maketrans(b"[]{}", b"()()")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
+_ALL_BUT_BEGINNINGS = bytes(set(range(256)) - set(b',[{"'))  # each value begins after one of these, except the quote
+_SLICE_BYTES = 64 * 1024
+# Up to the next bracket, or the next bracket or comma, that is not in a string.
+_TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[\[\]{}]', re.DOTALL)
+_TO_SEPARATOR = re.compile(rb'(?:[^",\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[,\[\]{}]', re.DOTALL)
 _UP_AND_DOWN = bytes.maketrans(b"()", b"\x01\xff")  # 1 and -1
 _SHALLOW = 4
+TOO_MANY_VALUES = (
+    f"has more than {MOST_VALUES:,} values (numbers, texts, lists and objects): store it, and send its key"
+)
 _encoder = msgspec.json.Encoder()
 _AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<field>[^`]*)`")
@@ -72,14 +83,74 @@ def is_too_deep(text: bytes) -> bool:
     return max(accumulate(array("b", brackets.translate(_UP_AND_DOWN)))) > MOST_LEVELS - _SHALLOW
 
 
+def has_too_many_values(text: bytes) -> bool:
+    """Whether JSON, valid or not, has more than MOST_VALUES values. Most has too few commas to need a closer look."""
+    if text.count(b",") + text.count(b"{") + text.count(b"[") <= MOST_VALUES:
+        return False
+    kept = _without_escapes(text).translate(None, _ALL_BUT_BEGINNINGS)
+    count = in_string = 0
+    for start in range(0, len(kept), _SLICE_BYTES):  # so that a text with far too many is not split to its end
+        parts = kept[start : start + _SLICE_BYTES].split(b'"')
+        count += sum(map(len, parts[in_string::2]))
+        in_string ^= (len(parts) - 1) & 1
+        if count > MOST_VALUES:
+            return True
+    return False
+
+
+def items_of(text: bytes) -> Iterator[bytes]:
+    """The texts of the items of a JSON array, one by one: nothing is made of an item before it is asked for.
+
+    Finds where they end, and no more: each must be decoded. Raises BadInputError where the array is no JSON at all, or
+    an item has too many values.
+    """
+    start = position = first = text.find(b"[") + 1
+    if not start or text[: start - 1].strip():
+        raise BadInputError("the body is not valid JSON: an array is expected")
+    while True:
+        found = _TO_SEPARATOR.match(text, position)
+        if found is None:
+            raise BadInputError("the body is not valid JSON: the array does not end")
+        position = found.end()
+        sign = text[position - 1 : position]
+        if sign in b"[{":
+            position = _end_of_nested(text, position)
+        elif sign in b",]":
+            item = text[start : position - 1]
+            if item.strip():
+                yield item
+            elif sign == b"," or start != first:
+                raise BadInputError("the body is not valid JSON: an item is missing")
+            if sign == b"]":
+                break
+            start = position
+        else:
+            raise BadInputError("the body is not valid JSON: a bracket is out of place")
+    if text[position:].strip():
+        raise BadInputError("the body is not valid JSON: something follows the array")
+
+
+def _end_of_nested(text: bytes, position: int) -> int:
+    """Where the array or object that begins just before `position` ends."""
+    depth = 1
+    for _ in range(2 * MOST_VALUES):
+        found = _TO_BRACKET.match(text, position)
+        if found is None:
+            raise BadInputError("the body is not valid JSON: an item does not end")
+        position = found.end()
+        depth += 1 if text[position - 1] in b"[{" else -1
+        if not depth:
+            return position
+    raise BadInputError(TOO_MANY_VALUES)
+
+
 def has_repeated_name(text: bytes, decoded: Any) -> bool:
     """Whether an object in valid, decoded JSON has a name twice.
 
-    Encoding what was decoded gives the same number of colons, unless a field went missing. Only escaped colons make it
-    necessary to look at each object.
+    Encoding what was decoded gives the same number of colons, unless a field went missing.
     """
-    if rb"\u003" in text:
-        return _has_repeated_name_somewhere(text)
+    if rb"\u003" in text:  # perhaps escaped colons; encoded they are not
+        text = text.replace(rb"\\", b"").replace(rb"\u003a", b":").replace(rb"\u003A", b":")
     return text.count(b":") != _encoder.encode(decoded).count(b":")
 
 
@@ -102,12 +173,15 @@ def check_names(text: bytes | msgspec.Raw, found: Any) -> None:
 
 def _brackets_of(text: bytes) -> bytes:
     """The brackets outside of strings, as parentheses."""
-    if b"\\" in text:
-        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    kept = text.translate(_ALIKE, _ALL_ELSE)
+    kept = _without_escapes(text).translate(_ALIKE, _ALL_ELSE)
     brackets = kept.replace(b'""', b"")
     # The first string with a bracket in it has kept its quotes.
     return brackets if b'"' not in brackets else b"".join(kept.split(b'"')[::2])
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """The text without escaped backslashes and quotes: every quote left begins or ends a string."""
+    return text.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in text else text
 
 
 def _without(text: bytes, payload: bytes) -> bytes:
@@ -116,17 +190,6 @@ def _without(text: bytes, payload: bytes) -> bytes:
     # Find it by its beginning: searching for long text is slow to set up.
     start = text.find(payload[:_LARGE_PAYLOAD_BYTES])
     return text[:start] + b"null" + text[start + len(payload) :] if text.startswith(payload, start) else text
-
-
-def _has_repeated_name_somewhere(text: bytes) -> bool:
-    repeated = False
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal repeated
-        repeated = repeated or len(dict(pairs)) < len(pairs)
-
-    json.loads(text, object_pairs_hook=look)
-    return repeated
 
 
 def bad_json(error: msgspec.MsgspecError) -> BadInputError:

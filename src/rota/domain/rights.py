@@ -78,6 +78,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
         """The grant for this namespace, or None."""
         return self.grants.get(namespace) or self.grants.get(EVERYWHERE)
 
+    def home_for(self, namespace: str) -> str:
+        """The namespace that what they do there counts in: that one if they have a role in it, else one of their own;
+        no namespace ("") if they have no role at all."""
+        return namespace if self.grant_in(namespace) else min(self.grants, default="")
+
     @property
     def rules_everywhere(self) -> bool:
         """Whether they are admin of all namespaces, as operations across namespaces require."""

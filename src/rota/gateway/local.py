@@ -29,7 +29,7 @@ from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.protocol import RunSnapshot
-from rota.service import Service
+from rota.service import Breather, Service
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
@@ -102,7 +102,9 @@ class LocalGateway:
         items: list[Submission] = []
         positions: list[int] = []
         known = await self._known(requests, caller)
+        breather = Breather()
         for position, (job, key, request_hash) in enumerate(requests):
+            await breather.breathe()
             if position in known:
                 answers.append(known[position])
                 continue

@@ -20,6 +20,7 @@ from rota.contract.runs import LogLine, LogList, LogUrl
 from rota.domain.ids import FIRST_ID, floor_id, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
+from rota.service import Breather
 from rota.store.logs import ChunkKey
 
 _CHUNKS_PER_READ = 2000
@@ -91,12 +92,13 @@ async def search_logs(services: Backend, call: ApiRequest) -> LogList:
         call.query.get("cursor"), floor_id(end or services.now + timedelta(days=1))
     )
     found: list[LogLine] = []
-    deadline = time.monotonic() + _SEARCH_SECONDS
+    deadline, breather = time.monotonic() + _SEARCH_SECONDS, Breather()
     while position is not None and len(found) < limit and time.monotonic() < deadline:
         rows, position = await services.logs.search(
             call.namespace, first, position, text, _CHUNKS_PER_SEARCH, call.only
         )
         for row in rows:
+            await breather.breathe()
             found += [line for line in _lines(row) if text.lower() in line.text.lower()]
             if len(found) >= limit:
                 position = (row["run_id"], row["claim"], row["number"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,21 +11,25 @@ from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
 from rota.access.limits.rate_limiter import tighter
 from rota.api.backend import Backend
+from rota.api.http.body_budget import BYTES_PER_JOB
 from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
-from rota.contract.json_rules import hash_request
+from rota.contract.json_rules import hash_request, items_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, JobRequest, Repeated
+from rota.service import Breather
 
 MOST_PER_BATCH = 10_000
+_MOST_LINES = 2 * MOST_PER_BATCH  # some may be empty
 _RECURRING = ("cron", "interval")  # recorded in the audit trail; a one-shot's record is its run
 _BATCH_LIMIT_BYTES = 32 * 1024 * 1024
 JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
-# A batch up to this size is decoded at once; in a larger one the jobs are counted first.
-_READ_AT_ONCE_BYTES = 4 * 1024 * 1024
+# A batch up to this size is decoded at once; a larger one in groups, with pauses for other requests.
+_READ_AT_ONCE_BYTES = 256 * 1024
+_GROUP_BYTES = 64 * 1024
 
 
 @Operation(
@@ -63,7 +67,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
 )
 async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
     """Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)."""
-    batch = _read_batch(call)
+    batch = await _read_batch(call)
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
@@ -88,38 +92,83 @@ async def _take(services: Backend, call: ApiRequest, count: int) -> None:
     call.rate_status = tighter(call.rate_status, await take(services.limiter, call.access, "jobs", count))
 
 
-def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
+async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
     """The jobs of a batch; an error in the place of one that can't be read."""
     kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
     lines = kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
-    if not lines and len(call.body) <= _READ_AT_ONCE_BYTES:
-        try:
-            jobs = decode(call.body, list[BatchJobIn])
-        except RotaError:
-            pass  # decoded one by one below, so that only the bad ones are refused
-        else:
-            if not any(job.idempotency_key for job in jobs):
-                _check_count(len(jobs))
-                return [JobRequest(job) for job in jobs]
-    if lines:
-        raws = [msgspec.Raw(line) for line in call.body.splitlines() if line.strip()]
-    else:
-        raws = decode(call.body, list[msgspec.Raw])
-    _check_count(len(raws))
-    return [_read_one(raw) for raw in raws]
+    if not lines and len(call.body) <= _READ_AT_ONCE_BYTES and (jobs := _read_jobs(call.body)) is not None:
+        if len(jobs) > MOST_PER_BATCH:
+            raise _too_many()
+        call.weigh(len(jobs) * BYTES_PER_JOB)
+        return jobs
+    batch: list[JobRequest | RotaError] = []
+    breather = Breather()
+    for texts in _each(_lines_of(call.body)) if lines else _grouped(items_of(call.body)):
+        if len(batch) + len(texts) > MOST_PER_BATCH:
+            raise _too_many()
+        call.weigh(len(texts) * BYTES_PER_JOB)
+        batch += _read_group(texts)
+        await breather.breathe()
+    return batch
 
 
-def _read_one(raw: msgspec.Raw) -> JobRequest | RotaError:
+def _read_group(texts: Sequence[bytes]) -> Sequence[JobRequest | RotaError]:
+    """Jobs that follow each other in an array: decoded together, which is faster, or else one by one."""
+    if len(texts) > 1 and (jobs := _read_jobs(b"[" + b",".join(texts) + b"]")) is not None:
+        return jobs
+    return [_read_one(text) for text in texts]
+
+
+def _read_jobs(text: bytes) -> list[JobRequest] | None:
+    """The jobs of an array without errors and keys; None for any other: those are read one by one."""
     try:
-        job: BatchJobIn = decode(raw, BatchJobIn)
-        return JobRequest(job, job.idempotency_key, hash_request(bytes(raw)) if job.idempotency_key else b"")
+        jobs: list[BatchJobIn] = decode(text, list[BatchJobIn])
+    except RotaError:
+        return None
+    return None if any(job.idempotency_key for job in jobs) else [JobRequest(job) for job in jobs]
+
+
+def _each(texts: Iterator[bytes]) -> Iterator[list[bytes]]:
+    return ([text] for text in texts)
+
+
+def _grouped(texts: Iterator[bytes]) -> Iterator[list[bytes]]:
+    """Neighbours together, up to a size that is read in a few milliseconds."""
+    group: list[bytes] = []
+    size = 0
+    for text in texts:
+        if group and size + len(text) > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(text)
+        size += len(text)
+    if group:
+        yield group
+
+
+def _lines_of(body: bytes) -> Iterator[bytes]:
+    """The lines that are not empty, one by one."""
+    start = 0
+    for _ in range(_MOST_LINES):
+        end = body.find(b"\n", start)
+        if line := body[start : end if end >= 0 else None].strip():
+            yield line
+        if end < 0:
+            return
+        start = end + 1
+    raise _too_many()
+
+
+def _read_one(text: bytes) -> JobRequest | RotaError:
+    try:
+        job: BatchJobIn = decode(text, BatchJobIn)
+        return JobRequest(job, job.idempotency_key, hash_request(text) if job.idempotency_key else b"")
     except RotaError as error:
         return error
 
 
-def _check_count(count: int) -> None:
-    if count > MOST_PER_BATCH:
-        raise BadInputError(f"a batch has at most {MOST_PER_BATCH} jobs, not {count}")
+def _too_many() -> BadInputError:
+    return BadInputError(f"a batch has at most {MOST_PER_BATCH} jobs; this one has more")
 
 
 def _result(answer: Answer) -> BatchResult:
