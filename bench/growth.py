@@ -18,7 +18,8 @@ from bench.progress import Progress
 from bench.punctuality import lags_of_stream
 from bench.throughput import sustain
 from rota.ops.bench_load import Spread, percentile
-from rota.store.postgres.database import PLANNER, Statements
+from rota.store.postgres.database import Statements
+from rota.store.postgres.session import OLDEST_SERVER, own_settings
 
 AT_A_TIME = 250_000
 LOOKS = 50
@@ -78,7 +79,7 @@ async def _measure(empty: Lab, lab: Lab, progress: Progress, size: int, seconds:
     lag, lag_beside = await lags_of_stream(lab, seconds / 2), await lags_of_stream(empty, seconds / 2)
     for place in (empty, lab):
         await place.database.execute("DELETE FROM rota.finished_runs WHERE name = 'steady'")
-    connection = await asyncpg.connect(lab.database_url("rota"), server_settings=PLANNER)
+    connection = await asyncpg.connect(lab.database_url("rota"), server_settings=own_settings(OLDEST_SERVER))
     try:
         claim, promote = await _claim_time(connection), await _promote_time(connection)
     finally:

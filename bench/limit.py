@@ -18,7 +18,8 @@ import asyncpg
 import uvloop
 
 from rota.domain.ids import new_id
-from rota.store.postgres.database import PLANNER, Database
+from rota.store.postgres.database import Database
+from rota.store.postgres.session import OLDEST_SERVER, own_settings
 from rota.store.schema.migrate import migrate
 
 BATCH = 1000
@@ -83,7 +84,7 @@ def _worker(url: str, seconds: float) -> float:
 
 
 async def _rounds(url: str, seconds: float) -> float:
-    connection = await asyncpg.connect(url, server_settings=PLANNER)
+    connection = await asyncpg.connect(url, server_settings=own_settings(OLDEST_SERVER))
     worker = uuid4()
     payloads = ['{"n": 1}'] * BATCH
     position = await connection.fetchval("SELECT now()")

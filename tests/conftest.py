@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from databases import TEMPLATE, cloned, pool_on
 from engine import Engine
+from pgbouncer import PgBouncer, require_pgbouncer
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
@@ -115,6 +116,15 @@ def postgres():
     asyncio.run(server.stop())
     shutil.rmtree(home, ignore_errors=True)
     shutil.rmtree(server.socket_directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres):
+    """A pooler in front of that server."""
+    require_pgbouncer()
+    bouncer = PgBouncer(postgres.socket_directory)
+    yield bouncer
+    bouncer.stop()
 
 
 @pytest.fixture

@@ -161,7 +161,9 @@ async def run_worker(settings: Settings, app: App | None) -> None:
     app = app or App()
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker"))
-        transactions = TaskTransactions(database_url(settings), size=settings.transactions, pooled=database.pooled)
+        transactions = TaskTransactions(
+            database_url(settings), size=settings.transactions, pooled=database.pooled, version=database.version
+        )
         stack.push_async_callback(transactions.close)
         runners = Runners(settings, app, transactions)
         stack.push_async_callback(runners.close)

@@ -81,6 +81,10 @@ class DiskFullError(DatabaseUnavailableError):
     """PostgreSQL's disk is full. Nothing was written; reads still work."""
 
 
+class LockTimeoutError(DatabaseUnavailableError):
+    """Another transaction has held a row for too long. Nothing was written."""
+
+
 class DataRejectedError(RotaError):
     """PostgreSQL refused the data of one item; other items were not affected."""
 

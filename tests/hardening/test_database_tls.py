@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 from certificates import Authority
+from installed import postgres_built_with
 from structlog.testing import capture_logs
 
 import commands
@@ -27,20 +28,7 @@ from rota.store.schema.migrate import migrate
 from rota.testing.databases import SERVER_VARIABLE, databases
 from support import eventually, free_port, in_time
 
-PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 ONLY_TLS = "local all all trust\nhostssl all rota 127.0.0.1/32 trust\nhostssl all guest 127.0.0.1/32 cert\n"
-
-
-def find_postgres() -> Path | None:
-    """The newest PostgreSQL of this machine that was built with TLS; the embedded one is not."""
-    named = [Path(os.environ["ROTA_TEST_POSTGRES"])] if os.environ.get("ROTA_TEST_POSTGRES") else []
-    found = [*named, *(path for place in PLACES for path in sorted(Path("/").glob(place[1:]), reverse=True))]
-    for binaries in found:
-        if (binaries / "postgres").exists() and (binaries / "pg_config").exists():
-            done = subprocess.run([binaries / "pg_config", "--configure"], capture_output=True, text=True, check=False)
-            if "openssl" in done.stdout:
-                return binaries
-    return None
 
 
 class Server:
@@ -104,11 +92,7 @@ class _OnPort(EmbeddedPostgres):
 
 @pytest.fixture(scope="module")
 def server():
-    binaries = find_postgres()
-    if binaries is None:
-        if os.environ.get("CI"):
-            pytest.fail("a PostgreSQL with TLS must be installed in CI (apt-get install postgresql)")
-        pytest.skip("no PostgreSQL with TLS is installed (apt-get install postgresql)")
+    binaries = postgres_built_with("openssl")
     directory = Path(tempfile.mkdtemp(prefix="rota-tls-"))
     server = Server(directory, binaries)
     server.start()

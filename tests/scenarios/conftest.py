@@ -8,16 +8,6 @@ import pytest
 from fleet import Fleet
 from grounds import GROUNDS
 
-from pgbouncer import PgBouncer, require_pgbouncer
-
-
-@pytest.fixture(scope="session")
-def pgbouncer(postgres):
-    require_pgbouncer()
-    bouncer = PgBouncer(postgres.socket_directory)
-    yield bouncer
-    bouncer.stop()
-
 
 @pytest.fixture(params=GROUNDS)
 def ground(request, database_url):

@@ -8,13 +8,14 @@ import asyncpg
 import pytest
 
 from rota.errors import DatabaseUnavailableError, SetupError
-from rota.store.postgres.database import PLANNER, Database, Statements
+from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.session import own_settings
 from support import eventually
 
 
 async def test_a_direct_connection_carries_the_planner_settings_from_its_start(database):
     async with database.raw() as connection:
-        for name, value in PLANNER.items():
+        for name, value in own_settings(database.version).items():
             assert await connection.fetchval("SELECT current_setting($1)", name) == value
     assert not database.pooled
 

@@ -37,7 +37,7 @@ _QUICK = {
 }
 _ROOM_BYTES = 4 * 1024**3
 # Objects that a test creates without a schema go to public, not to the clock's or Rota's schema.
-_SEARCH_PATH = "public, rota_time, pg_catalog"
+SEARCH_PATH = "public, rota_time, pg_catalog"
 T = TypeVar("T")
 
 
@@ -86,7 +86,7 @@ class Databases:
         except (OSError, ValueError, asyncpg.PostgresError) as error:
             raise SetupError(f"{SERVER_VARIABLE}: no database for tests can be made there: {error}") from error
         await self._set_search_path(self._template)
-        database = await Database.connect(_with_database(self._url, self._template), size=1)
+        database = await Database.connect(_with_database(self._url, self._template), size=1, search_path=SEARCH_PATH)
         try:
             async with database.raw() as connection:
                 await connection.execute(load("make_clock", "rota.testing").text)
@@ -110,7 +110,7 @@ class Databases:
             await self._admin.execute(f"DROP DATABASE IF EXISTS {name}")
 
     async def _set_search_path(self, name: str) -> None:
-        await self._admin.execute(f"ALTER DATABASE {name} SET search_path = {_SEARCH_PATH}")
+        await self._admin.execute(f"ALTER DATABASE {name} SET search_path = {SEARCH_PATH}")
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._loop.run_until_complete(work)

@@ -31,6 +31,7 @@ from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
+from rota.testing.databases import SEARCH_PATH
 from rota.testing.kit_worker import AppWorker, RecordedWakeUps
 
 _CONNECTIONS = 8
@@ -79,7 +80,9 @@ class Engine:
         """An engine on a database from `Databases`; raises SetupError for another."""
         async with AsyncExitStack() as stack:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-kit-")))
-            database = await Database.connect(database_url, size=_CONNECTIONS, name="rota-test")
+            database = await Database.connect(
+                database_url, size=_CONNECTIONS, name="rota-test", search_path=SEARCH_PATH
+            )
             stack.push_async_callback(database.close)
             shards = await count_shards(database)
             engine = cls(

@@ -67,7 +67,9 @@ class AppWorker:
         self.reports: list[Report] = []  # of all its runs
         self._wake_ups = wake_ups
         self._stack = AsyncExitStack()
-        self._transactions = TaskTransactions(database_url, size=settings.transactions)
+        self._transactions = TaskTransactions(
+            database_url, size=settings.transactions, pooled=database.pooled, version=database.version
+        )
         self._runners = Runners(settings, app, self._transactions)
         self._claims = Claims(database)
         self._broker = PostgresBroker(

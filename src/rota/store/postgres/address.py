@@ -1,10 +1,12 @@
-"""Why there is no TLS to the database, in words that say what to do; both libraries say it in theirs."""
+"""Why there is no connection to the database, in words that say what happened and what to do."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
+
+import asyncpg
 
 from rota.errors import SetupError
 
@@ -27,14 +29,21 @@ _REASONS = (
 
 
 def explain(error: BaseException) -> str:
-    """What the error says, with what to do where TLS is the reason."""
+    """What happened, with what to do where TLS is the reason."""
+    if isinstance(error, asyncpg.InternalClientError) or (
+        isinstance(error, asyncpg.InterfaceError) and not str(error).startswith("pool is ")
+    ):
+        # The server's last words came while the driver did not listen; what it says then is about its own state.
+        return "PostgreSQL closed the connection"
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
     said = str(error) or type(error).__name__
     words = advice(error)
     return f"{words} ({said})" if words else said
 
 
 def advice(error: BaseException) -> str | None:
-    """What to do; None where TLS is not the reason."""
+    """What to do about TLS; None where it is not the reason."""
     said = str(error)
     return next((words for pattern, words in _REASONS if pattern.search(said)), None)
 

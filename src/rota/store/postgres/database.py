@@ -2,9 +2,9 @@
 
 Plans must not depend on statistics: the hot tables change too fast for statistics to be right, and a plan that
 flips to a sequential scan over them costs an order of magnitude. Every connection therefore prefers index plans
-and generic ones (PLANNER). On a direct connection those settings travel in the start-up packet. Behind a pooler in
-transaction mode there is no session to carry them, so each statement runs in a transaction that sets them LOCAL;
-named prepared statements are not used there either, since the server behind them changes.
+and generic ones, and sets whatever else statements rely on (session.py). Behind a pooler in transaction mode there is
+no session to carry settings, so each statement runs in a transaction that sets them LOCAL; named prepared statements
+are not used there either, since the server behind them changes.
 
 A pooler is noticed by itself: it answers the handshake with a made-up backend pid.
 """
@@ -21,36 +21,24 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, KeyHeldError, SetupError
+from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
 from rota.store.postgres.address import check_files, explain
+from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps
 from rota.telemetry import get_logger
 
-PLANNER = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    # Where an index has the order that is wanted, reading another one and sorting must never look cheaper.
-    "enable_sort": "off",
-    "jit": "off",
-    # A process paused inside a transaction must not hold its locks for longer than a lease.
-    "idle_in_transaction_session_timeout": "2s",
-}
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 _TRANSIENT_TRIES = 10
-_OLDEST_SERVER = 150000
 
-_SET_LOCAL = "BEGIN; " + " ".join(f"SET LOCAL {name} = '{value}';" for name, value in PLANNER.items())
 _UNAVAILABLE: tuple[type[Exception], ...] = (
     OSError,  # TimeoutError is one of them
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
@@ -103,22 +91,25 @@ class Statements:
 class Database:
     """A pool of connections to one PostgreSQL database."""
 
-    def __init__(self, pool: Any, *, pooled: bool, notify: bool) -> None:
+    def __init__(self, pool: Any, *, pooled: bool, version: int, notify: bool, search_path: str = SEARCH_PATH) -> None:
         self._pool = pool
         self.pooled = pooled
+        self.version = version  # the server's, as 150004
         self.wake = WakeUps(self._notify, enabled=notify)
+        self._begin = begin(own_settings(version) | {"search_path": search_path}) if pooled else "BEGIN"
 
     @classmethod
-    async def connect(cls, url: str, *, size: int = 4, name: str = "rota", notify: bool = True) -> Database:
+    async def connect(
+        cls, url: str, *, size: int = 4, name: str = "rota", notify: bool = True, search_path: str = SEARCH_PATH
+    ) -> Database:
         """Connects, or raises SetupError (wrong URL, too old a server) or DatabaseUnavailableError.
 
-        `notify`: whether wake-ups are sent.
+        `notify`: whether wake-ups are sent. `search_path`: another one for databases whose clock tests can set.
         """
         load_all()
-        pooled = await _check_server(url)
-        options: dict[str, Any] = {"server_settings": PLANNER | {"application_name": name}}
-        if pooled:
-            options = {"statement_cache_size": 0}
+        pooled, version = await _check_server(url)
+        settings = own_settings(version) | {"search_path": search_path, "application_name": name}
+        options: dict[str, Any] = {"statement_cache_size": 0} if pooled else {"server_settings": settings}
         with _translated("connect"):
             pool = await asyncpg.create_pool(
                 url,
@@ -130,7 +121,7 @@ class Database:
                 reset=_leave_as_it_is,
                 **options,
             )
-        return cls(pool, pooled=pooled, notify=notify)
+        return cls(pool, pooled=pooled, version=version, notify=notify, search_path=search_path)
 
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
@@ -193,14 +184,24 @@ class Database:
     async def _notify(self, channel: str, payloads: Sequence[str]) -> None:
         """Sends notifications in a transaction of their own, so that no write waits for the notify lock."""
         with _translated("notify"):
-            async with self._connection() as connection:
+            async with self._begun() if self.pooled else self._connection() as connection:
                 await connection.execute("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads)
 
     @asynccontextmanager
     async def raw(self) -> AsyncIterator[Any]:
-        """A connection as it is: for migrations, and for tests."""
+        """A connection as it is, for tests: behind a pooler it has none of our settings."""
         async with self._connection() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def raw_transaction(self) -> AsyncIterator[Any]:
+        """A connection with a transaction, for migrations. What PostgreSQL says of a statement comes as the driver's
+        error; only a lost connection is translated."""
+        async with self._begun() as connection:
+            try:
+                yield connection
+            except _UNAVAILABLE as error:
+                raise _unavailable("transaction", error) from error
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
@@ -222,16 +223,24 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[Statements]:
+        with _translated("transaction"):
+            async with self._begun() as connection:
+                yield Statements(connection)
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[Any]:
+        """A connection with a READ COMMITTED transaction, whatever the defaults are."""
         async with self._connection() as connection:
-            with _translated("transaction"):
-                await connection.execute(_SET_LOCAL if self.pooled else "BEGIN")
-                try:
-                    yield Statements(connection)
-                except Exception:
-                    # What was cut off (by a time-out, or by the server) is rolled back by its end.
-                    with suppress(*_UNAVAILABLE):
-                        await connection.execute("ROLLBACK")
-                    raise
+            with _translated("begin"):
+                await connection.execute(self._begin)
+            try:
+                yield connection
+            except Exception:
+                # What was cut off (by a time-out, or by the server) is rolled back by its end.
+                with suppress(*_UNAVAILABLE):
+                    await connection.execute("ROLLBACK")
+                raise
+            with _translated("commit"):
                 await connection.execute("COMMIT")
 
 
@@ -259,13 +268,17 @@ class _translated:  # noqa: N801 - reads as a word in a with statement
         if isinstance(error, asyncpg.CheckViolationError) and "no partition of relation" in str(error):
             raise MissingDayError(str(error)) from error
         if isinstance(error, asyncpg.LockNotAvailableError):
-            raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
+            raise LockTimeoutError(f"{self._doing}: another transaction has held a row for too long") from error
         if isinstance(error, _DATA) or (isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError)):
             raise DataRejectedError(f"{self._doing}: {error}") from error
-        if isinstance(error, asyncpg.DiskFullError):
-            raise DiskFullError(f"{self._doing}: the database's disk is full ({error})") from error
         if isinstance(error, _UNAVAILABLE):
-            raise DatabaseUnavailableError(f"{self._doing}: {explain(error)}") from error
+            raise _unavailable(self._doing, error) from error
+
+
+def _unavailable(doing: str, error: BaseException) -> DatabaseUnavailableError:
+    if isinstance(error, asyncpg.DiskFullError):
+        return DiskFullError(f"{doing}: the database's disk is full ({error})")
+    return DatabaseUnavailableError(f"{doing}: {explain(error)}")
 
 
 def check_url(url: str, variable: str) -> None:
@@ -294,23 +307,24 @@ async def _leave_as_it_is(_connection: Any) -> None:
     """No statement of ours leaves session state behind; resetting would cost a round trip each time."""
 
 
-async def _check_server(url: str) -> bool:
-    """Whether a pooler sits in between; refuses servers that are too old, and bad URLs."""
+async def _check_server(url: str) -> tuple[bool, int]:
+    """Whether a pooler sits in between, and the server's version; refuses servers that are too old, and bad URLs."""
     check_url(url, "ROTA_DATABASE_URL")
     check_files(url, "ROTA_DATABASE_URL")
     try:
         with _translated("connect"):
             connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)
-    except (asyncpg.InvalidCatalogNameError, asyncpg.InvalidAuthorizationSpecificationError) as error:
-        raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
     except (DataRejectedError, ValueError):
         raise _unreadable("ROTA_DATABASE_URL") from None
+    except asyncpg.PostgresError as error:
+        # It is there, and does not want us: waiting would not help.
+        raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
     try:
         with _translated("connect"):
             version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
             pid = await connection.fetchval("SELECT pg_backend_pid()")
     finally:
         await connection.close(timeout=CONNECT_SECONDS)
-    if version < _OLDEST_SERVER:
-        raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs 15 or newer.")
-    return bool(pid != connection.get_server_pid())
+    if version < OLDEST_SERVER:
+        raise SetupError(f"PostgreSQL {version // 10000} is too old: Rota needs {OLDEST_SERVER // 10000} or newer.")
+    return bool(pid != connection.get_server_pid()), version

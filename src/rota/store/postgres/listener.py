@@ -17,9 +17,12 @@ import asyncpg
 from rota.service import Service
 from rota.store.postgres.address import advice, explain
 from rota.store.postgres.database import CONNECT_SECONDS
+from rota.store.postgres.session import set_session
 from rota.telemetry import get_logger
 
 _CHECK_SECONDS = 10.0
+# Not in the start-up packet: a pooler in session mode would refuse it.
+_SETTINGS = set_session({"idle_session_timeout": "0", "statement_timeout": "0"})
 _log = get_logger("listener")
 
 
@@ -53,6 +56,7 @@ class Listener(Service):
         closed = asyncio.Event()
         connection.add_termination_listener(lambda _connection: closed.set())
         try:
+            await connection.execute(_SETTINGS)
             for channel in self._channels:
                 await connection.add_listener(channel, self._heard)
             self.connected = True

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rota.errors import EndedByTaskError
@@ -18,8 +18,9 @@ class TaskConnection(psycopg.Connection[Any]):
     """Refuses to end its transaction: that is for the worker to do."""
 
     @classmethod
-    def open_for_rota(cls, url: str, name: str, seconds: int) -> Self:
-        """A new one, in a transaction; raises ConnectionError. Nothing is prepared: a pooler would lose it."""
+    def open_for_rota(cls, url: str, name: str, seconds: int, begin: str) -> Self:
+        """A new one, in a transaction begun by `begin`; raises ConnectionError. Nothing is prepared: a pooler would
+        lose it."""
         try:
             connection = cls.connect(url, prepare_threshold=None, application_name=name, connect_timeout=seconds)
         except psycopg.OperationalError as error:
@@ -27,7 +28,10 @@ class TaskConnection(psycopg.Connection[Any]):
         except psycopg.ProgrammingError:
             # Its message quotes the piece of the address that it can't read, which may be of the password.
             raise ConnectionError("psycopg can't read the database's address") from None
-        connection.pgconn.exec_(b"BEGIN")
+        begun = connection.pgconn.exec_(begin.encode())
+        if begun.status != ExecStatus.COMMAND_OK:
+            connection.close()
+            raise ConnectionError(begun.error_message.decode(errors="replace").strip())
         return connection
 
     def commit(self) -> None:

@@ -5,9 +5,10 @@ commit. It is the last statement, so that the run is held for no longer than a c
 commit be lost, it is not known what became of it; the worker then reports a failure, which changes nothing where the
 completion was recorded.
 
-Connections are not those of Rota's own pool: what it pins for its own statements is not for those of tasks. Async
-functions get one of asyncpg from a pool that resets what a session can remember. Functions in threads get a new one
-of psycopg each: nothing of what a task does to it can reach another.
+Connections are not those of Rota's own pool: what it pins for its own statements is not for those of tasks. Isolation,
+time-outs and JIT are named all the same (store/postgres/session.py). Async functions get one of asyncpg from a pool
+that resets what a session can remember. Functions in threads get a new one of psycopg each: nothing of what a task does
+to it can reach another.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rota.domain.run import Claim
 from rota.errors import DatabaseUnavailableError, EndedByTaskError, RotaError, SetupError
 from rota.store.postgres.address import explain
 from rota.store.postgres.database import CONNECT_SECONDS
+from rota.store.postgres.session import OLDEST_SERVER, begin, set_local, task_settings
 
 NAME = "rota-task"
 _COMPLETE = "SELECT rota.complete_v1({}, {}, {}, {}, {}, {})"
@@ -43,11 +45,14 @@ class ClaimLostError(RotaError):
 class TaskTransactions:
     """Opens transactions for tasks; at most `size` of each kind at a time, later ones wait."""
 
-    def __init__(self, url: str, *, size: int, pooled: bool = False) -> None:
+    def __init__(self, url: str, *, size: int, pooled: bool = False, version: int = OLDEST_SERVER) -> None:
         self._url = url
         self._size = size
+        self._pooled = pooled
+        self._settings = task_settings(version)
         # Behind a pooler a prepared statement may meet a server that never saw it.
-        self._options = {"statement_cache_size": 0} if pooled else {"server_settings": {"application_name": NAME}}
+        direct = {"server_settings": self._settings | {"application_name": NAME}}
+        self._options: dict[str, Any] = {"statement_cache_size": 0} if pooled else direct
         self._permits = asyncio.Semaphore(size)
         self._threads = ThreadPoolExecutor(max_workers=size, thread_name_prefix="rota-transaction")
         self._pool: Any = None
@@ -71,8 +76,7 @@ class TaskTransactions:
                 yield transaction
             return
         async with self._connection() as connection:
-            transaction = connection.transaction()
-            await transaction.start()
+            transaction = await self._begin(connection)
             try:
                 yield AsyncTransaction(connection, claim)
             except BaseException:
@@ -81,6 +85,16 @@ class TaskTransactions:
                     await transaction.rollback()
                 raise
             await transaction.commit()
+
+    async def _begin(self, connection: Any) -> Any:
+        transaction = connection.transaction(isolation="read_committed")
+        try:
+            await transaction.start()
+            if self._pooled:
+                await connection.execute(f"SET TRANSACTION READ WRITE, NOT DEFERRABLE; {set_local(self._settings)}")
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            raise DatabaseUnavailableError(f"no transaction for a task: {explain(error)}") from error
+        return transaction
 
     async def close(self) -> None:
         """Closes what is open; a transaction that is still under way is rolled back."""
@@ -116,7 +130,7 @@ class TaskTransactions:
     @asynccontextmanager
     async def _plain(self, claim: Claim) -> AsyncIterator[PlainTransaction]:
         try:
-            connection = await self._in_thread(lambda: _open_plain(self._url))
+            connection = await self._in_thread(lambda: _open_plain(self._url, begin(self._settings)))
         except OSError as error:
             raise DatabaseUnavailableError(f"no connection for a transactional task: {explain(error)}") from error
         try:
@@ -186,7 +200,7 @@ def _arguments(claim: Claim, began: float, result: str | None, blob: str | None)
     return (claim.namespace, claim.run_id, claim.number, datetime.fromtimestamp(began, UTC), result, blob)
 
 
-def _open_plain(url: str) -> Any:
+def _open_plain(url: str, begin_statement: str) -> Any:
     from rota.store.report.task_connection import TaskConnection  # noqa: PLC0415 - psycopg need not be there for all else
 
-    return TaskConnection.open_for_rota(url, NAME, int(CONNECT_SECONDS))
+    return TaskConnection.open_for_rota(url, NAME, int(CONNECT_SECONDS), begin_statement)

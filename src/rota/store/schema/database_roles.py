@@ -181,7 +181,7 @@ class DatabaseRoles:
 
     async def _as_owner(self, body: Any) -> Any:
         """In one transaction, and not during a migration."""
-        async with self._database.raw() as connection, connection.transaction():
+        async with self._database.raw_transaction() as connection:
             if not await connection.fetchval(_OWNED):
                 raise SetupError(
                     "Roles are a matter of the schema's owner: connect as the role that ran `rota migrate`."

@@ -83,7 +83,7 @@ async def _apply_patiently(database: Database) -> list[Migration]:
 
 
 async def _apply(database: Database) -> list[Migration]:
-    async with database.raw() as connection, connection.transaction():
+    async with database.raw_transaction() as connection:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY, timeout=_STEP_SECONDS)
         await connection.execute(f"SET LOCAL lock_timeout = {LOCK_WAIT_MILLISECONDS}")
         await connection.execute("CREATE SCHEMA IF NOT EXISTS rota")
@@ -104,7 +104,7 @@ async def _apply(database: Database) -> list[Migration]:
 
 async def missing_steps(database: Database) -> list[Migration]:
     """What this release needs and the database lacks; raises what PostgreSQL says when our role may not look."""
-    async with database.raw() as connection:
+    async with database.raw_transaction() as connection:
         done = await _done(connection)
     return [step for step in migrations() if step.number not in done]
 
@@ -114,7 +114,7 @@ async def bring_up_to_date(database: Database) -> None:
 
     Raises SetupError when something is missing and our role may not make it, or when it may not even look.
     """
-    async with database.raw() as connection:
+    async with database.raw_transaction() as connection:
         try:
             done = await _done(connection)
             owner = await connection.fetchval(_OWNER)

@@ -17,7 +17,7 @@ import msgspec
 
 from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission
 from rota.domain.run import LOOKAHEAD
-from rota.errors import DatabaseUnavailableError, RotaError
+from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError, RotaError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.schema.partitions import with_days
@@ -107,7 +107,7 @@ class Submissions:
         while left_out is None:
             with suppress(DecidedAnewError):
                 left_out = await with_days(
-                    self._database, unique.replaced, lambda: self._database.transact(submit_keyed)
+                    self._database, unique.replaced, lambda: _with_keys(self._database, submit_keyed)
                 )
         fates.duplicates |= unique.duplicates
         return [*unique.repeated, *left_out]
@@ -179,6 +179,14 @@ class Submissions:
             **_blobs(items),
         )
         return [row[0] for row in rows]
+
+
+async def _with_keys(database: Database, body: Callable[[Statements], Awaitable[list[UUID]]]) -> list[UUID]:
+    """One transaction that takes keys; raises KeyHeldError when another has held one of them for too long."""
+    try:
+        return await database.transact(body)
+    except LockTimeoutError as error:
+        raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
 
 
 def _shape(item: OneShot) -> tuple[Any, ...]:

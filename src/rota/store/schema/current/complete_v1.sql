@@ -10,6 +10,8 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
+SET lock_timeout = '30s'
 AS $$
 DECLARE
     bound record;

@@ -7,6 +7,8 @@
 CREATE FUNCTION rota.make_day(day date) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+SET timezone = 'UTC'
 AS $$
 DECLARE
     month   date := date_trunc('month', day);

@@ -5,6 +5,7 @@
 CREATE FUNCTION rota.submit_v1(jobs text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     bound text[] := (SELECT b.namespaces FROM rota.bound_to() AS b);

@@ -1,0 +1,51 @@
+-- Functions that are called in sessions of others name what they rely on; and months of logs are dropped like days.
+
+-- Pinned plans look expensive, so PostgreSQL would compile them at each call: 30 ms instead of 0.3.
+ALTER FUNCTION rota.submit_v1(text) SET jit = off;
+ALTER FUNCTION rota.complete_v1(text, uuid, bigint, timestamptz, text, text) SET jit = off;
+-- A lock timeout that a task set for its own statements must not turn its success into a failure.
+ALTER FUNCTION rota.complete_v1(text, uuid, bigint, timestamptz, text, text) SET lock_timeout = '30s';
+-- Patterns with a backslash.
+ALTER FUNCTION rota.make_day(date) SET standard_conforming_strings = on;
+ALTER FUNCTION rota.make_day(date) SET timezone = 'UTC';
+
+CREATE OR REPLACE FUNCTION rota.drop_log_days(recent_days integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER
+SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+DECLARE
+    child   text;
+    unkept  boolean;
+    dropped integer := 0;
+BEGIN
+    FOR child IN
+        SELECT c.relname
+          FROM pg_inherits AS i
+          JOIN pg_class AS c ON c.oid = i.inhrelid
+         CROSS JOIN LATERAL substring(c.relname FROM '^log_chunks_(\d{6}|\d{8})$') AS period
+         WHERE i.inhparent = 'rota.log_chunks'::regclass
+           AND CASE length(period) WHEN 8 THEN to_date(period, 'YYYYMMDD') + 1
+                                   WHEN 6 THEN (to_date(period, 'YYYYMM') + interval '1 month')::date END
+               <= (now() AT TIME ZONE 'UTC')::date - recent_days
+    LOOP
+        -- No write may come between the look and the drop, and dropping locks the parent: a table in use is tried again
+        -- another time.
+        BEGIN
+            EXECUTE format('LOCK TABLE rota.%I IN ACCESS EXCLUSIVE MODE', child);
+            EXECUTE format('SELECT EXISTS (SELECT FROM rota.%I AS c WHERE c.number = 0 AND NOT EXISTS (
+                                SELECT FROM rota.kept_logs AS k
+                                 WHERE k.namespace = c.namespace AND k.run_id = c.run_id AND k.claim = c.claim))', child)
+               INTO unkept;
+            IF NOT unkept THEN
+                EXECUTE format('DROP TABLE rota.%I', child);
+                dropped := dropped + 1;
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
+    END LOOP;
+    RETURN dropped;
+END
+$$;
