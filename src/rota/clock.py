@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 
 # After this long even a slower answer replaces the measurement, to follow drift.
 KEEP_SECONDS = 5.0
+# Clocks that are being set right by NTP drift apart a little between two measurements.
+_LEAST_JUMP_SECONDS = 1.0
 
 
 class DatabaseClock:
@@ -20,7 +22,8 @@ class DatabaseClock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._offset = time.time() - monotonic()
+        # The interval in which the offset was at the last measurement that was kept.
+        self._offset = self._highest = time.time() - monotonic()
         self._measured_at = float("-inf")
 
     @property
@@ -29,15 +32,20 @@ class DatabaseClock:
         return self._measured_at > float("-inf")
 
     def observe(self, *, sent: float, received: float, database_time: datetime) -> float:
-        """Takes one measurement (both ends on the monotonic clock); returns how far the database's clock jumped."""
+        """Takes one measurement (both ends on the monotonic clock); returns how far the database's clock jumped.
+
+        A slow answer makes a wide interval. Only intervals that don't meet prove a jump.
+        """
         lowest = database_time.timestamp() - received
         highest = database_time.timestamp() - sent
-        jump = lowest - self._offset if self.is_set and abs(lowest - self._offset) > highest - lowest + 1.0 else 0.0
+        jump = 0.0
+        if self.is_set:
+            jump = max(0.0, lowest - self._highest) or min(0.0, highest - self._offset)
         stale = received - self._measured_at > KEEP_SECONDS
         # A higher lower end is closer to the truth; an offset above the upper end would be ahead of the database.
         if stale or lowest > self._offset or highest < self._offset:
-            self._offset, self._measured_at = lowest, received
-        return jump
+            self._offset, self._highest, self._measured_at = lowest, highest, received
+        return jump if abs(jump) > _LEAST_JUMP_SECONDS else 0.0
 
     def now(self) -> float:
         """Seconds since the epoch on the database's clock, never ahead of it."""

@@ -108,3 +108,11 @@ def test_the_datetime_is_aware_and_the_same_moment(world):
     world.ask()
     assert world.clock.now_datetime().utcoffset().total_seconds() == 0
     assert world.clock.now_datetime().timestamp() == pytest.approx(world.clock.now(), abs=ROUNDING)
+
+
+@given(st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=20))
+def test_slow_answers_are_not_taken_for_a_jump(questions):
+    world = World()
+    for there, back, pause in questions:
+        assert world.ask(there, back) == 0.0
+        world.local += pause

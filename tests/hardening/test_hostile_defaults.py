@@ -47,6 +47,7 @@ HOSTILE = {
     "plan_cache_mode": "force_custom_plan",
     "extra_float_digits": "-15",
 }
+BACKSLASH = msgspec.Raw(rb'{"back": "\\slash"}')
 # Functions that are found first under the hostile search path; PostgreSQL's own have the same names.
 EVIL = """
 CREATE SCHEMA evil;
@@ -188,9 +189,7 @@ async def test_a_wait_for_a_row_is_waited_out_under_a_lock_timeout(hostile, conn
     await sql.execute("INSERT INTO rota.pools (namespace, pool) VALUES ('n', 'p')")
     async with sql.transaction():
         await sql.execute("UPDATE rota.pools SET paused_at = now()")
-        waiting = asyncio.create_task(
-            database.fetch("pause_pool", namespace="n", pool="p", paused=False)
-        )
+        waiting = asyncio.create_task(database.fetch("pause_pool", namespace="n", pool="p", paused=False))
 
         async def waits():
             return await sql.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted")
@@ -219,7 +218,7 @@ async def test_submitting_inside_ones_own_transaction_works_under_hostile_defaul
     await hostile({n: v for n, v in HOSTILE.items() if n not in theirs and not n.startswith("default_transaction")})
     connection = await asyncpg.connect(database_url)
     jobs = [
-        BatchJobIn(name="plain", schedule_type="immediate", task="t", payload=msgspec.Raw(b"{\"back\": \"\\\\slash\"}")),
+        BatchJobIn(name="plain", schedule_type="immediate", task="t", payload=BACKSLASH),
         BatchJobIn(name="unique", schedule_type="immediate", task="t", unique_key="u", on_duplicate="replace"),
         BatchJobIn(name="again", schedule_type="immediate", task="t", unique_key="u", on_duplicate="replace"),
         BatchJobIn(name="later", schedule_type="future", task="t", schedule_time=datetime(2031, 2, 3, tzinfo=UTC)),

@@ -65,7 +65,6 @@ async def _check_database(settings: Settings, database: Database) -> list[Findin
         *[finding async for finding in databases.check_schema(database, facts)],
         *databases.check_durability(facts),
         *databases.check_upkeep(facts),
-        *databases.check_timeouts(facts),
         *databases.check_connections(facts),
         *databases.check_database_clock(facts, datetime.now(UTC)),
     ]

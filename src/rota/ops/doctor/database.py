@@ -25,7 +25,6 @@ _CHECK = "database"
 _WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
 _SMALL_BUFFERS = 128 * 1024**2
 OLD_TRANSACTION_SECONDS = 300
-_SHORT_TIMEOUT_SECONDS = 30
 _SAMPLE = 1000
 _Facts = Mapping[str, Any]
 
@@ -59,7 +58,7 @@ def check_kind(facts: _Facts, *, pooled: bool, embedded: bool) -> Iterator[Findi
     between = ", through a pooler" if pooled else ""
     secure = "over TLS" if facts["tls"] else "on this host" if facts["local"] else "without TLS"
     words = f"{kind} {facts['version_text']} as {facts['role']}, {secure}{between}"
-    if facts["standby"] or facts["read_only"]:
+    if facts["standby"]:
         yield problem(_CHECK, f"{words}: it is read-only", "set ROTA_DATABASE_URL to the primary")
     elif not facts["tls"] and not facts["local"] and not pooled:
         yield warning(_CHECK, words, "add ?sslmode=verify-full to ROTA_DATABASE_URL where others can listen")
@@ -124,16 +123,6 @@ def check_upkeep(facts: _Facts) -> Iterator[Finding]:
         words = f"shared_buffers is {facts['shared_buffers'] / 1024**2:.0f} MB"
         found.append(warning("upkeep", words, "ALTER SYSTEM SET shared_buffers = '256MB', and restart it"))
     yield from found or [ok("upkeep", "autovacuum is on, no transaction is old")]
-
-
-def check_timeouts(facts: _Facts) -> Iterator[Finding]:
-    """Timeouts that would interrupt our statements and connections."""
-    role = facts["role"]
-    for name in ("statement_timeout", "lock_timeout", "idle_session_timeout"):
-        seconds = (facts[f"{name}_ms"] or 0) / 1000
-        if 0 < seconds < _SHORT_TIMEOUT_SECONDS:
-            words = f"{name} is {seconds:g} s for role {role}: it interrupts Rota"
-            yield warning("time-outs", words, f"ALTER ROLE {role} SET {name} = 0")
 
 
 def check_connections(facts: _Facts, *, wanted: int = _WANTED_CONNECTIONS) -> Iterator[Finding]:
