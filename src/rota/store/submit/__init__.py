@@ -7,7 +7,7 @@ then those of schedules, each sorted. So two submissions of the same keys wait f
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any

@@ -9,6 +9,7 @@ SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET jit = off
 AS $$
 DECLARE
     bound text[] := (SELECT b.namespaces FROM rota.bound_to() AS b);

@@ -2,6 +2,7 @@
 
 -- Pinned plans look expensive, so PostgreSQL would compile them at each call: 30 ms instead of 0.3.
 ALTER FUNCTION rota.submit_v1(text) SET jit = off;
+ALTER FUNCTION rota.find_submissions_v1(text) SET jit = off;
 ALTER FUNCTION rota.complete_v1(text, uuid, bigint, timestamptz, text, text) SET jit = off;
 -- A lock timeout that a task set for its own statements must not turn its success into a failure.
 ALTER FUNCTION rota.complete_v1(text, uuid, bigint, timestamptz, text, text) SET lock_timeout = '30s';
