@@ -18,6 +18,7 @@ from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
+from bench.readers import measure_readers
 from bench.report import RESULTS, Results, describe_machine, print_table, results_before, write_report
 from bench.sdk import measure_sdk
 from bench.tenants import measure_tenants
@@ -54,6 +55,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "sdk": lambda progress: measure_sdk(progress, runs=one(10, 200, 500), many=one(200, 20_000, 20_000)),
         "tenants": lambda progress: measure_tenants(progress, requests=one(10_000, 300_000, 1_000_000)),
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
+        "readers": lambda progress: measure_readers(progress, seconds=one(1.0, 30.0, 120.0)),
         "idle": lambda progress: measure_idle(
             progress, upcoming=one(1000, 100_000, 100_000), seconds=one(1.0, 20.0, 60.0)
         ),

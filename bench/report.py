@@ -20,6 +20,7 @@ from bench.growth import Size
 from bench.http import Http
 from bench.idle import Idle
 from bench.punctuality import Punctuality
+from bench.readers import Readers
 from bench.sdk import Sdk
 from bench.tenants import Tenants
 from bench.throughput import WINDOW_SECONDS, Throughput
@@ -51,6 +52,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     sdk: Sdk | None = None
     tenants: Tenants | None = None
     bloat: Bloat | None = None
+    readers: Readers | None = None
     idle: Idle | None = None
 
 
@@ -89,6 +91,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _sdk_rows(results.sdk) if results.sdk else []
     rows += _tenants_rows(results.tenants) if results.tenants else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
+    rows += [_readers_row(results.readers)] if results.readers else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
 
@@ -189,6 +192,15 @@ def _bloat_row(it: Bloat) -> Row:
         f"{it.seconds:g} s beside an open transaction",
         f"{it.share_kept:.0%} kept",
         f"{rates}; {it.dead_rows:,} dead rows",
+    )
+
+
+def _readers_row(it: Readers) -> Row:
+    others = f"{it.quiet.waits.p99:,.0f} ms alone, {it.control.waits.p99:,.0f} beside four sessions that only compute"
+    return (
+        "3,000 jobs a second beside four sessions that scan the hot table",
+        f"p99 {it.readers.waits.p99:,.0f} ms",
+        f"{others}; at most {it.readers.dead_rows:,} dead rows, with autovacuum off",
     )
 
 

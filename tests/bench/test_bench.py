@@ -97,6 +97,13 @@ async def test_tenants_cost_a_server_some_time_and_the_database_few_statements()
     assert found.flood.refused > 9000
 
 
+async def test_readers_are_compared_with_none_and_with_sessions_that_only_compute():
+    found = await short("readers")
+    for beside in (found.quiet, found.readers, found.control):
+        assert beside.waits.count == 3000
+        assert 0 < beside.share_kept <= 1
+
+
 async def test_bloat_and_idle_end_in_a_report_with_charts(tmp_path):
     results = await run(["bloat", "idle"], length="short", output=tmp_path)
     assert results.bloat.dead_rows > 0

@@ -19,6 +19,7 @@ from rota.scheduler.recaller import Recaller
 from rota.scheduler.reconciler import Reconciler
 from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
+from rota.scheduler.vacuumer import Vacuumer
 from rota.service import Service
 from rota.store.admit import Gates
 from rota.store.change.recalled import RecalledRuns
@@ -32,6 +33,7 @@ from rota.store.postgres.wakeups import GATE, SCHEDULE
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
+from rota.store.vacuum import HotTables
 
 _APP_PATIENCE = timedelta(minutes=10)
 
@@ -63,6 +65,7 @@ class Scheduler:
         self.admitter = Admitter(gates=Gates(database, self.id), leases=leases)
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
+        self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience))
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
@@ -82,6 +85,7 @@ class Scheduler:
             self.reaper,
             self.expirer,
             self.sweeper,
+            self.vacuumer,
             self.rezoner,
             self.reconciler,
             *((self.log_keeper,) if self.log_keeper else ()),

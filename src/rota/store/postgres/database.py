@@ -187,6 +187,15 @@ class Database:
             async with self._begun() if self.pooled else self._connection() as connection:
                 await connection.execute("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS p", channel, payloads)
 
+    async def vacuum(self, table: str) -> None:
+        """Vacuums a table of ours, outside of any transaction.
+
+        It neither waits for a lock nor takes the one that cutting off a table's end needs, which would stop claims.
+        """
+        with _translated("vacuum"):
+            async with self._connection() as connection:
+                await connection.execute(f"VACUUM (SKIP_LOCKED, TRUNCATE FALSE, PARALLEL 0) rota.{table}")
+
     @asynccontextmanager
     async def raw(self) -> AsyncIterator[Any]:
         """A connection as it is, for tests: behind a pooler it has none of our settings."""
