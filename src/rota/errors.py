@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class RotaError(Exception):
-    """Base of all errors raised by Rota."""
+    """Base of all errors raised by Rota.
+
+    `to_repeat`: submissions that were not taken in time, or whose answer was lost, with their idempotency keys. To
+    submit these again makes no job twice.
+    """
+
+    to_repeat: Sequence[Any] = ()
 
 
 class BadInputError(RotaError):

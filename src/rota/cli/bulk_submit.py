@@ -27,7 +27,8 @@ from rota.cli.terminal.progress import Meter
 from rota.cli.terminal.tables import print_line
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
-from rota.client.retries import NOT_NOW, Patience
+from rota.client.errors import NOT_NOW
+from rota.client.retries import Patience
 from rota.contract.jobs import BatchResult
 from rota.contract.problems import Problem
 from rota.errors import BadInputError, RotaError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from rota.cli.terminal.tables import Column, console, status, text, time
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
-from rota.client.retries import NOT_NOW
+from rota.client.errors import NOT_NOW, is_temporary
 from rota.domain.fleet import LIVE, explain_misfit, hint_for_task, offer_of
 from rota.errors import BadInputError
 from rota.settings import DEFAULT_POOL
@@ -134,14 +134,14 @@ def submit(
         body |= read_object(more, "--set") or {}
         refuse_empty(key, "--key")
     with server(submit) as client:
-        key = key or (new_key() if wait else None)
-        headers = {"Idempotency-Key": key} if key else None
-        submit_it = partial(client.call, "POST", "/v1/jobs", body=body, headers=headers)
+        key = key or new_key()
+        headers = {"Idempotency-Key": key}
+        submit_it = partial(client.call, "POST", "/v1/jobs", body=body, headers=headers, repeatable=True)
         if wait:
             answer = ask_until_taken(submit_it, statuses=NOT_NOW)
             wait_for_submitted(client, answer["runId"], as_json=as_json)
             return
-        answer = submit_it()
+        answer = _submit_once(submit_it, key)
         _warn_of_misfit(client, body)
         if as_json:
             print_json(answer)
@@ -149,6 +149,18 @@ def submit(
             run = f", {answer['runId']}" if "runId" in answer else ""
             kept = " (it already existed)" if answer.get("duplicate") else ""
             console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
+
+
+def _submit_once(submit_it: Callable[[], Any], key: str) -> Any:
+    """The answer; when none comes, says how to try again without making a second job."""
+    try:
+        return submit_it()
+    except (AnswerError, ServerUnreachableError) as error:
+        if is_temporary(error):
+            say(
+                f"It is not known whether the job was accepted. Add --key {key} to try again: that makes no second job."
+            )
+        raise
 
 
 def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:

@@ -8,8 +8,9 @@ from typing import Any, Protocol, TypeVar
 import httpx
 import msgspec
 
-from rota.client.errors import AnswerError, ServerUnreachableError
+from rota.client.errors import NOT_NOW, AnswerError, ServerUnreachableError
 from rota.client.retries import retry_after
+from rota.contract.jobs import BatchResult
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -27,6 +28,24 @@ class Page(Protocol[Item]):
     @property
     def next_cursor(self) -> str | None:
         """The cursor of the next page; None on the last."""
+
+
+class JobResult(BatchResult, kw_only=True):
+    """The result of one job of `submit_many`. `to_repeat`: the job, with its idempotency key, if it was not taken in
+    time; to submit it again makes no second one."""
+
+    to_repeat: Any = None
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the same job may be accepted later."""
+        return self.error is not None and self.error.status in NOT_NOW
+
+
+class JobResults(msgspec.Struct):
+    """The answer to a batch."""
+
+    results: list[JobResult]
 
 
 def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:

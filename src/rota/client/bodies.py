@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Required, TypedDict
+from typing import Any, NamedTuple, Required, TypedDict
 from uuid import uuid4
 
 import msgspec
@@ -72,6 +72,13 @@ class NewJob(JobFields, total=False):
     cron: str | None
     every: float | timedelta | None
     idempotency_key: str | None
+
+
+class KeyedJob(NamedTuple):
+    """A job with its idempotency key, and as it is sent."""
+
+    job: NewJob | BatchJobIn
+    content: bytes
 
 
 class JobChanges(TypedDict, total=False):
@@ -185,19 +192,29 @@ def query_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _query_value(value) for name, value in fields_of(given).items()}
 
 
-def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[bytes]:
-    """JSON arrays of as many jobs as fit into a request; each job has a key, so that retries are safe."""
-    some: list[bytes] = []
+def batches(jobs: Iterable[NewJob | JobIn]) -> Iterator[tuple[list[KeyedJob], list[KeyedJob]]]:
+    """As many jobs as fit into a request, each with a key, so that retries are safe; and the one taken ahead."""
+    some: list[KeyedJob] = []
     size = 0
     for job in jobs:
-        content = encode(_batch_item(job))
-        if some and (len(some) == MOST_PER_BATCH or size + len(content) > _BATCH_BYTES):
-            yield _array(some)
+        keyed = with_key(job)
+        found = KeyedJob(keyed, encode(keyed if isinstance(keyed, BatchJobIn) else job_body(keyed)))
+        if some and (len(some) == MOST_PER_BATCH or size + len(found.content) > _BATCH_BYTES):
+            yield some, [found]
             some, size = [], 0
-        some.append(content)
-        size += len(content) + 1
+        some.append(found)
+        size += len(found.content) + 1
     if some:
-        yield _array(some)
+        yield some, []
+
+
+def with_key(job: NewJob | JobIn) -> NewJob | BatchJobIn:
+    """The job with an idempotency key, its own or a new one."""
+    if isinstance(job, BatchJobIn):
+        return job if job.idempotency_key else msgspec.structs.replace(job, idempotency_key=new_key())
+    if isinstance(job, JobIn):
+        return BatchJobIn(**msgspec.structs.asdict(job), idempotency_key=new_key())
+    return job if job.get("idempotency_key") else {**job, "idempotency_key": new_key()}
 
 
 def new_key() -> str:
@@ -223,14 +240,6 @@ def encode(body: Any) -> bytes:
         raise BadInputError(f"can't be written as JSON: {error}") from None
 
 
-def _batch_item(job: NewJob | JobIn) -> Any:
-    if isinstance(job, BatchJobIn):
-        return job if job.idempotency_key else msgspec.structs.replace(job, idempotency_key=new_key())
-    if isinstance(job, JobIn):
-        return BatchJobIn(**msgspec.structs.asdict(job), idempotency_key=new_key())
-    return {"idempotencyKey": new_key(), **job_body(job)}
-
-
 def _renamed(given: Mapping[str, Any], contract: type[msgspec.Struct]) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     for name, value in given.items():
@@ -249,5 +258,6 @@ def _query_value(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else ",".join(value)
 
 
-def _array(items: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(items) + b"]"
+def array_of(jobs: Iterable[KeyedJob]) -> bytes:
+    """A JSON array."""
+    return b"[" + b",".join(job.content for job in jobs) + b"]"

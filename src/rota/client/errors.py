@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +10,8 @@ import msgspec
 from rota.contract.problems import Problem
 from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
 
+# What the server or a proxy answers when it can't take a request now.
+NOT_NOW = frozenset({429, 502, 503, 504})
 _KINDS: dict[str, type[RotaError]] = {
     "urn:rota:duplicate": DuplicateError,
     "urn:rota:conflict": ConflictError,
@@ -17,7 +20,10 @@ _KINDS: dict[str, type[RotaError]] = {
 
 
 class ServerUnreachableError(RotaError):
-    """No Rota server answers at the address. `advised`: the message already says what to do."""
+    """No Rota server answers at the address. `advised`: the message already says what to do; `results`: what
+    `submit_many` had been answered before."""
+
+    results: Sequence[Any] = ()
 
     def __init__(self, message: str, *, advised: bool = False) -> None:
         super().__init__(message)
@@ -25,13 +31,21 @@ class ServerUnreachableError(RotaError):
 
 
 class AnswerError(RotaError):
-    """The server answered with a problem document; `retry_after_seconds` is when to try again."""
+    """The server answered with a problem document; `retry_after_seconds` is when to try again, `results` what
+    `submit_many` had been answered before."""
+
+    results: Sequence[Any] = ()
 
     def __init__(self, status: int, problem: dict[str, Any], retry_after_seconds: float | None = None) -> None:
         super().__init__(problem.get("detail") or problem.get("title") or f"the server answered with {status}")
         self.status = status
         self.problem = problem
         self.retry_after_seconds = retry_after_seconds
+
+
+def is_temporary(error: AnswerError | ServerUnreachableError) -> bool:
+    """Whether the same request may succeed later."""
+    return isinstance(error, ServerUnreachableError) or error.status in NOT_NOW
 
 
 def refusal(problem: Problem) -> RotaError:

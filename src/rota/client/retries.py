@@ -1,34 +1,40 @@
 """When a request is retried, and after which pause.
 
 Safe requests are retried when the connection or the answer was lost, and when the server or a proxy can't answer now
-(429, 502, 503, 504). Other requests are retried only if they were never sent: the connection failed.
+(429, 502, 503, 504). Other requests are retried only if they were never sent: the connection failed. Jobs of a batch
+that were answered in this way are sent again by themselves, within the same tries.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 
 import httpx
 
-from rota.client.errors import AnswerError, ServerUnreachableError
+from rota.client.errors import NOT_NOW, AnswerError, ServerUnreachableError
+from rota.domain.durations import Duration, seconds_of
+from rota.errors import BadInputError
 
 RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 REFUSED_SECONDS = 1.0  # pause for an overloaded server
-NOT_NOW = frozenset({429, 502, 503, 504})
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Tries:
-    """The tries of one call: a number of retries, none later than twice the timeout."""
+    """The tries of one call: a number of retries, none later than twice the timeout; or with patience, as many as that
+    allows."""
 
-    def __init__(self, repeats: int, timeout_seconds: float, *, repeatable: bool) -> None:
-        self._left = repeats
+    def __init__(
+        self, repeats: int, timeout_seconds: float, *, repeatable: bool, patience_seconds: float | None = None
+    ) -> None:
+        self._left: float = repeats if patience_seconds is None else math.inf
         self._pauses = _Pauses()
-        self._deadline = time.monotonic() + 2 * timeout_seconds
+        self._deadline = time.monotonic() + (2 * timeout_seconds if patience_seconds is None else patience_seconds)
         self._repeatable = repeatable
 
     def pause_after_error(self, error: httpx.TransportError) -> float | None:
@@ -41,12 +47,25 @@ class Tries:
             return None
         return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
 
+    def pause_after_refusal(self) -> float | None:
+        """The pause before jobs of a batch that can't be taken now are sent again; None: use their answers."""
+        return self._pause(min(REFUSED_SECONDS, LONGEST_PAUSE_SECONDS))
+
     def _pause(self, least: float = 0.0) -> float | None:
-        if self._left <= 0:
+        """Up to the deadline, so that the last try comes at the end of the time that is given."""
+        left = self._deadline - time.monotonic()
+        if self._left <= 0 or left <= 0:
             return None
         self._left -= 1
-        pause = least + self._pauses.next()
-        return pause if time.monotonic() + pause < self._deadline else None
+        return min(least + self._pauses.next(), left)
+
+
+def read_patience(patience: Duration | None) -> float | None:
+    """Seconds; raises BadInputError."""
+    try:
+        return None if patience is None else seconds_of(patience)
+    except ValueError as error:
+        raise BadInputError(str(error), field="patience") from None
 
 
 class Patience:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
+from typing import Self
 
 from rota.client import AnswerError, AsyncClient, ServerUnreachableError
-from rota.client.errors import refusal, refusal_of
+from rota.client.answers import JobResult
+from rota.client.bodies import with_key
+from rota.client.errors import is_temporary, refusal, refusal_of
 from rota.client.retries import Patience
-from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
+from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 
@@ -22,12 +26,30 @@ _PAUSE_SECONDS = 0.5
 class HttpGateway:
     """Submits over HTTP; requests without an answer are repeated, with idempotency keys."""
 
-    def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
-        self._client = AsyncClient(url, token, namespace=namespace)
+    def __init__(
+        self, url: str | None, token: str | None, namespace: str | None = None, patience_seconds: float | None = None
+    ) -> None:
+        self._client = AsyncClient(url, token, namespace=namespace, patience=patience_seconds)
+        self.submit_seconds: float | None = None
         self._patience = Patience()
 
+    def patient(self, seconds: float | None) -> Self:
+        """The same gateway, which tries for so long to submit; None: for as long as the client does."""
+        if seconds is None:
+            return self
+        made = copy(self)
+        made.submit_seconds = seconds
+        return made
+
     async def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        return [_answer(result) for result in await self._client.submit_many(jobs)]
+        """A temporary error has in `to_repeat` its job, with a key; one that is raised has all of them."""
+        keyed = [with_key(job) for job in jobs]
+        try:
+            results = await self._client.submit_many(keyed, patience=self.submit_seconds)
+        except (ServerUnreachableError, AnswerError) as error:
+            error.to_repeat = keyed if is_temporary(error) else ()
+            raise
+        return [_answer(result) for result in results]
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The server waits. While it does not answer the status is unknown; after a minute that is an error."""
@@ -55,9 +77,11 @@ class HttpGateway:
         await self._client.aclose()
 
 
-def _answer(result: BatchResult) -> Submitted | RotaError:
+def _answer(result: JobResult) -> Submitted | RotaError:
     if result.error is not None:
-        return refusal(result.error)
+        error = refusal(result.error)
+        error.to_repeat = [result.to_repeat] if result.to_repeat is not None else ()
+        return error
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )

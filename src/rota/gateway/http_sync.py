@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
+from typing import Self
 
 from rota.client import AnswerError, Client, ServerUnreachableError
-from rota.client.errors import refusal, refusal_of
+from rota.client.answers import JobResult
+from rota.client.bodies import with_key
+from rota.client.errors import is_temporary, refusal, refusal_of
 from rota.client.retries import Patience
-from rota.contract.jobs import BatchJobIn, BatchResult, Submitted
+from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 
@@ -23,12 +27,30 @@ _PAUSE_SECONDS = 0.5
 class SyncHttpGateway:
     """Submits over HTTP; requests without an answer are repeated, with idempotency keys."""
 
-    def __init__(self, url: str | None, token: str | None, namespace: str | None = None) -> None:
-        self._client = Client(url, token, namespace=namespace)
+    def __init__(
+        self, url: str | None, token: str | None, namespace: str | None = None, patience_seconds: float | None = None
+    ) -> None:
+        self._client = Client(url, token, namespace=namespace, patience=patience_seconds)
+        self.submit_seconds: float | None = None
         self._patience = Patience()
 
+    def patient(self, seconds: float | None) -> Self:
+        """The same gateway, which tries for so long to submit; None: for as long as the client does."""
+        if seconds is None:
+            return self
+        made = copy(self)
+        made.submit_seconds = seconds
+        return made
+
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        return [_answer(result) for result in self._client.submit_many(jobs)]
+        """A temporary error has in `to_repeat` its job, with a key; one that is raised has all of them."""
+        keyed = [with_key(job) for job in jobs]
+        try:
+            results = self._client.submit_many(keyed, patience=self.submit_seconds)
+        except (ServerUnreachableError, AnswerError) as error:
+            error.to_repeat = keyed if is_temporary(error) else ()
+            raise
+        return [_answer(result) for result in results]
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         """The server waits. While it does not answer the status is unknown; after a minute that is an error."""
@@ -56,9 +78,11 @@ class SyncHttpGateway:
         self._client.close()
 
 
-def _answer(result: BatchResult) -> Submitted | RotaError:
+def _answer(result: JobResult) -> Submitted | RotaError:
     if result.error is not None:
-        return refusal(result.error)
+        error = refusal(result.error)
+        error.to_repeat = [result.to_repeat] if result.to_repeat is not None else ()
+        return error
     return Submitted(
         job_id=result.job_id or "", status=result.status or "", run_id=result.run_id, duplicate=result.duplicate
     )

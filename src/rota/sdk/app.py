@@ -21,7 +21,7 @@ from rota.sdk.call import Call, check_options, recurring
 from rota.sdk.declared_schedules import Declaration, Declarations, check_schedule
 from rota.sdk.gateways import Gateways
 from rota.sdk.middleware import Middleware
-from rota.sdk.options import Calendar, Defaults
+from rota.sdk.options import Calendar, Defaults, read_duration
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
 from rota.task.context import Context
 
@@ -63,7 +63,8 @@ class App:
     `name` and `version` identify the application and its release for schedules declared in code; without a version, a
     hash of the declared schedules is used. `url`, `token` and `namespace` override ROTA_URL, ROTA_TOKEN and
     ROTA_NAMESPACE. `owner` owns jobs declared in code or submitted in a transaction; jobs over HTTP belong to the
-    token's owner.
+    token's owner. `patience` is how long a submission over HTTP is retried while no server takes it: "10m", seconds or
+    a timedelta (about 8 seconds if not given).
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class App:
         namespace: str | None = None,
         owner: str = _DEFAULT_OWNER,
         middleware: Sequence[Middleware] = (),
+        patience: Duration | None = None,
     ) -> None:
         self.name = name or _DEFAULT_NAME
         self.has_name = name is not None
@@ -84,7 +86,9 @@ class App:
         self.middleware = list(middleware)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
-        self.gateways = Gateways(url, token, namespace)
+        self.gateways = Gateways(
+            url, token, namespace, None if patience is None else read_duration(patience, "patience")
+        )
         self._declarations = Declarations(version)
         self._lifespan: Callable[[], Any] | None = None
 

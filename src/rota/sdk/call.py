@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,7 +14,7 @@ from rota.contract.fields import Headers, wire_name
 from rota.contract.jobs import BatchJobIn
 from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
-from rota.errors import BadInputError
+from rota.errors import BadInputError, RotaError
 from rota.sdk.options import Calendar, fields_of, known_options, read_duration
 from rota.task.arguments import encode
 
@@ -31,7 +32,7 @@ NOTHING: Mapping[str, Any] = {}
 class Call(Generic[R]):
     """A task with arguments, made by `task.call(...)`, for `submit_many`."""
 
-    __slots__ = ("arguments", "headers", "job", "task")
+    __slots__ = ("arguments", "headers", "is_sealed", "job", "patience_seconds", "task")
 
     def __init__(
         self,
@@ -44,19 +45,42 @@ class Call(Generic[R]):
         self.task = task
         payload = task.parameters.encode(arguments, keywords)
         named = task.parameters.bind(arguments, keywords, whole=True)
-        fields = {"name": task.name, **fields_of({**task.defaults, **options}, named), **when}
+        given = {**task.defaults, **options}
+        patience = given.pop("patience", None)
+        self.patience_seconds = None if patience is None else read_duration(patience, "patience")
+        fields = {"name": task.name, **fields_of(given, named), **when}
         self.headers: dict[str, str] = dict(fields.pop("headers", {}))
         self.arguments: Any = msgspec.json.decode(payload)
         self.job = _read_job({**fields, "task": task.name}, payload)
+        self.is_sealed = False
 
     def finished(self) -> BatchJobIn:
         """The job with the headers from middleware; raises BadInputError for a bad header."""
-        if not self.headers:
+        if self.is_sealed or not self.headers:
             return self.job
         try:
             return msgspec.structs.replace(self.job, headers=msgspec.convert(self.headers, Headers))
         except msgspec.ValidationError as error:
             raise BadInputError(f"headers: {error}", field="headers") from None
+
+    def sealed(self, job: BatchJobIn) -> Call[R]:
+        """This call as it was sent, with its key: middleware no longer changes it, so that it is the same request."""
+        made = copy(self)
+        made.job, made.headers, made.is_sealed = job, dict(job.headers or {}), True
+        return made
+
+
+def seal(calls: Sequence[Call[Any]], error: RotaError) -> None:
+    """Gives the caller, instead of the jobs that can be sent again, the calls that they are."""
+    if error.to_repeat:
+        error.to_repeat = [call.sealed(job) for call, job in zip(calls, error.to_repeat, strict=True)]
+
+
+def longest_patience(calls: Iterable[Call[Any]], given: Duration | None) -> float | None:
+    """How long a submission is tried: the longest time that an option says; None: as the application does."""
+    times = [] if given is None else [read_duration(given, "patience")]
+    times += [call.patience_seconds for call in calls if call.patience_seconds is not None]
+    return max(times, default=None)
 
 
 def check_calls(calls: Sequence[Any]) -> None:

@@ -28,17 +28,20 @@ class Gateways:
 
     barred: ClassVar[str | None] = None
 
-    def __init__(self, url: str | None, token: str | None, namespace: str | None) -> None:
+    def __init__(
+        self, url: str | None, token: str | None, namespace: str | None, patience_seconds: float | None = None
+    ) -> None:
         self._url = url
         self._token = token
         self._namespace = namespace
+        self._patience_seconds = patience_seconds
         self._instead: tuple[JobGateway, SyncJobGateway] | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpGateway] = WeakKeyDictionary()
         self._by_process: dict[int, SyncHttpGateway] = {}
         self._opening = threading.Lock()
 
-    def open_async(self) -> JobGateway:
-        """The gateway for the running event loop."""
+    def open_async(self, patience_seconds: float | None = None) -> JobGateway:
+        """The gateway for the running event loop. How long it tries to submit is for HTTP alone."""
         if self._instead:
             return self._instead[0]
         if gateway := self.of_run_async():
@@ -48,10 +51,10 @@ class Gateways:
         if loop not in self._by_loop:
             from rota.gateway.http import HttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
-            self._by_loop[loop] = HttpGateway(self._url, self._token, self._namespace)
-        return self._by_loop[loop]
+            self._by_loop[loop] = HttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
+        return self._by_loop[loop].patient(patience_seconds)
 
-    def open_sync(self) -> SyncJobGateway:
+    def open_sync(self, patience_seconds: float | None = None) -> SyncJobGateway:
         """The gateway for code that can't await."""
         if self._instead:
             return self._instead[1]
@@ -64,10 +67,10 @@ class Gateways:
                 from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
 
                 # A forked process must not use its parent's connections.
-                gateway = SyncHttpGateway(self._url, self._token, self._namespace)
+                gateway = SyncHttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
                 self._by_process = {process: gateway}
                 atexit.register(gateway.close)
-            return self._by_process[process]
+            return self._by_process[process].patient(patience_seconds)
 
     def of_run_async(self) -> JobGateway | None:
         """The gateway of the current run."""

@@ -45,6 +45,7 @@ class SubmitOptions(Defaults, total=False):
 
     name: str
     idempotency_key: str
+    patience: Duration
 
 
 class Calendar(TypedDict, total=False):

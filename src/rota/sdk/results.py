@@ -42,9 +42,11 @@ class RunFailedError(RotaError):
 
 
 class NotAcceptedError(RotaError):
-    """Some submissions were not accepted: `results` has a run or an error for each, in order."""
+    """Some submissions were not accepted: `results` has a run or an error for each, in order. `to_repeat` has the calls
+    that can be submitted again, with their keys."""
 
     def __init__(self, results: Sequence[Any]) -> None:
         errors = [result for result in results if isinstance(result, RotaError)]
         super().__init__(f"{len(errors)} of {len(results)} were not accepted; the first: {errors[0]}")
         self.results = list(results)
+        self.to_repeat = [call for error in errors for call in error.to_repeat]

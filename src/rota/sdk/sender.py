@@ -13,7 +13,18 @@ from rota.domain.rights import Caller
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 from rota.gateway.transaction import given_connection, submit_within
-from rota.sdk.call import NOTHING, NOW, Call, When, after_delay, at_time, check_calls, recurring
+from rota.sdk.call import (
+    NOTHING,
+    NOW,
+    Call,
+    When,
+    after_delay,
+    at_time,
+    check_calls,
+    longest_patience,
+    recurring,
+    seal,
+)
 from rota.sdk.options import Calendar, SubmitOptions, known_options
 from rota.sdk.results import WAIT_SECONDS, NotAcceptedError, value_of
 
@@ -113,15 +124,22 @@ class Sender(Generic[P, R]):
         return Call(self._task, self._when, self._options, arguments, keywords)
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Run[R]:
-        """Submits it with these arguments; raises a RotaError if it is not accepted."""
+        """Submits it with these arguments; raises a RotaError if it is not accepted.
+
+        If no server takes it in time, `submit_many(error.to_repeat)` repeats the call with its key.
+        """
         call = Call(self._task, self._when, self._options, arguments, keywords)
         return Run(self._task, await _send_one(call, self._connection))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
-        """Submits many calls at once. If some are not accepted, the others are, and NotAcceptedError lists all."""
+        """Submits many calls at once. If some are not accepted, the others are, and NotAcceptedError lists all.
+
+        Calls that no server takes in time are in `error.to_repeat` with their keys: to submit these again makes no job
+        twice.
+        """
         wanted = list(calls)
         check_calls(wanted)
-        answers = await _send(self._task, wanted, self._connection)
+        answers = await _send(self._task, wanted, self._connection, self._options.get("patience"))
         runs = [
             answer if isinstance(answer, RotaError) else Run(call.task, answer)
             for call, answer in zip(wanted, answers, strict=True)
@@ -165,12 +183,23 @@ class Recurrence(Generic[P]):
         return Job(self._task, await _send_one(call, self._connection))
 
 
-async def _send(task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any) -> Sequence[Submitted | RotaError]:
+async def _send(
+    task: Task[..., Any], calls: Sequence[Call[Any]], connection: Any, patience: Duration | None = None
+) -> Sequence[Submitted | RotaError]:
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
             return await submit_within(connection, jobs, await _caller(task.app), task.app.now())
-        return await task.app.gateways.open_async().submit(jobs)
+        gateway = task.app.gateways.open_async(longest_patience(calls, patience))
+        try:
+            answers = await gateway.submit(jobs)
+        except RotaError as error:
+            seal(calls, error)
+            raise
+    for call, answer in zip(calls, answers, strict=True):
+        if isinstance(answer, RotaError):
+            seal([call], answer)
+    return answers
 
 
 async def _send_one(call: Call[Any], connection: Any) -> Submitted:

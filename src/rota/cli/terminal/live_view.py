@@ -18,7 +18,8 @@ from rich.text import Text
 from rota.cli.terminal.output import PATIENCE_SECONDS
 from rota.cli.terminal.tables import console
 from rota.client import AnswerError, ServerUnreachableError
-from rota.client.retries import NOT_NOW, Patience
+from rota.client.errors import NOT_NOW
+from rota.client.retries import Patience
 
 Lines = list[Text]
 _QUIT = ("q", "Q", "\x03", "\x04", "\x1b")

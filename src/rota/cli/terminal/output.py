@@ -21,7 +21,7 @@ from rota.cli.terminal.tables import Column, clean, console, print_fields, print
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of
-from rota.client.retries import NOT_NOW
+from rota.client.errors import NOT_NOW
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.settings import Settings
 

@@ -14,16 +14,18 @@ from typing import Any, Unpack
 from urllib.parse import quote
 
 from rota.client._sync.transport import Calls
-from rota.client.answers import read_answer
+from rota.client.answers import JobResult, JobResults, read_answer
 from rota.client.bodies import (
     DeadLetterFilters,
     JobChanges,
     JobFields,
     JobFilters,
+    KeyedJob,
     LimitChanges,
     NewJob,
     RunChoice,
     RunFilters,
+    array_of,
     batches,
     changes_body,
     fields_of,
@@ -31,7 +33,7 @@ from rota.client.bodies import (
     limits_body,
     new_key,
 )
-from rota.client.errors import AnswerError, ServerUnreachableError
+from rota.client.errors import AnswerError, ServerUnreachableError, is_temporary
 from rota.client.retries import Patience
 from rota.clock import Deadline
 from rota.contract.access import (
@@ -84,6 +86,7 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.domain.durations import Duration
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -104,34 +107,71 @@ class Client(Calls):
         cron: str | None = None,
         every: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        patience: Duration | None = None,
         **fields: Unpack[JobFields],
     ) -> Submitted:
         """Submits a job: now, `at` a time, `after` some seconds, on a `cron` expression, or `every` some seconds.
 
         Retries use an idempotency key, so there is never a second job. A later call with the same key and fields
-        returns the first answer, for 24 hours.
+        returns the first answer, for 24 hours. `patience` is how long this call retries, instead of the client's. If it
+        gives up, `submit(**error.to_repeat[0])` repeats the call with its key.
         """
         times = {"at": at, "after": after, "cron": cron, "every": every}
-        body = job_body({"name": name, "task": task, "payload": payload, **times, **fields})
-        headers = {"Idempotency-Key": idempotency_key or new_key()}
-        return self._ask(Submitted, "POST", "/v1/jobs", body=body, headers=headers, repeatable=True)
+        job = {"name": name, "task": task, "payload": payload, **times, **fields}
+        key, tries = idempotency_key or new_key(), self._tries(patience=patience)
+        headers = {"Idempotency-Key": key}
+        try:
+            return self._ask(Submitted, "POST", "/v1/jobs", body=job_body(job), headers=headers, tries=tries)
+        except (AnswerError, ServerUnreachableError) as error:
+            if is_temporary(error):
+                error.to_repeat = [{**job, "idempotency_key": key}]
+            raise
 
-    def submit_many(self, jobs: Iterable[NewJob | JobIn]) -> list[BatchResult]:
+    def submit_many(self, jobs: Iterable[NewJob | JobIn], *, patience: Duration | None = None) -> list[JobResult]:
         """Submits jobs in batches of up to 10,000; the results are in the order of the jobs.
 
         A rejected job has an `error`; the others are submitted. Each job has an idempotency key, so retries make no job
-        twice. When a later batch fails for good, the earlier ones stay.
+        twice. Jobs answered with 429 or 503 are sent again; `patience` is how long this goes on for each batch, instead
+        of the client's. One that was not taken in time has an `error`, and `to_repeat` is the job with its key. When no
+        answer comes, the error has the `results` before, and `to_repeat` the jobs without one.
         """
-        results: list[BatchResult] = []
-        for content in batches(jobs):
-            response = self._send("POST", "/v1/jobs/batch", content=content)
-            results += read_answer(self.url, response, BatchOut).results
+        results: list[JobResult] = []
+        for batch, ahead in batches(jobs):
+            try:
+                results += self._submit_batch(batch, patience)
+            except (AnswerError, ServerUnreachableError) as error:
+                error.results, error.to_repeat = results, [one.job for one in (*batch, *ahead)]
+                raise
         return results
+
+    def _submit_batch(self, batch: Sequence[KeyedJob], patience: Duration | None) -> list[JobResult]:
+        """Sends a batch, and again those of its jobs that can't be taken now."""
+        tries = self._tries(patience=patience)
+        results: dict[int, JobResult] = {}
+        places = list(range(len(batch)))
+        pause: float | None = 0.0
+        while pause is not None:
+            time.sleep(pause)
+            content = array_of(batch[place] for place in places)
+            try:
+                response = self._send("POST", "/v1/jobs/batch", content=content, tries=tries)
+                answers = read_answer(self.url, response, JobResults).results
+            except (AnswerError, ServerUnreachableError):
+                if not results:
+                    raise
+                break  # their answers stand: not now
+            results.update(zip(places, answers, strict=True))
+            places = [place for place in places if results[place].is_temporary]
+            pause = tries.pause_after_refusal() if places else None
+        for place in places:
+            results[place].to_repeat = batch[place].job
+        return [results[place] for place in range(len(batch))]
 
     def submit_lines(self, lines: Sequence[bytes]) -> list[BatchResult]:
         """Submits up to 10,000 jobs that are already JSON; the results are in the order of the lines.
 
-        The request is retried, which is safe if every line has an idempotency key. Lines must not be empty.
+        The request is retried, which is safe if every line has an idempotency key. Lines must not be empty. A line
+        answered with 429 or 503 is not sent again: that is for the caller.
         """
         headers = {"Content-Type": "application/x-ndjson"}
         response = self._send("POST", "/v1/jobs/batch", content=b"\n".join(lines), headers=headers)

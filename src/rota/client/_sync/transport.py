@@ -16,10 +16,11 @@ from rota.client.answers import Page, read_answer, read_object, read_text, unrea
 from rota.client.bodies import check_headers, encode, query_of
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
-from rota.client.retries import RETRIES, Patience, Tries
+from rota.client.retries import RETRIES, Patience, Tries, read_patience
 from rota.client.server_address import find_server, needs_proxy, request_headers, time_limits, trust
 from rota.contract.fleet import EventOut
 from rota.contract.runs import LogLine
+from rota.domain.durations import Duration
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -38,17 +39,21 @@ class Calls:
         namespace: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
+        patience: Duration | None = None,
         ca_file: str | Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Takes missing address, token and namespace from the environment, like the command line.
 
-        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout. With
-        `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad address or token.
+        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout: enough
+        for about 8 seconds without a server. With `patience` ("10m", seconds or a timedelta) there are as many as fit
+        into that time. With `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad
+        address or token.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
         self._retries = retries
+        self._patience_seconds = read_patience(patience)
         self._http = httpx.Client(
             base_url=self.url,
             headers=request_headers(token, namespace),
@@ -76,12 +81,13 @@ class Calls:
         body: Any = None,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
     ) -> Any:
-        """Any call of the API, with its field names; returns the decoded answer. Only GET is retried.
+        """Any call of the API, with its field names; returns the decoded answer. Retries GET and what is repeatable.
 
         Raises AnswerError, ServerUnreachableError, or BadInputError for a body that can't be sent.
         """
-        content, safe = None if body is None else encode(body), method == "GET"
+        content, safe = None if body is None else encode(body), repeatable or method == "GET"
         response = self._send(method, path, content=content, query=query, headers=headers, repeatable=safe)
         return read_object(self.url, response)
 
@@ -115,10 +121,13 @@ class Calls:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
+        tries: Tries | None = None,
     ) -> T:
         """The answer as this type."""
         content = None if body is None else encode(body)
-        response = self._send(method, path, content=content, query=query, headers=headers, repeatable=repeatable)
+        response = self._send(
+            method, path, content=content, query=query, headers=headers, repeatable=repeatable, tries=tries
+        )
         return read_answer(self.url, response, kind)
 
     def _send(
@@ -132,11 +141,12 @@ class Calls:
         repeatable: bool = True,
         retries: int | None = None,
         longer: float = 0.0,
+        tries: Tries | None = None,
     ) -> httpx.Response:
         """The last answer; `longer` extends the timeout for a request that waits on purpose."""
         check_headers(headers or {})
         kind = {} if content is None else {"Content-Type": "application/json"}
-        tries = Tries(self._retries if retries is None else retries, self._timeout, repeatable=repeatable)
+        tries = tries or self._tries(repeatable=repeatable, retries=retries)
         while True:
             try:
                 response = self._http.request(
@@ -156,6 +166,13 @@ class Calls:
                 if pause is None:
                     return response
             time.sleep(pause)
+
+    def _tries(self, *, repeatable: bool = True, retries: int | None = None, patience: Duration | None = None) -> Tries:
+        """As many as this client allows, unless a number or a patience is given."""
+        if retries is not None:
+            return Tries(retries, self._timeout, repeatable=repeatable)
+        seconds = self._patience_seconds if patience is None else read_patience(patience)
+        return Tries(self._retries, self._timeout, repeatable=repeatable, patience_seconds=seconds)
 
     def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
         """All items of a list, fetched page by page."""
