@@ -8,7 +8,7 @@ import time
 import asyncpg
 import pytest
 
-from rota.api.streams import event_followers, followers
+from rota.api.streams import event_followers
 from rota.api.streams.event_followers import EventFollowers
 from rota.store.events import Events
 from support import eventually
@@ -170,8 +170,8 @@ async def test_nobody_following_costs_nothing(database, monkeypatch):
     running.cancel()
 
 
-async def test_too_many_who_follow_are_refused(api, monkeypatch):
-    monkeypatch.setattr(followers, "MOST_FOLLOWERS", 0)
+async def test_too_many_who_follow_are_refused(api):
+    api.services.event_tail.shares.most = 0
     answer = await api.get("/v1/events", params={"follow": "true"})
     assert answer.status_code == 503
 

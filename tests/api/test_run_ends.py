@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from engine import plain
-from rota.api.streams import run_waiters
 from rota.errors import OverloadedError
 from support import eventually, in_time
 
@@ -79,17 +78,39 @@ async def test_nobody_waiting_costs_nothing(engine, looks):
         await eventually(lambda: len(looks) > settled + 1, within=0.3)
 
 
-async def test_one_too_many_is_told_to_come_back(engine, monkeypatch):
-    monkeypatch.setattr(run_waiters, "MOST_WAITERS", 1)
+async def test_one_too_many_is_told_to_come_back(engine):
     run_id = await engine.submit()
     ends = engine.api.services.run_ends
-    waiting = asyncio.create_task(ends.wait("default", plain(run_id), 30))
+    ends.shares.most = 5
+    waiting = asyncio.create_task(ends.wait("default", plain(run_id), 30, "admin"))
     await eventually(lambda: ends.waiting)
-    with pytest.raises(OverloadedError):
-        await ends.wait("default", plain(run_id), 30)
     answer = await engine.api.get(f"/v1/runs/{run_id}", params={"waitSeconds": 5})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "1 of your requests wait for runs" in answer.json()["detail"]
     waiting.cancel()
+
+
+async def test_one_tenant_leaves_places_to_the_others(engine):
+    run_id = plain(await engine.submit())
+    ends = engine.api.services.run_ends
+    ends.shares.most = 10
+
+    async def wait(namespace, holder):
+        return await ends.wait(namespace, run_id, 60, holder)
+
+    waiting = [asyncio.create_task(wait("greedy", f"owner {number // 2}")) for number in range(5)]
+    await eventually(lambda: ends.waiting == 5)
+    for namespace, holder in (("greedy", "owner 0"), ("greedy", "another")):
+        with pytest.raises(OverloadedError, match="wait for runs"):
+            await wait(namespace, holder)
+    waiting += [asyncio.create_task(wait("modest", f"owner {number // 2}")) for number in range(5)]
+    await eventually(lambda: ends.waiting == 10)
+    with pytest.raises(OverloadedError, match="on this server wait"):
+        await wait("third", "owner")
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert ends.shares.taken == 0
 
 
 async def test_a_server_that_stops_lets_everybody_go(engine):

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import commands
 from rota.access.authenticator import Authenticator
 from rota.api.http.body_budget import BodyBudget
+from rota.api.http.shares import Shares
 from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app
@@ -30,7 +31,9 @@ NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks g
 @pytest.fixture(scope="module")
 def url():
     """A server that knows previews only: they need no database."""
-    services = SimpleNamespace(now=NOW, body_budget=BodyBudget(), limiter=None)
+    services = SimpleNamespace(
+        now=NOW, body_budget=BodyBudget(), requests=Shares(9, what="are being handled"), limiter=None
+    )
     routes = routes_of(schedules.OPERATIONS, services, Authenticator(TOKEN))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

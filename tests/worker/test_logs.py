@@ -491,8 +491,8 @@ async def test_a_position_that_is_none_is_taken_as_the_beginning(engine):
         assert answer.status_code == 200
 
 
-async def test_too_many_followers_are_refused(engine, monkeypatch):
-    monkeypatch.setattr("rota.api.streams.followers.MOST_FOLLOWERS", 0)
+async def test_too_many_followers_are_refused(engine):
+    engine.api.services.tail.shares.most = 0
     run_id = await engine.submit()
     answer = await engine.api.get(f"/v1/runs/{run_id}/logs?follow=true")
     assert answer.status_code == 503

@@ -13,6 +13,7 @@ from rota.access.credential_cache import CredentialCache
 from rota.access.limits.rate_limiter import RateLimiter
 from rota.access.refusal_trail import RefusalTrail
 from rota.api.http.body_budget import BodyBudget
+from rota.api.http.shares import MOST_REQUESTS, Shares
 from rota.api.statistics import Statistics
 from rota.api.streams.event_followers import EventFollowers
 from rota.api.streams.log_followers import LogFollowers
@@ -50,6 +51,7 @@ class Backend:
         self.logs = Logs(database)
         self.tail = LogFollowers(self.logs)
         self.body_budget = BodyBudget()
+        self.requests = Shares(MOST_REQUESTS, what="are being handled")
         self.clock = DatabaseClock()
         self.gateway = LocalGateway(
             database=database,

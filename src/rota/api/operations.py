@@ -25,6 +25,7 @@ from rota.contract.json_rules import TOO_MANY_VALUES, bad_json, check_names, has
 from rota.domain.ids import parse_job, parse_run
 from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
+from rota.store.postgres.fair_turns import act_for
 from rota.telemetry import get_logger
 
 _BODY_LIMIT_BYTES = 1024 * 1024
@@ -33,6 +34,7 @@ _SECURE_COOKIE = "__Host-rota_session"  # browsers accept it over TLS only, and 
 _INTERNAL_ERROR = 500
 _CLIENT_CLOSED = 499
 _TOO_MANY = 429
+_ARRIVING = "not known yet"  # whose request it is
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
@@ -145,6 +147,7 @@ class Operation:
 
     async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
+        act_for(_ARRIVING)
         try:
             began = time.monotonic()
             access, rate_status = await authorize(
@@ -155,8 +158,14 @@ class Operation:
                 services=services,
                 authenticator=authenticator,
             )
+            act_for(f"namespace {access.namespace}")
             self._check_query(request)
-            with services.body_budget.hold(access.namespace) as hold:
+            if self.needs != PUBLIC and access.identity.kind != "admin":  # admins must get in to repair things
+                services.requests.check(access.namespace, access.identity.name)
+            with (
+                services.requests.place(access.namespace, access.identity.name),
+                services.body_budget.hold(access.namespace) as hold,
+            ):
                 body = await _read_body(request, self.body_limit, hold) if self.body else b""
                 call = ApiRequest(request, access, body, authenticator, rate_status, hold)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:

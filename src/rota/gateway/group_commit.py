@@ -1,13 +1,14 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
 While one batch is being written the next one gathers, so batches grow with the load and a lone request does not wait.
-The queue is bounded: when it is full, new submissions are refused at once.
+What waits is bounded, and a namespace gets half of it: beyond that, new submissions are refused at once. Namespaces
+take turns in being written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -24,7 +25,8 @@ from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
 from rota.telemetry import get_logger
 
-_MOST_WAITING = 20_000
+_MOST_WAITING = 40_000
+_MOST_OF_A_NAMESPACE = 20_000
 _MOST_PER_BATCH = 1000
 _WRITERS = 2
 _log = get_logger("submitting")
@@ -37,23 +39,43 @@ Declined = RotaError | KnownKey | Duplicate
 class _Chunk:
     """Items of one caller that are written together. Their idempotency keys are distinct."""
 
-    __slots__ = ("future", "items", "keys")
+    __slots__ = ("future", "items", "keys", "namespace")
 
     def __init__(self, items: Sequence[Submission]) -> None:
         self.items = items
+        self.namespace = items[0].namespace
         self.keys = frozenset(key for item in items for key in _keys_of(item))
         self.future: asyncio.Future[dict[UUID, Declined]] = asyncio.get_running_loop().create_future()
 
 
 class _WriteQueue:
-    """Chunks that wait for the same writers."""
+    """Chunks that wait for the same writers, in a line for each namespace; the next one is of the first line."""
 
     def __init__(self) -> None:
-        self.waiting: deque[_Chunk] = deque()
+        self._lines: dict[str, deque[_Chunk]] = {}
         self.writers: list[_Writer] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def append(self, chunk: _Chunk) -> None:
+        self._lines.setdefault(chunk.namespace, deque()).append(chunk)
+
+    def put_back(self, chunk: _Chunk) -> None:
+        """Before all others of its namespace."""
+        self._lines.setdefault(chunk.namespace, deque()).appendleft(chunk)
+
+    def pop(self) -> _Chunk:
+        """The next chunk; its namespace has its next turn after all others."""
+        namespace = next(iter(self._lines))
+        line = self._lines.pop(namespace)
+        chunk = line.popleft()
+        if line:
+            self._lines[namespace] = line
+        return chunk
+
     def wake(self) -> None:
-        if self.waiting:
+        if self:
             for writer in self.writers:
                 writer.wake()
 
@@ -86,7 +108,7 @@ class GroupCommitter:
         self._queues = (_WriteQueue(), _WriteQueue())
         for queue in self._queues:
             queue.writers = [_Writer(queue, self._write_batch) for _ in range(_WRITERS)]
-        self._count = 0
+        self._counts: Counter[str] = Counter()  # of items that wait, by namespace
         self._keys: set[tuple[str, ...]] = set()
 
     @property
@@ -94,18 +116,19 @@ class GroupCommitter:
         return [writer for queue in self._queues for writer in queue.writers]
 
     async def submit(self, items: Sequence[Submission]) -> list[Declined | None]:
-        """The outcome of each item, once committed (None: accepted); raises OverloadedError when too many wait."""
-        if self._count + len(items) > _MOST_WAITING:
-            raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
+        """The outcome of each item of one caller, once committed (None: accepted); raises OverloadedError when too many
+        wait."""
+        self._check_room(items)
         refused = self._backlog.refuse(items)
         firsts, repeats = _firsts([item for item in items if item.id not in refused] if refused else items)
         chunks: list[_Chunk] = []
         for queue, some in zip(self._queues, _by_queue(firsts), strict=True):
             new = [_Chunk(some[n : n + _MOST_PER_BATCH]) for n in range(0, len(some), _MOST_PER_BATCH)]
-            queue.waiting.extend(new)
+            for chunk in new:
+                queue.append(chunk)
+                self._counts[chunk.namespace] += len(chunk.items)
             queue.wake()
             chunks += new
-        self._count += len(firsts)
         declined: dict[UUID, Declined] = dict(refused)
         try:
             for chunk in chunks:
@@ -117,27 +140,42 @@ class GroupCommitter:
             declined[item.id] = declined.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
         return [declined.get(item.id) for item in items]
 
+    def _check_room(self, items: Sequence[Submission]) -> None:
+        namespace = items[0].namespace
+        if self._counts[namespace] + len(items) > _MOST_OF_A_NAMESPACE:
+            raise OverloadedError(
+                f"too many submissions of namespace {namespace!r} are waiting to be written; try again in a moment"
+            )
+        if self._counts.total() + len(items) > _MOST_WAITING:
+            raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
+
     async def _write_batch(self, queue: _WriteQueue) -> int:
         if batch := self._next_batch(queue):
             await self._write(batch)
         return len(batch)
 
     def _next_batch(self, queue: _WriteQueue) -> list[_Chunk]:
-        """Chunks for one batch. A chunk waits while its idempotency or ordering key is being written, to keep the order
-        of arrival."""
+        """Chunks for one batch. A chunk waits while its idempotency or ordering key is being written, or another chunk
+        with it waits before it, to keep the order of arrival."""
         batch: list[_Chunk] = []
         repeats: list[_Chunk] = []
+        waiting_keys: set[tuple[str, ...]] = set()
         size = 0
-        while queue.waiting and size < _MOST_PER_BATCH:
-            chunk = queue.waiting.popleft()
-            if not chunk.keys.isdisjoint(self._keys):
+        while queue and size < _MOST_PER_BATCH:
+            chunk = queue.pop()
+            if not (chunk.keys.isdisjoint(self._keys) and chunk.keys.isdisjoint(waiting_keys)):
                 repeats.append(chunk)
+                waiting_keys |= chunk.keys
                 continue
             self._keys |= chunk.keys
             batch.append(chunk)
             size += len(chunk.items)
-        queue.waiting.extendleft(reversed(repeats))
-        self._count -= size
+        for chunk in reversed(repeats):
+            queue.put_back(chunk)
+        for chunk in batch:
+            self._counts[chunk.namespace] -= len(chunk.items)
+            if not self._counts[chunk.namespace]:
+                del self._counts[chunk.namespace]
         return batch
 
     async def _write(self, batch: list[_Chunk]) -> None:

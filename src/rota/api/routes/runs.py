@@ -46,6 +46,8 @@ async def list_runs(services: Backend, call: ApiRequest) -> RunList:
 async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     """Read a run with its attempts; with waitSeconds, once it has ended or the time is up."""
     run_id, seconds = call.run_id, _read_wait(call)
+    if seconds:
+        services.run_ends.check_room(call.namespace, call.caller.owner)  # before the database is asked
     row = await services.runs.get(call.namespace, run_id)
     if seconds and row["place"] != "finished":
         await _until_ended(services, call, run_id, seconds)
@@ -66,7 +68,7 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
 
 async def _until_ended(services: Backend, call: ApiRequest, run_id: UUID, seconds: float) -> None:
     """Waits for a run to end; raises ClientDisconnect when the client hangs up."""
-    waiting = asyncio.create_task(services.run_ends.wait(call.namespace, run_id, seconds))
+    waiting = asyncio.create_task(services.run_ends.wait(call.namespace, run_id, seconds, call.caller.owner))
     gone = asyncio.create_task(call.until_gone())
     try:
         await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -19,7 +19,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from rota.api.streams.followers import Followers
+from rota.api.http.shares import Shares
+from rota.api.streams.followers import MOST_FOLLOWERS, Followers
 from rota.store.events import EventPage, Events
 
 _EVENTS_PER_POLL = 500
@@ -62,10 +63,9 @@ class EventFollowers(Followers[EventFollower]):
     """Polls for events."""
 
     full_round = _EVENTS_PER_POLL
-    what = "events"
 
     def __init__(self, events: Events) -> None:
-        super().__init__()
+        super().__init__(Shares(MOST_FOLLOWERS, what="follow events"))
         self._events = events
         self._settled = 0
         self._begun = False

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import msgspec
 
-from rota.api.streams.followers import Followers
+from rota.api.http.shares import Shares
+from rota.api.streams.followers import MOST_FOLLOWERS, Followers
 from rota.store.logs import Logs
 
 _CHUNKS_PER_POLL = 20
@@ -45,10 +46,9 @@ class LogFollowers(Followers[LogFollower]):
     """Polls for new log chunks of followed runs."""
 
     full_round = _CHUNKS_PER_POLL
-    what = "logs"
 
     def __init__(self, logs: Logs) -> None:
-        super().__init__()
+        super().__init__(Shares(MOST_FOLLOWERS, what="follow logs"))
         self._logs = logs
 
     @asynccontextmanager

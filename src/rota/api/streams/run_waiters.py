@@ -11,20 +11,20 @@ from collections import defaultdict
 from contextlib import suppress
 from uuid import UUID
 
+from rota.api.http.shares import Shares
 from rota.api.streams.followers import Followers
-from rota.errors import OverloadedError
 from rota.store.read.runs import Runs
 
 _SOON_SECONDS = 0.004
 _SOON_FOR_SECONDS = 0.1
 _SHARE = 0.2  # of the time is spent polling at most
-MOST_WAITERS = 1000
+MOST_WAITERS = 2000
 
 
 class _Waiter:
-    def __init__(self, namespace: str, run_id: UUID) -> None:
+    def __init__(self, namespace: str, run_id: UUID, holder: str) -> None:
         self.namespace = namespace
-        self.holder = ""
+        self.holder = holder
         self.run_id = run_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -40,7 +40,8 @@ class RunWaiters(Followers[_Waiter]):
     jitter = 0
 
     def __init__(self, runs: Runs) -> None:
-        super().__init__()
+        advice = "poll without waitSeconds, or try again later"
+        super().__init__(Shares(MOST_WAITERS, what="wait for runs", advice=advice))
         self._runs = runs
         self._released = False
         self._came_at = 0.0
@@ -59,16 +60,13 @@ class RunWaiters(Followers[_Waiter]):
         is_soon = time.monotonic() - self._came_at < _SOON_FOR_SECONDS
         return max(_SOON_SECONDS if is_soon else pause, self._took_seconds / _SHARE)
 
-    async def wait(self, namespace: str, run_id: UUID, seconds: float) -> None:
+    async def wait(self, namespace: str, run_id: UUID, seconds: float, holder: str) -> None:
         """Returns when the run has ended or the time is over; raises OverloadedError when too many clients wait."""
         if self._released:
             return
-        if self.waiting >= MOST_WAITERS:
-            raise OverloadedError(
-                "too many requests on this server wait for runs; poll without waitSeconds, or try again later"
-            )
+        self.check_room(namespace, holder)
         self._came_at = time.monotonic()
-        with self._registered(_Waiter(namespace, run_id)) as waiter, suppress(TimeoutError):
+        with self._registered(_Waiter(namespace, run_id, holder)) as waiter, suppress(TimeoutError):
             await asyncio.wait_for(waiter.ended, seconds)
 
     def release(self) -> None:

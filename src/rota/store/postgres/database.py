@@ -23,6 +23,7 @@ import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
 from rota.store.postgres.address import check_files, explain
+from rota.store.postgres.fair_turns import FairTurns
 from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps
@@ -93,6 +94,7 @@ class Database:
 
     def __init__(self, pool: Any, *, pooled: bool, version: int, notify: bool, search_path: str = SEARCH_PATH) -> None:
         self._pool = pool
+        self._turns = FairTurns(pool.get_max_size())
         self.pooled = pooled
         self.version = version  # the server's, as 150004
         self.wake = WakeUps(self._notify, enabled=notify)
@@ -214,6 +216,16 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
+        with _translated("acquire"):
+            await self._turns.take(STATEMENT_SECONDS)
+        try:
+            async with self._acquired() as connection:
+                yield connection
+        finally:
+            self._turns.give_back()
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Any]:
         with _translated("acquire"):
             connection = await self._pool.acquire(timeout=STATEMENT_SECONDS)
         try:

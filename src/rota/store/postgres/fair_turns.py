@@ -1,0 +1,55 @@
+"""Turns at a resource that tenants share: the connections of a pool.
+
+Those who wait stand in a line of their tenant, and the lines take turns, so a thousand requests of one tenant delay
+another's by one turn, not by a thousand. With one tenant it is a plain queue. Which tenant asks is in the context of
+the task that asks (`act_for`); a server's own services are one of the tenants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import ContextVar
+
+_tenant: ContextVar[str] = ContextVar("tenant", default="")
+
+
+def act_for(tenant: str) -> None:
+    """What this task asks for from now on, it asks for on behalf of this tenant."""
+    _tenant.set(tenant)
+
+
+class FairTurns:
+    """So many may have a turn at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._lines: dict[str, deque[asyncio.Future[None]]] = {}  # the next turn is for the first line
+
+    async def take(self, seconds: float) -> None:
+        """Waits for a turn, which must be given back; raises TimeoutError."""
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(_tenant.get(), deque()).append(turn)
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except (asyncio.CancelledError, TimeoutError):
+            if turn.done() and not turn.cancelled():
+                self.give_back()  # it came just as the wait was given up
+            raise
+
+    def give_back(self) -> None:
+        """Ends a turn: the next is for the first in the next line who still waits."""
+        while self._lines:
+            tenant, line = next(iter(self._lines.items()))
+            turn = line.popleft()
+            del self._lines[tenant]
+            if line:
+                self._lines[tenant] = line
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

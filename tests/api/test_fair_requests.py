@@ -1,0 +1,154 @@
+"""What one tenant asks for does not keep another waiting: connections, writes and places are shared by namespace."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rota.api.http.shares import Shares
+from rota.errors import DatabaseUnavailableError, OverloadedError
+from rota.gateway import group_commit
+from rota.store.postgres import database as databases
+from rota.store.postgres import fair_turns
+from rota.store.postgres.fair_turns import FairTurns, act_for
+from support import eventually, in_time, job
+
+
+async def ask(turns, tenant, notes, let_go=None):
+    act_for(tenant)
+    await turns.take(60)
+    notes.append(tenant)
+    if let_go:
+        await let_go.wait()
+    turns.give_back()
+
+
+async def test_tenants_take_turns_however_many_of_them_wait():
+    turns, notes, let_go = FairTurns(2), [], asyncio.Event()
+    asked = [asyncio.create_task(ask(turns, "first", notes, let_go)) for _ in range(2)]
+    await eventually(lambda: len(notes) == 2)
+    asked += [asyncio.create_task(ask(turns, "greedy", notes)) for _ in range(100)]
+    asked += [asyncio.create_task(ask(turns, "modest", notes)) for _ in range(2)]
+    await asyncio.sleep(0)
+    let_go.set()
+    await in_time(asyncio.gather(*asked))
+    assert [place for place, tenant in enumerate(notes) if tenant == "modest"] == [3, 5]
+    assert turns._free == 2
+
+
+@pytest.mark.parametrize("moment", range(4))
+async def test_a_turn_whose_asker_gave_up_is_not_lost(moment):
+    turns, notes = FairTurns(1), []
+    await turns.take(60)
+    gives_up = asyncio.create_task(ask(turns, "a", notes))
+    stays = asyncio.create_task(ask(turns, "a", notes))
+    await asyncio.sleep(0)
+    if moment < 2:
+        gives_up.cancel()
+    if moment % 2:
+        await asyncio.sleep(0)
+    turns.give_back()
+    if moment >= 2:
+        gives_up.cancel()
+    await in_time(asyncio.gather(gives_up, stays, return_exceptions=True))
+    assert notes[-1] == "a"
+    assert (turns._free, turns._lines) == (1, {})
+
+
+async def test_who_waits_too_long_for_a_connection_is_told_so(database, monkeypatch):
+    monkeypatch.setattr(databases, "STATEMENT_SECONDS", 0.05)
+    turns = database._turns
+    for _ in range(8):
+        await turns.take(60)
+    with pytest.raises(DatabaseUnavailableError):
+        await database.time()
+    for _ in range(8):
+        turns.give_back()
+    assert await database.time()
+
+
+async def test_another_tenants_request_waits_for_a_few_statements_and_not_for_all(api, somebody, database, monkeypatch):
+    """A thousand statements of one tenant wait for connections; the other's few get theirs in between."""
+    greedy = await somebody("viewer", owner="greedy", namespace="one")
+    modest = await somebody("viewer", owner="modest", namespace="two")
+    for client in (greedy, modest):
+        assert (await client.get("/v1/jobs")).status_code == 200
+    asked = []
+    take = FairTurns.take
+
+    async def noted(turns, seconds):
+        await take(turns, seconds)
+        asked.append(fair_turns._tenant.get())
+
+    monkeypatch.setattr(FairTurns, "take", noted)
+    flood = [asyncio.create_task(greedy.get("/v1/jobs")) for _ in range(300)]
+    await eventually(lambda: len(database._turns._lines.get("namespace one", ())) > 200, every=0)
+    before = len(asked)
+    assert (await modest.get("/v1/jobs")).status_code == 200
+    places = [place for place, tenant in enumerate(asked[before:]) if tenant == "namespace two"]
+    assert len(places) >= 2, "it asked for jobs and for one-shots"
+    assert places[0] < 20
+    assert places[-1] < 100
+    await asyncio.gather(*flood)
+
+
+async def test_one_namespace_takes_half_of_the_places_and_one_owner_a_fifth():
+    shares = Shares(10, what="are being handled")
+    with shares.place("a", "x"), shares.place("a", "x"):
+        with pytest.raises(OverloadedError, match="2 of your requests"):
+            shares.check("a", "x")
+        shares.check("a", "y")
+        with shares.place("a", "y"), shares.place("a", "y"), shares.place("a", "z"):
+            with pytest.raises(OverloadedError, match="namespace 'a'"):
+                shares.check("a", "z")
+            shares.check("b", "z")
+    assert shares.taken == 0
+    assert not shares._taken
+
+
+async def test_an_owner_with_too_many_requests_at_once_is_told_to_come_back_and_an_admin_never(api, somebody):
+    viewer = await somebody("viewer", owner="vera")
+    other = await somebody("viewer", owner="victor")
+    shares = api.services.requests
+    shares.most = 5
+    with shares.place("default", "vera"):
+        refused = await viewer.get("/v1/jobs")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert (await other.get("/v1/jobs")).status_code == 200
+    shares.most = 0
+    assert (await api.get("/v1/jobs")).status_code == 200
+    assert (await api.get("/healthz")).status_code == 200
+    assert (await viewer.get("/v1/jobs")).status_code == 503
+
+
+async def test_namespaces_take_turns_in_being_written(api, sql, monkeypatch):
+    """The first batch of another namespace is written before the last of a namespace that came first."""
+    monkeypatch.setattr(group_commit, "_MOST_PER_BATCH", 50)
+    written = []
+    submit = api.services.gateway._submissions.submit
+
+    async def noted(items, **options):
+        written.extend({item.namespace for item in items})
+        return await submit(items, **options)
+
+    monkeypatch.setattr(api.services.gateway._submissions, "submit", noted)
+
+    async def submit_later():
+        await eventually(lambda: written, every=0)
+        return await api.post("/v1/jobs", json=job(), headers={"Rota-Namespace": "modest"})
+
+    many = api.post("/v1/jobs/batch", json=[job() for _ in range(2000)])
+    answers = await asyncio.gather(many, submit_later())
+    assert [answer.status_code for answer in answers] == [200, 201]
+    assert len(written) == 41
+    assert written.index("modest") < 20
+
+
+async def test_one_namespace_leaves_room_for_the_submissions_of_others(api, monkeypatch):
+    monkeypatch.setattr(group_commit, "_MOST_OF_A_NAMESPACE", 3)
+    monkeypatch.setattr(group_commit, "_MOST_WAITING", 4)
+    refused = await api.post("/v1/jobs/batch", json=[job() for _ in range(4)])
+    assert (refused.status_code, "namespace 'default'" in refused.json()["detail"]) == (503, True)
+    assert (await api.post("/v1/jobs/batch", json=[job() for _ in range(3)])).status_code == 200
+    assert not api.services.gateway._committer._counts
