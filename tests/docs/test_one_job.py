@@ -18,10 +18,13 @@ HELPERS = {
     *("clock.py", "service.py", "errors.py", "telemetry.py"),
     *("domain/ids.py", "domain/text.py", "domain/rights.py", "domain/policies.py", "domain/lag_histogram.py"),
     *("contract/fields.py", "contract/json_rules.py"),
-    *(f"store/postgres/{name}.py" for name in ("database", "statements", "batches", "listener", "scan_positions")),
+    *(
+        f"store/postgres/{name}.py"
+        for name in ("database", "fair_turns", "statements", "batches", "listener", "scan_positions")
+    ),
     "store/schema/partitions.py",
     # around a request
-    *("api/http/security_headers.py", "api/http/body_budget.py", "api/backend.py"),
+    *("api/http/security_headers.py", "api/http/body_budget.py", "api/http/shares.py", "api/backend.py"),
     *("access/limits/tenant_limits.py", "store/access/limits.py", "gateway/policy_fields.py"),
     # around a run
     *("worker/worker.py", "worker/heartbeat.py", "worker/watchdog.py", "worker/run_log.py"),
