@@ -14,10 +14,10 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rota.errors import DatabaseUnavailableError
 from rota.telemetry import get_logger
@@ -25,6 +25,7 @@ from rota.telemetry import get_logger
 AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
 LONGEST_STRETCH_SECONDS = 0.005  # of a computation on the event loop
 _log = get_logger("service")
+Item = TypeVar("Item")
 
 
 class Service(ABC):
@@ -131,6 +132,17 @@ class Breather:
         if time.monotonic() - self._rested_at > LONGEST_STRETCH_SECONDS:
             await asyncio.sleep(0)
             self._rested_at = time.monotonic()
+
+
+async def in_turns(items: Iterable[Item]) -> AsyncIterator[Item]:
+    """The items, with time for the rest of the event loop between them.
+
+    Heartbeats run on the same loop: a round that computes for seconds would cost the process its leases.
+    """
+    breather = Breather()
+    for item in items:
+        await breather.breathe()
+        yield item
 
 
 class ServiceGroup:

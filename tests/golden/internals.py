@@ -126,5 +126,5 @@ async def schedule_event_kinds() -> list[str]:
 
     job = {UUID(int=1): "nightly"}
     statements: Any = SimpleNamespace(fetch=fetch)
-    await _Work(statements, "default", Reconciled("shop", "1", job, job, job))._record()
+    await _Work(statements, "default", Reconciled("shop", "1", job, job, job), [])._record()
     return kinds

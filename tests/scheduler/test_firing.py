@@ -9,11 +9,16 @@ import msgspec
 import pytest
 
 from rota.domain.cron import Cron
+from rota.domain.firing import MOST_RECORDED, ScheduledJob
+from rota.domain.firing import plan_firing as plan_ahead
 from rota.domain.job import MisfireRule, Timetable
-from rota.scheduler.firer import HORIZON, MOST_RECORDED, plan_firing
-from rota.store.fire import ScheduledJob
+from rota.scheduler.firer import HORIZON
 
 NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)
+
+
+def plan_firing(job):
+    return plan_ahead(job, HORIZON)
 
 
 def due(expression, down_for):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import rota
@@ -85,6 +86,37 @@ async def test_a_new_version_changes_what_it_declares_otherwise(fleet):
     assert after["schedule 0"]["jobId"] == before["schedule 0"]["jobId"]
     assert after["schedule 1"]["version"] == before["schedule 1"]["version"]
     assert after["schedule 2"]["status"] == "scheduled"
+
+
+async def test_a_schedule_that_is_no_longer_declared_keeps_the_times_that_were_due(fleet, sql):
+    await fleet.start(application(1, version="1"))
+    await fleet.reconcile()
+    # As if all schedulers had been down for 20 seconds.
+    await sql.execute(
+        """UPDATE rota.jobs SET fired_through = date_trunc('second', now()) - interval '20 seconds',
+                                next_fire_at = date_trunc('second', now()) - interval '19 seconds'"""
+    )
+    await fleet.start(application(version="2"))
+    await fleet.reconcile()
+    assert await sql.fetchval("SELECT state FROM rota.jobs") == "paused"
+    assert await sql.fetchval("SELECT count(*) FROM rota.held_runs WHERE gate = 'pause'") >= 20
+
+
+async def test_a_declared_schedule_that_cannot_be_read_does_not_hold_up_the_others(fleet):
+    await fleet.start(application("0 2 * * *", "0 3 * * *", version="1"))
+    await fleet.reconcile()
+    after = application("0 4 * * *", "0 5 * * *", "0 6 * * *", version="2")
+    bad, *good = after.schedules
+    timetable = msgspec.structs.replace(bad.timetable, timezone="Atlantis/Poseidonis")
+    bad = msgspec.structs.replace(bad, timetable=timetable)
+    await fleet.start(msgspec.structs.replace(after, schedules=(bad, *good)))
+    assert await fleet.reconcile() == 0, "it is tried again"
+    jobs = {name: (job["cronExpression"], job["status"]) for name, job in (await fleet.jobs()).items()}
+    assert jobs == {
+        "schedule 0": ("0 2 * * *", "scheduled"),
+        "schedule 1": ("0 5 * * *", "scheduled"),
+        "schedule 2": ("0 6 * * *", "scheduled"),
+    }
 
 
 async def test_an_old_worker_that_starts_late_changes_nothing(fleet):
@@ -198,7 +230,7 @@ async def test_two_schedulers_reconcile_once(fleet, engine):
     pending = await fleet.scheduler.reconciler._declaring.pending()
     assert pending == await other.reconciler._declaring.pending()
     assert await fleet.reconcile() == 1
-    assert await other.reconciler._declaring.reconcile(*pending[0]) is None
+    assert await other.reconciler._declaring.reconcile(pending[0].namespace, pending[0].app) is None
 
 
 async def test_applications_don_t_touch_each_others_schedules(fleet):

@@ -50,8 +50,8 @@ async def test_a_scheduler_whose_epoch_has_moved_on_fires_and_promotes_nothing(e
 async def test_a_crash_between_reading_and_firing_leaves_nothing_and_the_next_fires_all(engine, sql):
     job_id = await engine.recurring(**EACH_SECOND)
     scheduler = await engine.leading()
-    due = await scheduler.firer._schedules.due_jobs(scheduler.leases.owned, HORIZON, 10)
-    assert len(due) == 1
+    due = await scheduler.firer._schedules.due_jobs(scheduler.leases.owned, HORIZON, 10, 10)
+    assert len(list(due)) == 1
     assert await runs_of(sql, job_id) == []
     await scheduler.firer.tick()
     assert len(await runs_of(sql, job_id)) >= 9
@@ -350,7 +350,9 @@ async def test_pause_wins_against_a_promotion_under_way(engine, database_url):
     other = await asyncpg.connect(database_url)
     moving = other.transaction()
     await moving.start()
-    assert await Statements(other).fetch("promote_runs", namespaces=["default"], run_ids=[plain(run_id)])
+    assert await Statements(other).fetch(
+        "promote_runs", namespaces=["default"], run_ids=[plain(run_id)], lookahead=timedelta(seconds=1)
+    )
     pausing = asyncio.create_task(engine.api.post(f"/v1/jobs/{job_id}/pause"))
 
     async def waits():

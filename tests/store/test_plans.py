@@ -114,6 +114,8 @@ STATEMENTS = [
             "shards": [1],
             "epochs": [1],
             "horizon": timedelta(seconds=6),
+            "late_after": timedelta(seconds=5),
+            "late_limit": 10,
             "limit": 100,
             "begin_at": [0.0],
         },

@@ -39,12 +39,15 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
     else:
         out.every_seconds = row["every_seconds"]
     timetable = timetable_of(row)
-    _show_calendar(out, timetable)
-    if whole:
-        schedule = timetable.schedule(row["id"])
-        out.description = describe(schedule)
-        is_active = row["state"] == "scheduled"
-        out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES) if is_active else []
+    try:
+        _show_calendar(out, timetable)
+        if whole:
+            schedule = timetable.schedule(row["id"])
+            out.description = describe(schedule)
+            is_active = row["state"] == "scheduled"
+            out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES) if is_active else []
+    except Exception as error:  # noqa: BLE001 - one schedule that can't be read must not hide the others
+        out.note = f"does not fire: its schedule can't be read ({error}); change it, or cancel the job"
     return out
 
 

@@ -53,16 +53,21 @@ def start_of(job_id: UUID, moment: datetime, jitter_seconds: float) -> datetime:
 def last_times(schedule: Schedule, after: datetime, until: datetime, limit: int) -> list[datetime]:
     """The latest fire times in (after, until], at most `limit`, in order.
 
-    Searches back from `until` in growing steps, because there may be very many. Times are at least a second apart, so a
-    step never finds many more than wanted.
+    Goes back from `until` in steps, because there may be very many: larger steps while few are found, smaller ones
+    where they are dense. Times are at least a second apart, so a step of `limit` seconds never has too many.
     """
-    back = timedelta(seconds=limit)
-    while True:
+    found: list[datetime] = []
+    shortest = back = timedelta(seconds=limit)
+    while until > after and len(found) < limit:
         start = max(after, until - back)
-        times = fire_times(schedule, start, until, int(back.total_seconds()) + 1)
-        if start == after or len(times) >= limit:
-            return times[-limit:]
+        times = fire_times(schedule, start, until, limit + 1)
+        if len(times) > limit and back > shortest:
+            back = max(shortest, back / 2)
+            continue
+        found = times + found
+        until = start
         back *= 2
+    return found[-limit:]
 
 
 def _why_skipped(rule: MisfireRule, *, too_old: bool, kept: bool) -> str | None:

@@ -195,9 +195,8 @@ class RecalledRun(msgspec.Struct, frozen=True):
     id: UUID
     job_id: UUID
     cause: str
-    attempt: int
+    started: bool  # ever, charged or not
     nominal_at: datetime
-    run_at: datetime
     version: int
     state: str
     timetable: Timetable
@@ -205,10 +204,14 @@ class RecalledRun(msgspec.Struct, frozen=True):
 
 
 def judge_recalled(run: RecalledRun) -> str:
-    """'go', 'hold', 'drop' or 'cancel', by the job's current state."""
+    """'go', 'hold', 'drop' or 'cancel', by the job's current state.
+
+    Only what its schedule will make again, or no longer has, is dropped: a run that has never started and whose nominal
+    time is still to come. One that snoozed waits for its time too, and keeps what it has done.
+    """
     if run.state == "cancelled":
         return "cancel"
-    future = run.cause == "schedule" and run.attempt == 0 and run.run_at > run.database_time
+    future = run.cause == "schedule" and not run.started and run.nominal_at > run.database_time
     if run.state == "paused":
         return "drop" if future else "hold"
     just_before = run.nominal_at - timedelta(microseconds=1)

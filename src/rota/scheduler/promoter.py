@@ -6,7 +6,8 @@ lookahead is enough, and new runs need no wake-up: one that is due sooner is sub
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from rota.domain.run import LOOKAHEAD
@@ -29,3 +30,8 @@ class Promoter(ShardService):
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Returns how many runs moved."""
         return await self._promotions.promote(owned, _RUNS_PER_SHARD)
+
+    def expect(self, runs: Sequence[tuple[int, datetime]]) -> None:
+        """Looks now for runs that were just made, as (shard, when they start)."""
+        self._promotions.expect(runs)
+        self.wake()

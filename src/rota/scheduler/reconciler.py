@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from rota.errors import DatabaseUnavailableError
+from rota.errors import BadInputError, DatabaseUnavailableError
+from rota.scheduler.set_aside import SetAside
 from rota.service import Service
-from rota.store.declare import DeclaredJobs, Reconciled
+from rota.store.declare import DeclaredJobs, PendingApp, Reconciled
 from rota.telemetry import get_logger
 
 _log = get_logger("reconciling")
@@ -18,18 +19,20 @@ class Reconciler(Service):
     def __init__(self, *, declaring: DeclaredJobs) -> None:
         super().__init__()
         self._declaring = declaring
+        self._aside = SetAside("the schedules of an application could not be reconciled")
 
     async def tick(self) -> int:
         """Returns how many applications were reconciled."""
+        self._aside.begin()
         count = 0
-        for namespace, app in await self._declaring.pending():
-            done = await self._reconcile(namespace, app)
+        for app in await self._declaring.pending():
+            done = await self._reconcile(app)
             if done is None:
                 continue
-            count += 1
+            count += not done.unreadable
             _log.info(
                 "schedules reconciled",
-                app=app,
+                app=app.app,
                 version=done.version,
                 made=list(done.made.values()),
                 changed=list(done.changed.values()),
@@ -37,12 +40,20 @@ class Reconciler(Service):
             )
         return count
 
-    async def _reconcile(self, namespace: str, app: str) -> Reconciled | None:
-        """One application; its errors must not stop the others."""
+    async def _reconcile(self, app: PendingApp) -> Reconciled | None:
+        """One application; its errors must not stop the others. What can't be read is tried again later."""
+        if self._aside.passes_over(app):
+            return None
         try:
-            return await self._declaring.reconcile(namespace, app)
+            done = await self._declaring.reconcile(app.namespace, app.app)
         except DatabaseUnavailableError:
             raise
-        except Exception:  # noqa: BLE001 - logged, and tried again
-            _log.exception("the schedules of an application could not be reconciled", app=app, namespace=namespace)
+        except Exception as error:  # noqa: BLE001 - logged, and tried again
+            self._set_aside(app, error)
             return None
+        if done and done.unreadable:
+            self._set_aside(app, BadInputError("; ".join(f"{name}: {why}" for name, why in done.unreadable.items())))
+        return done
+
+    def _set_aside(self, app: PendingApp, error: Exception) -> None:
+        self._aside.add(app, error, app=app.app, namespace=app.namespace, version=app.version)

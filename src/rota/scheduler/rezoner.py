@@ -8,12 +8,12 @@ data version is stored too, so that an update while all schedulers were down is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
+from rota.domain.firing import ScheduledJob
 from rota.domain.timezones import refresh_zones, zone_data_version
-from rota.service import Service
-from rota.store.fire import ScheduledJob, Schedules
+from rota.service import Service, in_turns
+from rota.store.fire import Schedules
 from rota.telemetry import get_logger
 
 JOBS_PER_STEP = 200
@@ -50,15 +50,18 @@ class Rezoner(Service):
         moved = 0
         after = None
         while jobs := await self._schedules.zoned_jobs(after, JOBS_PER_STEP):
-            moved += await self._schedules.move_next_fires(list(_moves(jobs)))
+            moves = [(job, moment) async for job in in_turns(jobs) if (moment := _moved(job))]
+            moved += await self._schedules.move_next_fires(moves)
             after = jobs[-1]
         return moved
 
 
-def _moves(jobs: list[ScheduledJob]) -> Iterator[tuple[ScheduledJob, datetime]]:
-    """Jobs whose next fire time changed; a job that is already due is left to the firer."""
-    for job in jobs:
-        begin = max(job.fired_through, job.database_time)
+def _moved(job: ScheduledJob) -> datetime | None:
+    """The job's next fire time, if it changed; a job that is already due is left to the firer."""
+    begin = max(job.fired_through, job.database_time)
+    try:
         wanted = job.timetable.schedule(job.id).next_after(begin)
-        if wanted is not None and wanted != job.next_fire_at and job.next_fire_at > job.database_time:
-            yield job, wanted
+    except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
+        _log.error("a schedule can't be read and keeps its next fire time", job_id=str(job.id), error=repr(error))
+        return None
+    return wanted if wanted != job.next_fire_at and job.next_fire_at > job.database_time else None

@@ -59,7 +59,7 @@ class Scheduler:
         promotions = Promotions(database, self.id)
         leases = self.leases
         self.promoter = Promoter(promotions=promotions, leases=leases)
-        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.wake)
+        self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect)
         self.misfires = MisfireJudge(promotions=promotions, leases=leases)
         self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
         self.admitter = Admitter(gates=Gates(database, self.id), leases=leases)

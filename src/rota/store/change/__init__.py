@@ -4,6 +4,9 @@ A recurring job has a row; a one-shot is its run. A change of a recurring job is
 row, so no schedule fires meanwhile (firing compares versions), writes the new definition, and then binds every run
 that no worker has claimed to it. Runs move while that happens, so binding repeats until one statement, in one
 snapshot, finds no run left behind. Claimed runs are marked as recalled; the workers are told after the commit.
+
+A pause, or another schedule, begins at the moment of the change. What was due before and has no run yet, because every
+scheduler was down, is made first: its runs are held or bound like the others, or recorded as missed.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ import msgspec
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
+from rota.store.fire import fire_due
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.settling import until_settled
 from rota.store.read.fleet import find_pool
 from rota.store.read.jobs import find_job, find_latest_run, find_one_shot
+from rota.store.schema.partitions import with_days
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -76,6 +81,7 @@ class Changes:
     ) -> JobRows:
         """Changes a recurring job: `decide` sees the locked row, with its payload, and says what it shall be (None: as
         it is)."""
+        skipped: list[UUID] = []
 
         async def change_job(statements: Statements) -> tuple[JobRows, Changed]:
             locked = await lock_job(statements, namespace, job_id)
@@ -87,10 +93,10 @@ class Changes:
             change = decide(before)
             if change is None:
                 return JobRows(before, before), Changed()
-            changed = await apply_change(statements, locked, change)
+            changed = await apply_change(statements, locked, change, skipped)
             return JobRows(before, await find_job(statements, namespace, job_id)), changed
 
-        rows, changed = await self._database.transact(change_job)
+        rows, changed = await with_days(self._database, skipped, lambda: self._database.transact(change_job))
         self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
         return rows
 
@@ -209,12 +215,13 @@ async def lock_job(statements: Statements, namespace: str, job_id: UUID) -> dict
     return None if row is None else {**row, "database_time": await statements.time()}
 
 
-async def apply_change(statements: Statements, row: Any, change: JobChange) -> Changed:
-    """Writes the job and binds its unclaimed runs to what it says now."""
+async def apply_change(statements: Statements, row: Any, change: JobChange, skipped: list[UUID]) -> Changed:
+    """Writes the job and binds its unclaimed runs to what it says now; `skipped` is as in fire_due."""
     namespace, job_id = row["namespace"], row["id"]
     changed = Changed()
     mark: datetime = row["fired_through"]
     if change.reschedule or change.state == "paused":
+        mark = await fire_due(statements, row, skipped)
         mark = await _drop_future(statements, namespace, job_id, mark)
     changed.version = await write_job(statements, row, change, mark)
 

@@ -7,27 +7,33 @@
 WITH seen AS (
     SELECT (SELECT count(*) FROM rota.upcoming_runs
              WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
-               AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp())
+               AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+               AND checkpoint IS NULL AND nominal_at > clock_timestamp())
          + (SELECT count(*) FROM rota.live_runs
              WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND worker_id IS NULL
-               AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp())
+               AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+               AND checkpoint IS NULL AND nominal_at > clock_timestamp())
          + (SELECT count(*) FROM rota.held_runs
              WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
-               AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()) AS runs
+               AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+               AND checkpoint IS NULL AND nominal_at > clock_timestamp()) AS runs
 ), from_upcoming AS (
     DELETE FROM rota.upcoming_runs
      WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id
-       AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
+       AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+       AND checkpoint IS NULL AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 ), from_live AS (
     DELETE FROM rota.live_runs
      WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND worker_id IS NULL
-       AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
+       AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+       AND checkpoint IS NULL AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 ), from_held AS (
     DELETE FROM rota.held_runs
      WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
-       AND cause = 'schedule' AND attempt = 0 AND snoozes = 0 AND nominal_at > clock_timestamp()
+       AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
+       AND checkpoint IS NULL AND nominal_at > clock_timestamp()
     RETURNING nominal_at
 )
 SELECT (SELECT runs FROM seen) AS seen,

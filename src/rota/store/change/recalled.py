@@ -13,9 +13,6 @@ from rota.store.postgres.batches import write_each
 from rota.store.postgres.database import Database
 from rota.store.read.jobs import read_with_timetable
 from rota.store.schema.partitions import with_days
-from rota.telemetry import get_logger
-
-_log = get_logger("schedules")
 
 
 class RecalledRuns:
@@ -34,8 +31,9 @@ class RecalledRuns:
         )
         return [read_with_timetable(RecalledRun, row) for row in rows]
 
-    async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> None:
-        """Carries out decisions whose job did not change meanwhile."""
+    async def decide(self, decisions: Sequence[tuple[RecalledRun, str]]) -> list[tuple[RecalledRun, DataRejectedError]]:
+        """Carries out decisions whose job did not change meanwhile; returns those that PostgreSQL refused."""
+        rejected: list[tuple[RecalledRun, DataRejectedError]] = []
 
         async def write(some: Sequence[tuple[RecalledRun, str]]) -> list[Any]:
             return await with_days(
@@ -52,7 +50,8 @@ class RecalledRuns:
             )
 
         async def reject(decision: tuple[RecalledRun, str], error: DataRejectedError) -> None:
-            _log.error("a recalled run could not be readmitted", run_id=str(decision[0].id), error=str(error))
+            rejected.append((decision[0], error))
 
         rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
         self._database.wake(pools={row["pool"] for row in rows if row["fate"] == "go"}, gates=True)
+        return rejected

@@ -22,14 +22,25 @@ import msgspec
 
 from rota.domain.application import DeclaredSchedule, decode_schedules, judge_declared
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
+from rota.domain.job import Timetable
 from rota.store.change import Changed, JobChange, apply_change, lock_job
 from rota.store.events import Event, record_events
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.jobs import definition_of, timetable_of
+from rota.store.schema.partitions import with_days
 
 _encoder = msgspec.json.Encoder()
 GONE = "paused: no worker declares it any more (it was last declared by version {version} of {app})"
+
+
+class PendingApp(msgspec.Struct, frozen=True):
+    """An application whose version in force is not applied yet, with what that declares (JSON)."""
+
+    namespace: str
+    app: str
+    version: str | None
+    schedules: str | None
 
 
 class Reconciled(msgspec.Struct):
@@ -40,6 +51,7 @@ class Reconciled(msgspec.Struct):
     made: dict[UUID, str] = msgspec.field(default_factory=dict)
     changed: dict[UUID, str] = msgspec.field(default_factory=dict)
     paused: dict[UUID, str] = msgspec.field(default_factory=dict)
+    unreadable: dict[str, str] = msgspec.field(default_factory=dict)  # by name, with the error; left as they were
     told: Changed = msgspec.field(default_factory=Changed)
 
 
@@ -50,13 +62,14 @@ class DeclaredJobs:
         self._database = database
         self._patience = patience
 
-    async def pending(self) -> list[tuple[str, str]]:
-        """(namespace, application) of those whose version in force is not applied yet."""
+    async def pending(self) -> list[PendingApp]:
+        """Applications whose version in force is not applied yet."""
         rows = await self._database.fetch("versions_in_force", patience=self._patience, namespace=None, app=None)
-        return [(row["namespace"], row["app"]) for row in rows]
+        return [PendingApp(**row) for row in rows]
 
     async def reconcile(self, namespace: str, app: str) -> Reconciled | None:
         """Makes the jobs what is declared; None when another scheduler did it meanwhile."""
+        skipped: list[UUID] = []
 
         async def reconcile_app(statements: Statements) -> Reconciled | None:
             await statements.fetch("lock_app", namespace=namespace, app=app)
@@ -67,13 +80,14 @@ class DeclaredJobs:
                 return None
             done = Reconciled(app, ruling["version"])
             schedules = decode_schedules(ruling["schedules"]) if ruling["schedules"] else ()
-            await _Work(statements, namespace, done).apply(schedules)
-            await statements.fetch(
-                "note_app", namespace=namespace, app=app, version=ruling["version"], schedules=ruling["schedules"]
-            )
+            await _Work(statements, namespace, done, skipped).apply(schedules)
+            if not done.unreadable:  # else it stays pending
+                await statements.fetch(
+                    "note_app", namespace=namespace, app=app, version=ruling["version"], schedules=ruling["schedules"]
+                )
             return done
 
-        done = await self._database.transact(reconcile_app)
+        done = await with_days(self._database, skipped, lambda: self._database.transact(reconcile_app))
         if done:
             self._database.wake(workers=done.told.workers, pools=done.told.pools, schedules=True)
         return done
@@ -82,10 +96,11 @@ class DeclaredJobs:
 class _Work:
     """One reconciliation."""
 
-    def __init__(self, statements: Statements, namespace: str, done: Reconciled) -> None:
+    def __init__(self, statements: Statements, namespace: str, done: Reconciled, skipped: list[UUID]) -> None:
         self._statements = statements
         self._namespace = namespace
         self._done = done
+        self._skipped = skipped
 
     async def apply(self, schedules: Sequence[DeclaredSchedule]) -> None:
         rows = {
@@ -94,7 +109,10 @@ class _Work:
         }
         for declared in schedules:
             job_id = declared_id(self._namespace, self._done.app, declared.name)
-            if rows.pop(job_id, None) is None:
+            row = rows.pop(job_id, None)
+            if error := _unreadable(declared.timetable, job_id):
+                self._done.unreadable[declared.name] = error
+            elif row is None:
                 await self._make(job_id, declared)
             else:
                 await self._change(job_id, declared)
@@ -142,7 +160,7 @@ class _Work:
         else:  # it goes on as it was left, with what was changed by hand
             definition, timetable, payload_id = definition_of(row), timetable_of(row), row["payload_id"]
         change = JobChange(definition, payload_id, timetable, judged.state, timetable != timetable_of(row))
-        self._tell(await apply_change(self._statements, row, change))
+        self._tell(await apply_change(self._statements, row, change, self._skipped))
         await self._note(job_id, declared, None)
         self._done.changed[job_id] = declared.name
 
@@ -151,7 +169,7 @@ class _Work:
         if row is None or row["state"] != "scheduled":
             return
         change = JobChange(definition_of(row), row["payload_id"], timetable_of(row), "paused", reschedule=False)
-        self._tell(await apply_change(self._statements, row, change))
+        self._tell(await apply_change(self._statements, row, change, self._skipped))
         await self._note(job_id, None, GONE.format(version=row["app_version"], app=self._done.app), row["app_version"])
         self._done.paused[job_id] = row["name"]
 
@@ -190,3 +208,13 @@ class _Work:
     def _tell(self, changed: Changed) -> None:
         self._done.told.workers |= changed.workers
         self._done.told.pools |= changed.pools
+
+
+def _unreadable(timetable: Timetable, job_id: UUID) -> str | None:
+    """Why this schedule can't be read here (a newer version of Rota wrote it, its time zone is unknown), if so."""
+    try:
+        timetable.schedule(job_id).next_after(timetable.anchor_at)
+        _ = timetable.misfire_rule
+    except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
+        return f"{type(error).__name__}: {error}"
+    return None

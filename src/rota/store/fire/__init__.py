@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -10,11 +11,11 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import Timetable
+from rota.domain.firing import LATE_AFTER, Firing, ScheduledJob, plan_firing
 from rota.errors import DataRejectedError
 from rota.store.lease import leased
 from rota.store.postgres.batches import write_each
-from rota.store.postgres.database import Database
+from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.read.jobs import read_with_timetable
 from rota.store.schema.partitions import with_days
@@ -23,34 +24,11 @@ from rota.telemetry import get_logger
 _log = get_logger("schedules")
 
 
-class ScheduledJob(msgspec.Struct, frozen=True):
-    """A recurring job that is scheduled, as it was read."""
+class Fired(msgspec.Struct):
+    """What a firing came to: the runs that were made, as (shard, when they start), and what PostgreSQL refused."""
 
-    namespace: str
-    id: UUID
-    version: int
-    timetable: Timetable
-    next_fire_at: datetime
-    fired_through: datetime
-    database_time: datetime
-
-
-class PlannedRun(msgspec.Struct, frozen=True):
-    """A run to make: for this time, to start at that one; or to record as skipped, for a reason."""
-
-    id: UUID
-    nominal_at: datetime
-    run_at: datetime
-    skipped: str | None = None
-
-
-class Firing(msgspec.Struct, frozen=True):
-    """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
-
-    job: ScheduledJob
-    runs: list[PlannedRun]
-    mark: datetime
-    next_fire_at: datetime | None
+    runs: list[tuple[int, datetime]] = msgspec.field(default_factory=list)
+    rejected: list[tuple[Firing, DataRejectedError]] = msgspec.field(default_factory=list)
 
 
 class Schedules:
@@ -61,57 +39,52 @@ class Schedules:
         self._scheduler_id = scheduler_id
         self._fired = ScanPositions()
 
-    async def due_jobs(self, owned: Mapping[int, int], horizon: timedelta, limit: int) -> list[ScheduledJob]:
-        """Jobs to fire."""
+    async def due_jobs(
+        self, owned: Mapping[int, int], horizon: timedelta, limit: int, late_limit: int
+    ) -> Iterator[ScheduledJob]:
+        """Jobs to fire: those that are on time, then late ones, each oldest first; so many of each kind per shard."""
         with self._fired.look(owned) as look:
             rows = await self._database.fetch(
                 "due_jobs",
                 **leased(self._scheduler_id, owned),
                 horizon=horizon,
+                late_after=LATE_AFTER,
                 limit=limit,
+                late_limit=late_limit,
                 begin_at=look.begin_at,
             )
-            look.took((row["shard"], row["reached"]) for row in rows)
-        return [read_with_timetable(ScheduledJob, row) for row in rows]
+            late = Counter(row["shard"] for row in rows if row["late"])
+            # Where there may be more late ones, the position stays with them.
+            look.took((row["shard"], row["reached"]) for row in rows if row["late"] or late[row["shard"]] < late_limit)
+        rows.sort(key=lambda row: (row["late"], row["next_fire_at"]))
+        return (read_with_timetable(ScheduledJob, row) for row in rows)
 
-    async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> list[datetime]:
-        """Makes the runs of what has not changed since it was read; returns when they are due."""
+    def look_anew(self) -> None:
+        """Not all that was found was fired: the next look begins at the very beginning."""
+        self._fired.forget()
+
+    async def fire(self, owned: Mapping[int, int], firings: Sequence[Firing]) -> Fired:
+        """Makes the runs of what has not changed since it was read."""
+        done = Fired()
 
         async def write(some: Sequence[Firing]) -> list[Any]:
-            jobs = [firing.job for firing in some]
-            runs = [run for firing in some for run in firing.runs]
-            ends = list(accumulate(len(firing.runs) for firing in some))
-            return await self._database.fetch(
-                "fire",
-                **leased(self._scheduler_id, owned),
-                namespaces=[job.namespace for job in jobs],
-                job_ids=[job.id for job in jobs],
-                versions=[job.version for job in jobs],
-                marks=[job.fired_through for job in jobs],
-                new_marks=[firing.mark for firing in some],
-                next_fires=[firing.next_fire_at for firing in some],
-                first_runs=[end - len(firing.runs) + 1 for firing, end in zip(some, ends, strict=True)],
-                last_runs=ends,
-                run_ids=[run.id for run in runs],
-                nominal_times=[run.nominal_at for run in runs],
-                start_times=[run.run_at for run in runs],
-                skipped=[run.skipped for run in runs],
-            )
+            return await self._database.fetch("fire", **leased(self._scheduler_id, owned), **_columns(some))
 
         async def write_with_days(some: Sequence[Firing]) -> list[Any]:
             skipped = [run.id for firing in some for run in firing.runs if run.skipped]
             return await with_days(self._database, skipped, lambda: write(some))
 
         async def reject(firing: Firing, error: DataRejectedError) -> None:
-            _log.error("a schedule could not be fired", job_id=str(firing.job.id), error=str(error))
+            done.rejected.append((firing, error))
 
         rows: list[Any] = []
         try:
             rows = await write_each(sorted(firings, key=lambda firing: firing.job.id), write_with_days, reject)
         finally:
             if len(rows) < sum(len(firing.runs) for firing in firings):
-                self._fired.forget()
-        return [row["run_at"] for row in rows]
+                self.look_anew()
+        done.runs = [(row["shard"], row["run_at"]) for row in rows if not row["skipped"]]
+        return done
 
     async def zone_data(self) -> str | None:
         """With which zone data the stored times were computed last."""
@@ -139,3 +112,43 @@ class Schedules:
             wanted=[wanted for _, wanted in moves],
         )
         return len(rows)
+
+
+async def fire_due(statements: Statements, row: dict[str, Any], skipped: list[UUID]) -> datetime:
+    """Makes the runs of a scheduled job's times that have come, before a change in the same transaction moves its mark.
+
+    Takes the row as locked; returns the job's mark. The ids of runs that were recorded as skipped are added to
+    `skipped`: where their days are missing, the caller makes them and begins again.
+    """
+    mark: datetime = row["fired_through"]
+    if row["state"] != "scheduled" or row["next_fire_at"] > row["database_time"]:
+        return mark
+    try:
+        firing = plan_firing(read_with_timetable(ScheduledJob, row), timedelta())
+    except Exception as error:  # noqa: BLE001 - changing or pausing it is how its owner mends it
+        _log.error("a schedule can't be read: its due times make no runs", job_id=str(row["id"]), error=repr(error))
+        return mark
+    skipped += [run.id for run in firing.runs if run.skipped]
+    await statements.fetch("fire", scheduler_id=None, shards=[], epochs=[], **_columns([firing]))
+    return firing.mark
+
+
+def _columns(firings: Sequence[Firing]) -> dict[str, Any]:
+    """Firings as the statement takes them; each names its part of the arrays of runs."""
+    jobs = [firing.job for firing in firings]
+    runs = [run for firing in firings for run in firing.runs]
+    ends = list(accumulate(len(firing.runs) for firing in firings))
+    return {
+        "namespaces": [job.namespace for job in jobs],
+        "job_ids": [job.id for job in jobs],
+        "versions": [job.version for job in jobs],
+        "marks": [job.fired_through for job in jobs],
+        "new_marks": [firing.mark for firing in firings],
+        "next_fires": [firing.next_fire_at for firing in firings],
+        "first_runs": [end - len(firing.runs) + 1 for firing, end in zip(firings, ends, strict=True)],
+        "last_runs": ends,
+        "run_ids": [run.id for run in runs],
+        "nominal_times": [run.nominal_at for run in runs],
+        "start_times": [run.run_at for run in runs],
+        "skipped": [run.skipped for run in runs],
+    }

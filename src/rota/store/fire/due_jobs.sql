@@ -1,6 +1,7 @@
--- Jobs whose next fire time is inside the horizon, at most so many per shard; `begin_at`: where to begin in each shard
--- (seconds since the epoch).
--- Index: jobs_due, one range per shard.
+-- Jobs whose next fire time is inside the horizon: those that are on time, and late ones apart, at most so many of each
+-- per shard, so that catching up keeps no schedule from being on time. `begin_at`: where to begin in each shard (seconds
+-- since the epoch).
+-- Index: jobs_due, two ranges per shard.
 -- Locks: none: fire compares and sets.
 -- Idioms: from position.
 WITH leased AS MATERIALIZED (
@@ -10,14 +11,20 @@ WITH leased AS MATERIALIZED (
 )
 SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
        j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
-       j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard,
+       j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard, j.late,
        extract(epoch FROM least(j.next_fire_at, now()))::float8 AS reached
   FROM leased
  CROSS JOIN LATERAL (
-       SELECT * FROM rota.jobs AS j
-        WHERE j.shard = leased.shard AND j.state = 'scheduled'
-          AND j.next_fire_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
-          AND j.next_fire_at <= now() + :horizon::interval
-        ORDER BY j.next_fire_at
-        LIMIT :limit
+       (SELECT *, false AS late FROM rota.jobs AS j
+         WHERE j.shard = leased.shard AND j.state = 'scheduled'
+           AND j.next_fire_at >= now() - :late_after::interval AND j.next_fire_at <= now() + :horizon::interval
+         ORDER BY j.next_fire_at
+         LIMIT :limit)
+       UNION ALL
+       (SELECT *, true FROM rota.jobs AS j
+         WHERE j.shard = leased.shard AND j.state = 'scheduled'
+           AND j.next_fire_at >= least(to_timestamp(leased.begin_at), now() - interval '250 ms')
+           AND j.next_fire_at < now() - :late_after::interval
+         ORDER BY j.next_fire_at
+         LIMIT :late_limit)
        ) AS j

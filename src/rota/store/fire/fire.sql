@@ -4,7 +4,7 @@
 -- A job that was changed, paused or fired by another since it was read keeps what it has, and its runs are not made:
 -- that comparison, with the mark, is what makes a fire time exactly one run. A run that is there already, wherever it
 -- is (its id is a function of job and time), is not made again even if a mark were wrong. The lease's epoch is checked
--- through the shard.
+-- through the shard; a change of the job, which has locked its row, needs no lease (`scheduler_id` null).
 -- Index: primary key of jobs.
 -- Locks: the jobs' rows, in the order given.
 -- Idioms: OFFSET 0, one-element array, by_id.
@@ -23,7 +23,7 @@ WITH leased AS MATERIALIZED (
       FROM input AS i
      WHERE rota.by_id(j.namespace) = ANY (ARRAY[i.namespace]) AND j.id = ANY (ARRAY[i.id]) AND j.version = i.version
        AND j.fired_through = i.fired_through AND j.state NOT IN ('paused', 'cancelled', 'completed')
-       AND j.shard IN (SELECT shard FROM leased)
+       AND (:scheduler_id::uuid IS NULL OR j.shard IN (SELECT shard FROM leased))
     RETURNING j.*, i.first_run, i.last_run
 ), made AS MATERIALIZED (
     SELECT j.namespace, r.id, j.id AS job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority,
@@ -47,4 +47,4 @@ WITH leased AS MATERIALIZED (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM made WHERE skipped IS NULL
     ON CONFLICT (namespace, id) DO NOTHING
 )
-SELECT id, run_at FROM made
+SELECT shard, run_at, skipped IS NOT NULL AS skipped FROM made

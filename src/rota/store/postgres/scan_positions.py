@@ -112,6 +112,11 @@ class ScanPositions:
         """Where a look begins that is not whole."""
         return self._reached.get(key, -math.inf) - SLACK_SECONDS
 
+    def go_back(self, key: int, moment: float) -> None:
+        """A row for this moment was added: looks that are not whole find it too."""
+        if key in self._reached:
+            self._reached[key] = min(moment, self._reached[key])
+
     def forget(self) -> None:
         """What was found could not be taken: the next looks begin at the very beginning."""
         self._reached.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -30,6 +30,7 @@ class MissedRun(msgspec.Struct, frozen=True):
     namespace: str
     id: UUID
     job_id: UUID
+    version: int  # of the job
     nominal_at: datetime
     timetable: Timetable
     database_time: datetime
@@ -42,13 +43,14 @@ class Promotions:
         self._database = database
         self._scheduler_id = scheduler_id
         self._promoted = ScanPositions()
+        self._stuck: set[UUID] = set()
 
     async def promote(self, owned: Mapping[int, int], limit: int) -> int:
         """Moves due runs to live, or to their gates; returns how many. One that is refused is buried alone."""
         wanted: dict[str, Any] = {
             **leased(self._scheduler_id, owned),
             "lookahead": LOOKAHEAD,
-            "limit": limit,
+            "limit": limit + len(self._stuck),
             "missed_after": MISSED_AFTER,
         }
         try:
@@ -57,9 +59,15 @@ class Promotions:
                 look.took((row["shard"], row["reached"]) for row in rows)
                 look.rows = sum(row["runs"] for row in rows)
         except DataRejectedError:
-            due = await self._database.fetch("due_runs", **wanted, begin_at=look.begin_at)
-            rows = await write_each([(row["namespace"], row["id"]) for row in due], self._promote_runs, self._bury)
+            found = await self._database.fetch("due_runs", **wanted, begin_at=look.begin_at)
+            due = [(row["namespace"], row["id"]) for row in found if row["id"] not in self._stuck]
+            rows = await write_each(due, self._promote_runs, self._bury)
         return self._wake(rows)
+
+    def expect(self, runs: Iterable[tuple[int, datetime]]) -> None:
+        """Runs were made, as (shard, when they start), some of them perhaps for moments that promotion has passed."""
+        for shard, run_at in runs:
+            self._promoted.go_back(shard, run_at.timestamp())
 
     async def promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> int:
         """Moves these runs to live, or to their gates, late as they are; returns how many."""
@@ -75,8 +83,9 @@ class Promotions:
         )
         return [read_with_timetable(MissedRun, row) for row in rows]
 
-    async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> int:
-        """Records runs as skipped: (namespace, run id, reason) of each."""
+    async def skip(self, skips: Sequence[tuple[str, UUID, str]]) -> list[tuple[UUID, DataRejectedError]]:
+        """Records runs as skipped: (namespace, run id, reason) of each. Returns those that PostgreSQL refused."""
+        rejected: list[tuple[UUID, DataRejectedError]] = []
 
         async def write(some: Sequence[tuple[str, UUID, str]]) -> list[Any]:
             return await with_days(
@@ -86,9 +95,10 @@ class Promotions:
             )
 
         async def reject(skip: tuple[str, UUID, str], error: DataRejectedError) -> None:
-            _log.error("a missed run could not be recorded", run_id=str(skip[1]), error=str(error))
+            rejected.append((skip[1], error))
 
-        return len(await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject))
+        await write_each(sorted(skips, key=lambda skip: skip[1]), write, reject)
+        return rejected
 
     async def expire(self, owned: Mapping[int, int], limit: int) -> int:
         """Skips runs that were not started in time; returns how many."""
@@ -113,7 +123,7 @@ class Promotions:
         return sum(row["runs"] for row in rows)
 
     async def _promote_runs(self, runs: Sequence[tuple[str, UUID]]) -> list[Any]:
-        return await self._database.fetch("promote_runs", **columns(runs, "namespaces run_ids"))
+        return await self._database.fetch("promote_runs", **columns(runs, "namespaces run_ids"), lookahead=LOOKAHEAD)
 
     async def _bury(self, run: tuple[str, UUID], error: DataRejectedError) -> None:
         namespace, run_id = run
@@ -128,3 +138,4 @@ class Promotions:
             )
         except DataRejectedError as again:
             _log.error("a run can be neither promoted nor buried", run_id=str(run_id), error=str(again))
+            self._stuck.add(run_id)  # a promotion takes it along as soon as its data is mended

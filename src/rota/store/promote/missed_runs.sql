@@ -7,8 +7,9 @@ WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
-SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone,
-       j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, clock_timestamp() AS database_time
+SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.version, j.schedule_type, j.cron_expression, j.every_seconds,
+       j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
+       clock_timestamp() AS database_time
   FROM leased
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id, u.job_id, u.nominal_at FROM rota.upcoming_runs AS u

@@ -1,4 +1,5 @@
--- Promotes the named runs, late as they are: upcoming -> live, or held where they have policies.
+-- Promotes the named runs, late as they are: upcoming -> live, or held where they have policies. One that was started
+-- since it was found, and waits for a later time now, keeps that.
 -- Index: primary key.
 -- Locks: the runs, in the order given.
 -- Idioms: one-element array, by_id.
@@ -7,6 +8,7 @@ WITH input AS (
 ), taken AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
      WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
+       AND u.run_at - :lookahead::interval <= now()
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)

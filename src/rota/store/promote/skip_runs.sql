@@ -1,4 +1,5 @@
--- Skips runs: upcoming -> finished (skipped), with the reason.
+-- Skips runs that were missed: upcoming -> finished (skipped), with the reason. One that another scheduler has started
+-- since it was judged, and that waits for its retry now, goes on.
 -- Index: primary key.
 -- Locks: the runs, in the order given.
 -- Idioms: one-element array, by_id.
@@ -7,6 +8,7 @@ WITH input AS (
 ), taken AS (
     DELETE FROM rota.upcoming_runs AS u USING input AS i
      WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
+       AND u.attempt = 0 AND u.losses = 0 AND u.snoozes = 0 AND u.checkpoint IS NULL
     RETURNING {u.run}, i.reason
 )
 INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
