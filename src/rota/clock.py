@@ -7,20 +7,28 @@ offset lies within that interval. We keep its lower end: our estimate is never a
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 # After this long even a slower answer replaces the measurement, to follow drift.
 KEEP_SECONDS = 5.0
 # Clocks that are being set right by NTP drift apart a little between two measurements.
 _LEAST_JUMP_SECONDS = 1.0
 
+# This machine's clock that never goes back and also counts the time that the machine is suspended: a lease that ends
+# meanwhile must be over when it wakes up. Elsewhere than on Linux the monotonic clock has to do.
+uptime: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
+)
+
 
 class DatabaseClock:
     """Database time as seconds since the epoch, derived from the local monotonic clock."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, monotonic: Callable[[], float] = uptime) -> None:
         self._monotonic = monotonic
         # The interval in which the offset was at the last measurement that was kept.
         self._offset = self._highest = time.time() - monotonic()

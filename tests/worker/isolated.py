@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import rota
 
@@ -30,6 +31,11 @@ def who() -> int:
 
 def crash() -> None:
     ctypes.string_at(0)
+
+
+def mark(file: str) -> int:
+    Path(file).touch()
+    return os.getpid()
 
 
 def leave(code: int) -> None:

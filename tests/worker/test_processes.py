@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from contextlib import asynccontextmanager
@@ -12,13 +13,15 @@ import isolated
 import psutil
 import pytest
 
+from rota.clock import uptime
 from rota.domain.run import Claim
 from rota.errors import SetupError
-from rota.task.context import Context
+from rota.task.context import Context, NotBegunError
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.process import Isolated, ProcessError, ProcessRunner
 from support import eventually, in_time
 
+_numbers = itertools.count(1)
 NAMES = [
     name for name, value in vars(isolated).items() if callable(value) and getattr(value, "__module__", "") == "isolated"
 ]
@@ -173,9 +176,7 @@ async def test_secrets_reach_the_function_and_not_the_record(engine, worker):
 async def test_a_pool_that_is_closed_keeps_no_process_not_even_of_a_run_that_was_given_up():
     subprocesses = Subprocesses()
     runner = ProcessRunner({"patient": Isolated(isolated.patient)}, subprocesses, processes=1, grace_seconds=0.5)
-    now = time.time()
-    claim = Claim("default", uuid4(), uuid4(), 1, "patient", 0, None, None, "{}", None, now, now, 0, 0)
-    running = asyncio.create_task(runner.run("patient", {}, Context(claim)))
+    running = asyncio.create_task(runner.run("patient", {}, _context()))
     await eventually(lambda: runner._busy)
     await in_time(runner.close())
     with pytest.raises(ProcessError):
@@ -225,3 +226,42 @@ async def test_secrets_are_masked_in_progress_messages(engine, worker):
         return (await engine.run(run_id)).get("progressMessage")
 
     assert await eventually(told) == "using ***"
+
+
+async def test_a_function_that_was_cancelled_before_its_process_could_begin_does_not_begin(tmp_path):
+    """The request to stop lies behind the one to start, and a process that starts slowly finds both at once."""
+    runner = ProcessRunner({"mark": Isolated(isolated.mark)}, Subprocesses(), processes=1, grace_seconds=60)
+    begun = tmp_path / "begun"
+    child = psutil.Process(int(bytes(await runner.run("mark", {"file": str(tmp_path / "warm")}, _context()))))
+    for _ in range(20):
+        context = _context()
+        child.suspend()
+        running = asyncio.create_task(runner.run("mark", {"file": str(begun)}, context))
+        await eventually(lambda: runner._busy)
+        context.ask_to_stop()
+        running.cancel()
+        await asyncio.sleep(0)
+        child.resume()
+        with pytest.raises(asyncio.CancelledError):
+            await in_time(running)
+        assert not begun.exists()
+    await runner.close()
+
+
+async def test_a_function_whose_deadline_passed_before_its_process_could_begin_does_not_begin(tmp_path):
+    """A machine that was suspended wakes up: the worker said that it may begin, but that was long ago."""
+    subprocesses = Subprocesses()
+    runner = ProcessRunner({"mark": Isolated(isolated.mark)}, subprocesses, processes=1, grace_seconds=60)
+    await runner.run("mark", {"file": str(tmp_path / "warm")}, _context())
+    subprocesses.deadline = uptime()  # the guardian is not told, so that nothing but the process itself can decide
+    with pytest.raises(NotBegunError):
+        await in_time(runner.run("mark", {"file": str(tmp_path / "begun")}, _context()))
+    assert not (tmp_path / "begun").exists()
+    await runner.close()
+
+
+def _context():
+    now = time.time()
+    return Context(
+        Claim("default", uuid4(), uuid4(), next(_numbers), "task", 0, None, None, "{}", None, now, now, 0, 0)
+    )

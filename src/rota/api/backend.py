@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +19,7 @@ from rota.api.streams.log_followers import LogFollowers
 from rota.api.streams.run_waiters import RunWaiters
 from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
-from rota.clock import DatabaseClock
+from rota.clock import DatabaseClock, uptime
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.service import Service
@@ -104,9 +103,9 @@ class Backend:
 
     async def set_clock(self) -> None:
         """Measures the database's clock."""
-        sent = time.monotonic()
+        sent = uptime()
         moment = await self.database.time()
-        self.clock.observe(sent=sent, received=time.monotonic(), database_time=moment)
+        self.clock.observe(sent=sent, received=uptime(), database_time=moment)
 
 
 class ClockFollower(Service):

@@ -21,12 +21,11 @@ import asyncio
 import math
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from uuid import UUID
 
-from rota.clock import DatabaseClock
+from rota.clock import DatabaseClock, uptime
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.store.lease import Leases, Shards
@@ -73,7 +72,7 @@ class LeaseKeeper(Service):
         scheduler_id: UUID,
         clock: DatabaseClock,
         lease_seconds: float,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
     ) -> None:
         super().__init__()
         self.interval_seconds = lease_seconds / _TICKS_PER_LEASE

@@ -10,11 +10,10 @@ Any scheduler may reap any worker: if two do, they meet at the same rows and one
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from uuid import UUID
 
-from rota.clock import DatabaseClock
+from rota.clock import DatabaseClock, uptime
 from rota.scheduler.lease_keeper import BeatObserver
 from rota.service import Service
 from rota.store.reap import LostWorkers
@@ -39,7 +38,7 @@ class Reaper(Service):
         workers: LostWorkers,
         reports: Reports,
         clock: DatabaseClock,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
     ) -> None:
         super().__init__()
         self._workers = workers

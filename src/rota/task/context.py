@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import threading
@@ -39,6 +40,10 @@ FINAL = (Final, FanOutError)  # what is not tried again
 
 class PlainError(Exception):
     """Raised by runners: shown by its message alone, without the class name."""
+
+
+class NotBegunError(asyncio.CancelledError):
+    """Raised to runners: the run was asked to stop, or the worker's lease ended, before the work began."""
 
 
 class Snooze:
@@ -89,7 +94,7 @@ class Host(Protocol):
     """Runs the task on behalf of a context; not called for a task that says nothing."""
 
     def begin(self, claim: Claim) -> float | None:
-        """The work begins now; returns its deadline."""
+        """The work begins now; returns its deadline. Raises NotBegunError if another worker may have the run."""
 
     def changed(self, context: Context) -> None:
         """There is something to record soon."""
@@ -140,6 +145,7 @@ class Context:
         "_progress",
         "_transaction",
         "_writer",
+        "has_begun",
         "host",
         "noticed",
         "quiet",
@@ -162,6 +168,7 @@ class Context:
         self._writer: RunWriter | None = None
         self.stop_within = math.inf
         self.started = 0.0  # by the broker's clock
+        self.has_begun = False
         self.noticed = False
         self.quiet = False  # its start is not recorded while it runs
         self.recorded = False  # its success is already in the database, with its writes
@@ -274,9 +281,12 @@ class Context:
         return self.host.mask(text) if self.host else text
 
     def begin(self) -> None:
-        """For runners: the work begins now, and with it the timeout."""
-        if self.host and self._claim.options != "{}":
+        """For runners: the work begins now, and with it the timeout; raises NotBegunError if it must not begin."""
+        if self._cancelled:
+            raise NotBegunError
+        if self.host:
             self._deadline = self.host.begin(self._claim)
+        self.has_begun = True
 
     def ask_to_stop(self, within: float = math.inf, *, late: bool = False) -> None:
         """For the worker: sets `cancelled` and the seconds left to stop; `late`: the run timed out."""

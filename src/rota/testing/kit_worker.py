@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import time
@@ -27,12 +28,13 @@ from rota.store.postgres.database import Database
 from rota.store.postgres.wakeups import WakeUps
 from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.executor import Attempt, Executor
+from rota.worker.lease import Lease
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
 from rota.worker.runners.registry import Runners
 
 SLOTS = 100
-LEASE_SECONDS = 3600.0  # there is no reaper
+LEASE_SECONDS = 3600.0
 _STOP_SECONDS = 1.0
 
 
@@ -79,8 +81,8 @@ class AppWorker:
         self._reporter = Reporter(self._broker, self._logs, self._answered)
         self._executor = Executor(
             runners=self._runners.by_task,
+            lease=_endless(),
             clock=clock,
-            monotonic=time.monotonic,
             logs=self._logs,
             on_end=self._ended,
             gateways=gateways,
@@ -165,3 +167,10 @@ class AppWorker:
             self._executor.stop(attempt, Outcome.interrupted, within=_STOP_SECONDS)
         if tasks := [attempt.task for attempt in attempts if attempt.task]:
             await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+
+
+def _endless() -> Lease:
+    """There is no reaper, so the lease never ends."""
+    lease = Lease(math.inf, time.monotonic)
+    lease.beaten_at = 0.0
+    return lease

@@ -5,6 +5,10 @@ Stopping has three steps: ask, wait for the grace period, kill. Asking cancels t
 the attempt is left. A function in a thread, or one that swallows its cancellation, can't be killed: after the grace
 period the attempt is abandoned and reported as stopped, and its record says that it may still be running.
 
+A worker that is cut off asks all its attempts to stop, and leaves the process if one does not (worker.py). If the lease
+is kept again before that, the claim is still current: an attempt that did not stop goes on, and can be cancelled or
+timed out as before.
+
 An attempt that exceeds its timeout has failed, whatever it returns afterwards.
 """
 
@@ -30,9 +34,10 @@ from rota.domain.text import clean_text
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.thread import ThreadGateway
 from rota.task.arguments import encode
-from rota.task.context import FINAL, Context, Final, PlainError, Snooze
+from rota.task.context import FINAL, Context, Final, NotBegunError, PlainError, Snooze
 from rota.task.output import current
 from rota.telemetry import get_logger
+from rota.worker.lease import Lease
 from rota.worker.run_log import LogWriter, RunLog
 from rota.worker.runners import Runner
 from rota.worker.secret_mask import Mask
@@ -44,6 +49,8 @@ _RESULT_LIMIT_BYTES = 10 * 1024 * 1024
 LOG_LIMIT_BYTES = 2 * 1024 * 1024
 _ERROR_LIMIT = 10_000
 _LONGEST_LINE = 500
+# Reasons to stop that are the worker's: what has not begun by then is given back, as if it had never been started.
+_NOT_ITS_FAULT = (None, Outcome.cut_off, Outcome.interrupted)
 _PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 _OURS = Path(__file__).parents[1]
 _log = get_logger("worker")
@@ -52,7 +59,19 @@ _log = get_logger("worker")
 class Attempt:
     """A run in a slot."""
 
-    __slots__ = ("abandoned", "began", "begun", "claim", "context", "noted", "started", "stop_as", "task", "timers")
+    __slots__ = (
+        "abandoned",
+        "began",
+        "begun",
+        "claim",
+        "context",
+        "noted",
+        "spared",
+        "started",
+        "stop_as",
+        "task",
+        "timers",
+    )
 
     def __init__(self, claim: Claim, started: float, began: float) -> None:
         self.claim = claim
@@ -63,6 +82,7 @@ class Attempt:
         self.noted = False
         self.abandoned = False
         self.stop_as: Outcome | None = None
+        self.spared = False  # it was to stop because of a cut-off, and goes on because that is over
         self.task: asyncio.Task[None] | None = None
         self.timers: list[asyncio.TimerHandle] | None = None
 
@@ -74,8 +94,8 @@ class Executor:
         self,
         *,
         runners: Mapping[str, Runner],
+        lease: Lease,
         clock: DatabaseClock,
-        monotonic: Callable[[], float],
         logs: LogWriter,
         on_end: Callable[[Attempt, Report], None],
         blobs: Blobs | None = None,
@@ -91,8 +111,8 @@ class Executor:
         self._thread = threading.get_ident()
         self.abandoned = 0  # attempts that were reported as stopped, but may still be running
         self._runners = runners
+        self._lease = lease
         self._clock = clock
-        self._monotonic = monotonic
         self._logs = logs
         self._on_end = on_end
         self._blobs = blobs
@@ -106,20 +126,36 @@ class Executor:
 
     def start(self, claim: Claim) -> None:
         """Starts an attempt now."""
-        attempt = Attempt(claim, self._clock.now(), self._monotonic())
+        attempt = Attempt(claim, self._clock.now(), self._lease.monotonic())
         self.running[claim.number] = attempt
         attempt.task = self._loop.create_task(self._execute(attempt))
 
     def stop(self, attempt: Attempt, outcome: Outcome, *, within: float = math.inf) -> None:
         """Asks an attempt to stop within this many seconds; the first reason given is the one recorded."""
-        if attempt.stop_as is not None:
+        if attempt.stop_as is not None and not attempt.spared:
             return
         attempt.stop_as = outcome
+        attempt.spared = False
         attempt.context.ask_to_stop(within, late=outcome is Outcome.timed_out)
-        self._later(attempt, min(self._grace, within) + _KILLING_SECONDS, self._abandon)
+        # Of the others, what does not stop ends with the process, which is about to end.
+        if outcome not in _NOT_ITS_FAULT:
+            self._later(attempt, min(self._grace, within) + _KILLING_SECONDS, self._abandon)
         # A task cancelled before its first step would never report; `_execute` checks `stop_as` itself.
         if attempt.task and attempt.begun:
             attempt.task.cancel()
+
+    def disown(self, attempt: Attempt) -> None:
+        """Stops an attempt whose run another worker may have."""
+        self.stop(attempt, Outcome.cut_off)
+        self._later(attempt, self._grace + _KILLING_SECONDS, self._abandon)
+
+    def spare(self) -> None:
+        """A cut-off is over and the claims are still ours: attempts that did not stop go on."""
+        for attempt in self.running.values():
+            if attempt.stop_as is Outcome.cut_off:
+                attempt.spared = True
+                if deadline := attempt.context.deadline:  # it may have passed meanwhile
+                    self._limit(attempt, max(0.0, deadline.timestamp() - self._clock.now()))
 
     async def _execute(self, attempt: Attempt) -> None:
         claim, context = attempt.claim, attempt.context
@@ -128,8 +164,8 @@ class Executor:
         outcome = SUCCESS
         attempt.begun = True
         try:
-            if attempt.stop_as:
-                raise asyncio.CancelledError  # noqa: TRY301 - asked to stop before the first step
+            if attempt.stop_as or not self._lease.may_begin():
+                raise NotBegunError  # noqa: TRY301 - handled like what a runner raises
             current.set(context)
             context.host = self
             if self._secrets:
@@ -145,20 +181,31 @@ class Executor:
         except GeneratorExit:
             raise
         except BaseException as problem:  # noqa: BLE001 - anything a task raises, SystemExit included, is its outcome
-            outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
-            error, trace = describe(problem, self._mask)
-            if attempt.stop_as and isinstance(problem, asyncio.CancelledError):
-                error, trace = self._why_stopped(attempt), None
+            outcome, error, trace = self._outcome_of(problem, attempt)
         if attempt.abandoned:
             self.abandoned -= 1
             _log.info("an abandoned run has ended", run_id=show_run(claim.run_id))
             return
         self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
 
+    def _outcome_of(self, problem: BaseException, attempt: Attempt) -> tuple[Outcome, str | None, str | None]:
+        """What an attempt that ended with this exception comes to, with its error and traceback."""
+        if isinstance(problem, asyncio.CancelledError):
+            if not attempt.context.has_begun and attempt.stop_as in _NOT_ITS_FAULT:
+                return Outcome.released, None, None
+            if attempt.stop_as:
+                return attempt.stop_as, self._why_stopped(attempt), None
+        outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
+        return outcome, *describe(problem, self._mask)
+
     # The context's host; all but store_result can be called from any thread
 
     def begin(self, claim: Claim) -> float | None:
-        """Starts the timeout, if the run has one."""
+        """Starts the timeout, if the run has one; raises NotBegunError if the lease is over."""
+        if not self._lease.may_begin():
+            raise NotBegunError
+        if claim.options == "{}":
+            return None
         timeout = decode_options(claim.options).timeout_seconds
         attempt = self.running.get(claim.number)
         if timeout is None or attempt is None:
@@ -205,8 +252,6 @@ class Executor:
 
     def _abandon(self, attempt: Attempt) -> None:
         """Gives up an attempt that did not stop: frees its slot, while its thread goes on."""
-        if attempt.stop_as in (Outcome.cut_off, Outcome.interrupted):
-            return  # the process is about to end
         attempt.abandoned = True
         self.abandoned += 1
         attempt.context.abandon()
@@ -237,7 +282,7 @@ class Executor:
         report = Report(
             attempt.claim,
             outcome,
-            attempt.started,
+            None if outcome is Outcome.released else attempt.started,
             self._clock.now(),
             result,
             error,

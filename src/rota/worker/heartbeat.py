@@ -23,7 +23,8 @@ from rota.service import AGAIN_SECONDS, Service
 from rota.task.context import Context
 from rota.telemetry import get_logger
 from rota.worker.claimer import Claimer
-from rota.worker.slots import CUT_OFF, EXIT, Slots
+from rota.worker.lease import CUT_OFF, EXIT
+from rota.worker.slots import Slots
 
 _BEATS_PER_LEASE = 5
 _LONGEST_BEAT_SECONDS = 5.0  # the beat also carries the worker's activity
@@ -80,7 +81,7 @@ class Heartbeat(Service):
                 "declared lost by the scheduler; stopping all runs and joining again", worker_id=str(lease.worker_id)
             )
             lease.worker_id = None
-            self._slots.stop_all()
+            self._slots.disown_all()
             self.wake()
             return 0
         may_claim_again = lease.cut_off or not self._slots.clock.is_set
@@ -90,6 +91,7 @@ class Heartbeat(Service):
         if lease.cut_off:
             _log.info("the lease is kept again")
             lease.cut_off = False
+            self._slots.executor.spare()
         if may_claim_again:
             self._claimer.wake()
         self._slots.start_ready()

@@ -1,4 +1,4 @@
-"""What a worker holds: its lease, claims that wait, runs in slots, and reports that are not answered yet.
+"""What a worker holds: claims that wait, runs in slots, and reports that are not answered yet.
 
 Room. A worker claims runs for its free slots, and prefetches as many as it can run in _PREFETCH_SECONDS at their mean
 duration (none if they take longer). Runs that are due and get no slot within _HOARD_SECONDS are released. A run counts
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from uuid import UUID
 
 from rota.broker.protocol import Broker, Signal, SignalKind
 from rota.clock import DatabaseClock
@@ -18,36 +17,14 @@ from rota.domain.run import EXPIRED, Claim, Outcome, Report
 from rota.telemetry import get_logger
 from rota.worker.claim_queue import ClaimQueue
 from rota.worker.executor import Attempt, Executor
+from rota.worker.lease import CUT_OFF, EXIT, Lease
 from rota.worker.reporter import Reporter
 from rota.worker.run_log import LogWriter
 
-CUT_OFF = 0.6  # of the lease without an answered beat: stop everything
-EXIT = 0.9  # of the lease: leave the process if something still runs
 _PREFETCH_SECONDS = 0.1
 _MOST_PREFETCHED = 2000
 _HOARD_SECONDS = 1.0
 _log = get_logger("worker")
-
-
-class Lease:
-    """The worker's id, and how long its beats have gone unanswered."""
-
-    def __init__(self, seconds: float, monotonic: Callable[[], float]) -> None:
-        self.seconds = seconds
-        self.worker_id: UUID | None = None  # None: not joined, or declared lost
-        self.beaten_at: float | None = None
-        self.cut_off = False
-        self.monotonic = monotonic
-
-    @property
-    def silence(self) -> float:
-        """Time since the last answered beat, as a share of the lease; 0 before the first join."""
-        return 0.0 if self.beaten_at is None else (self.monotonic() - self.beaten_at) / self.seconds
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the worker may claim."""
-        return self.worker_id is not None and not self.cut_off
 
 
 class Slots:
@@ -112,7 +89,7 @@ class Slots:
         count, running, queue = self._count, self.running, self._queue
         most = count + self.prefetch()
         # A paused process can wake up here, before anything has noticed that its lease is over.
-        while queue.has_due and len(running) < count and self.occupied < most and self.lease.silence < CUT_OFF:
+        while queue.has_due and len(running) < count and self.occupied < most and self.lease.may_begin():
             claim = queue.next()
             if claim.expires is not None and self.clock.now() > claim.expires:
                 self._report(Report(claim, Outcome.expired, None, self.clock.now(), error=EXPIRED))
@@ -129,10 +106,16 @@ class Slots:
         self._release(self._queue.take_overdue(_HOARD_SECONDS))
 
     def stop_all(self) -> None:
-        """Stops all runs because the lease is over, or nearly."""
+        """Stops all runs because the lease is nearly over."""
         self.release_waiting()
         for attempt in list(self.running.values()):
             self.executor.stop(attempt, Outcome.cut_off, within=self.lease.seconds * (EXIT - CUT_OFF) / 2)
+
+    def disown_all(self) -> None:
+        """Stops all runs because the lease is over: other workers have them."""
+        self.stop_all()
+        for attempt in list(self.running.values()):
+            self.executor.disown(attempt)
 
     def obey(self, signal: Signal) -> None:
         """Carries out the broker's request about one claim."""
@@ -145,7 +128,7 @@ class Slots:
             self.executor.stop(self.running[signal.claim], Outcome.cancelled)
         elif signal.kind is SignalKind.lost and signal.claim in self.running:
             _log.warning("stopping a run that is not on record", claim=signal.claim)
-            self.executor.stop(self.running[signal.claim], Outcome.cut_off)
+            self.executor.disown(self.running[signal.claim])
 
     def _is_held_up(self) -> bool:
         """Whether the oldest run takes longer than short runs do."""
@@ -155,6 +138,8 @@ class Slots:
     def _ended(self, attempt: Attempt, report: Report) -> None:
         seconds, mean = self.monotonic() - attempt.began, self._mean_seconds
         self._mean_seconds = seconds if mean is None else mean + 0.05 * (seconds - mean)
+        if report.started is None:
+            self.occupied -= 1  # it did not begin after all; for others this waits for the answer to their report
         self._report(report)
         self._on_ended(report)
         if self._queue.has_due and not self._refilling:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
 
+from rota.clock import uptime
 from rota.domain.ids import show_run
 from rota.service import Service
 from rota.telemetry import get_logger
@@ -35,7 +35,7 @@ class Watchdog(Service):
         *,
         must_leave: Callable[[], bool],
         leave: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
     ) -> None:
         super().__init__()
         self._must_leave = must_leave

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from uuid import UUID
 
 from rota.blobs import Blobs
 from rota.broker.protocol import Broker, SignalKind
-from rota.clock import DatabaseClock
+from rota.clock import DatabaseClock, uptime
 from rota.domain.fleet import WorkerProfile
 from rota.domain.run import Claim, Outcome, Report
 from rota.errors import DatabaseUnavailableError
@@ -28,9 +27,10 @@ from rota.worker.claimer import Claimer
 from rota.worker.executor import GRACE_SECONDS, LOG_LIMIT_BYTES, Executor
 from rota.worker.health import WorkerHealth
 from rota.worker.heartbeat import Heartbeat, LeaseWatch, Upkeep
+from rota.worker.lease import CUT_OFF, EXIT, Lease
 from rota.worker.run_log import LogWriter
 from rota.worker.runners import Runner
-from rota.worker.slots import CUT_OFF, EXIT, Lease, Slots
+from rota.worker.slots import Slots
 from rota.worker.watchdog import Watchdog
 
 # The claimer makes a round every second, but a statement may take 30 s: stalled only after more than two statements'
@@ -90,7 +90,7 @@ class Worker:
         gateways: Callable[[Claim], JobGateway] | None = None,
         beside: Sequence[Service] = (),
         clock: DatabaseClock | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = uptime,
         leave_process: Callable[[int], Any] = os._exit,
     ) -> None:
         """`beside`: other services that run as long as the worker does."""
@@ -116,8 +116,8 @@ class Worker:
             make_executor=partial(
                 Executor,
                 runners=runners,
+                lease=self.lease,
                 clock=clock,
-                monotonic=monotonic,
                 logs=logs,
                 on_change=lambda context: self._upkeep.has_changed(context),  # noqa: PLW0108 - made below
                 gateways=gateways,

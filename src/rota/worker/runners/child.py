@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from rota.clock import uptime
 from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.gateway.child import ChildAnswer, ChildGateway, Questions, SyncChildGateway
@@ -30,9 +31,10 @@ from rota.worker.executor import describe
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
-    Begun,
+    Begin,
     FromChild,
     Output,
+    Ready,
     RunDone,
     StartRun,
     Stop,
@@ -52,6 +54,7 @@ class ChildProcess:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._wanted: queue.SimpleQueue[StartRun] = queue.SimpleQueue()
+        self._decisions: queue.SimpleQueue[Begin | Stop] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._buffering = threading.Lock()
         self._unended: dict[str, bytes] = {}
@@ -147,8 +150,10 @@ class ChildProcess:
                     self._wanted.put(message)
                 elif isinstance(message, ChildAnswer):
                     self._questions.answered(message)
-                elif isinstance(message, Stop):
-                    self._stop(message.claim)
+                else:
+                    if isinstance(message, Stop):
+                        self._stop(message.claim)
+                    self._decisions.put(message)
         finally:
             os._exit(0)  # the worker is gone
 
@@ -165,12 +170,12 @@ class ChildProcess:
         context.host = self
         context.secrets = wanted.secrets
         self._context = context
-        if self._stopped == wanted.claim.number:
-            return RunDone(stopped=True, noticed=True)
-        self.send(Begun(wanted.claim.number))
-        context.begin()
+        self.send(Ready(wanted.claim.number))
+        if not self._may_begin(wanted.claim.number):
+            return RunDone(begun=False)
         token = current.set(context)
         try:
+            context.begin()
             call = self._call(wanted)
             payload = None if wanted.payload is None else msgspec.json.decode(wanted.payload)
             arguments = call.arguments(payload, context)
@@ -187,6 +192,12 @@ class ChildProcess:
             current.reset(token)
             self._context = self._task = None
             self.changed(context)
+
+    def _may_begin(self, claim: int) -> bool:
+        """Waits for the worker's decision."""
+        while (decision := self._decisions.get()).claim != claim:
+            pass  # an earlier run was asked to stop
+        return isinstance(decision, Begin) and uptime() < decision.until
 
     def _called(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
         """Calls it outside of the event loop, which it may need itself; middleware is entered in the loop."""

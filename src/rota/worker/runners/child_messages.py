@@ -16,7 +16,7 @@ LARGEST_FRAME = 16 * 1024 * 1024
 
 
 class StartRun(msgspec.Struct, tag=True):
-    """Run this function now. `payload` is JSON."""
+    """Get ready to run this function. `payload` is JSON."""
 
     module: str
     name: str
@@ -25,14 +25,22 @@ class StartRun(msgspec.Struct, tag=True):
     secrets: Mapping[str, str]
 
 
+class Begin(msgspec.Struct, tag=True):
+    """Call the function now, unless it is later than `until` (`rota.clock.uptime`, which all processes share)."""
+
+    claim: int
+    until: float
+
+
 class Stop(msgspec.Struct, tag=True):
     """Stop the run of this claim, or don't begin it."""
 
     claim: int
 
 
-class Begun(msgspec.Struct, tag=True):
-    """The function is about to be called."""
+class Ready(msgspec.Struct, tag=True):
+    """The function can be called. The worker answers `Begin` or `Stop`: a process that starts slowly, or was paused,
+    does not begin what was cancelled meanwhile."""
 
     claim: int
 
@@ -54,9 +62,11 @@ class Told(msgspec.Struct, tag=True):
 
 
 class RunDone(msgspec.Struct, tag=True):
-    """The function has ended. `result` is JSON; `final`: it failed for good; `spent`: the process must be replaced."""
+    """The function has ended, or did not begin. `result` is JSON; `final`: it failed for good; `spent`: the process
+    must be replaced."""
 
     claim: int = -1
+    begun: bool = True
     result: bytes | None = None
     error: str | None = None
     trace: str = ""
@@ -67,8 +77,8 @@ class RunDone(msgspec.Struct, tag=True):
     spent: bool = False
 
 
-ToChild = StartRun | Stop | ChildAnswer
-FromChild = Begun | Output | Told | ChildQuestion | RunDone
+ToChild = StartRun | Begin | Stop | ChildAnswer
+FromChild = Ready | Output | Told | ChildQuestion | RunDone
 _encoder = msgspec.msgpack.Encoder()
 to_child = msgspec.msgpack.Decoder(ToChild)
 from_child = msgspec.msgpack.Decoder(FromChild)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rota.errors import EndedByTaskError, SetupError
 from rota.task.arguments import Arguments, ArgumentsError
-from rota.task.context import Context, Final, PlainError, Snooze, Transaction
+from rota.task.context import Context, Final, NotBegunError, PlainError, Snooze, Transaction
 from rota.task.middleware import Around, Transactions, surrounded
 
 Box = list[tuple[Any, BaseException | None]]
@@ -130,7 +130,9 @@ class FunctionRunner:
         if problem is None:
             return value
         try:
-            if isinstance(problem, Exception) and not isinstance(problem, StopIteration):
+            if isinstance(problem, NotBegunError) or (
+                isinstance(problem, Exception) and not isinstance(problem, StopIteration)
+            ):
                 raise problem
             raise TaskEscapedError(f"{type(problem).__name__}: {problem}") from problem
         finally:
@@ -141,7 +143,9 @@ class FunctionRunner:
 def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, context: Context) -> None:
     """Runs in the thread. Exceptions come back as values, because some can't pass through a future."""
     try:
-        context.begin()  # the timeout counts from here, not from when it waited for a thread
+        # The timeout counts from here, not from when it waited for a thread; and a process that was paused can wake up
+        # here, with a lease that is over.
+        context.begin()
         box.append((function(**arguments), None))
     except BaseException as problem:  # noqa: BLE001 - it is the outcome, and goes to the caller
         box.append((None, problem))

@@ -34,14 +34,14 @@ class Subprocesses:
     """The subprocesses of a worker, and the deadline that they share."""
 
     def __init__(self) -> None:
-        self._until = math.inf
+        self.deadline = math.inf
         self._running: set[Guarded] = set()
         # Starting takes milliseconds: many starts at once must not block the event loop.
         self._starters = ThreadPoolExecutor(max_workers=STARTERS, thread_name_prefix="rota-start")
 
     def extend_deadline(self, until: float) -> None:
-        """Lets all subprocesses run until then, on the monotonic clock."""
-        self._until = until
+        """Lets all subprocesses run until then, on the clock `rota.clock.uptime`."""
+        self.deadline = until
         for process in self._running:
             process.extend_deadline(until)
 
@@ -59,7 +59,7 @@ class Subprocesses:
         """Starts a command with `given` as its standard input; calls `output` with everything it writes."""
         process = Guarded(output, self._running.discard)
         starting = asyncio.ensure_future(
-            process.start(self._starters, command, environment, given, directory, keep, memory_bytes, self._until)
+            process.start(self._starters, command, environment, given, directory, keep, memory_bytes, self.deadline)
         )
         self._running.add(process)
         try:
@@ -73,7 +73,7 @@ class Subprocesses:
         except BaseException:
             self._running.discard(process)
             raise
-        process.extend_deadline(self._until)  # it may have been extended meanwhile
+        process.extend_deadline(self.deadline)  # it may have been extended meanwhile
         return process
 
 

@@ -4,12 +4,12 @@ Run by path as a separate program that imports only the standard library:
 
     guardian.py CONTROL STATUS KEEP MEMORY UNTIL COMMAND…
 
-CONTROL is a pipe the worker writes to. `until T` extends the deadline at which everything is killed (on the monotonic
-clock, which worker and guardian share); `term` asks the command to end, `kill` kills everything, `sweep` kills
-everything but the command itself. A worker that dies closes the pipe, and one that is paused misses the deadline: both
-mean `kill`. STATUS is a pipe the guardian writes to: `pid N`, then `swept` for every sweep, then `exit CODE` when the
-command and everything it started have ended (negative: by a signal). KEEP lists extra file descriptors for the command
-("" for none), MEMORY limits its data in bytes (0: no limit), UNTIL is the first deadline.
+CONTROL is a pipe the worker writes to. `until T` extends the deadline at which everything is killed (on the clock of
+`rota.clock.uptime`, which worker and guardian share); `term` asks the command to end, `kill` kills everything, `sweep`
+kills everything but the command itself. A worker that dies closes the pipe, and one that is paused misses the deadline:
+both mean `kill`. STATUS is a pipe the guardian writes to: `pid N`, then `swept` for every sweep, then `exit CODE` when
+the command and everything it started have ended (negative: by a signal). KEEP lists extra file descriptors for the
+command ("" for none), MEMORY limits its data in bytes (0: no limit), UNTIL is the first deadline.
 
 The command gets its own session. On Linux the guardian is a subreaper: orphans of the command become its children, even
 those that made a session of their own.
@@ -30,7 +30,7 @@ LINUX = sys.platform == "linux"
 SWEEP_PAUSE_SECONDS = 0.01
 GIVE_UP_SECONDS = 5.0
 EMPTY_LOOKS = 2
-LONGEST_WAIT_SECONDS = 3600.0
+LONGEST_WAIT_SECONDS = 1.0  # a wait does not count the time that the machine is suspended, the deadline does
 FAILED_TO_START = 127
 _MEANT_FOR_THE_COMMAND = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
@@ -86,7 +86,7 @@ def _watch(command: int, control: int, status: int, wakened: int, until: float) 
     for number in (control, wakened):
         poll.register(number, select.POLLIN | select.POLLHUP)
     heard = b""
-    while not _has_ended(command) and (left := until - time.monotonic()) > 0:
+    while not _has_ended(command) and (left := until - _uptime()) > 0:
         ready = [number for number, _ in poll.poll(min(left, LONGEST_WAIT_SECONDS) * 1000)]
         if wakened in ready:
             os.read(wakened, 4096)
@@ -104,6 +104,11 @@ def _watch(command: int, control: int, status: int, wakened: int, until: float) 
                     _obey(word, command, status)
             if not data:
                 return
+
+
+def _uptime() -> float:
+    """The same as `rota.clock.uptime`."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if LINUX else time.monotonic()
 
 
 def _obey(word: str, command: int, status: int) -> None:

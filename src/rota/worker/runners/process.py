@@ -18,14 +18,15 @@ import msgspec
 
 from rota.gateway.child import ChildQuestion, answer
 from rota.task.arguments import check_importable
-from rota.task.context import Context, Final, PlainError, Said, Snooze
+from rota.task.context import Context, Final, NotBegunError, PlainError, Said, Snooze
 from rota.telemetry import get_logger
 from rota.worker.executor import RemoteError
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
     LARGEST_FRAME,
-    Begun,
+    Begin,
     FromChild,
+    Ready,
     RunDone,
     StartRun,
     Stop,
@@ -157,10 +158,11 @@ class ProcessRunner:
 class _Process:
     """One process of the pool, on the worker's side."""
 
-    def __init__(self, memory_bytes: int) -> None:
+    def __init__(self, subprocesses: Subprocesses, memory_bytes: int) -> None:
         self.memory_bytes = memory_bytes
+        self._subprocesses = subprocesses
         self._in_step = True
-        self._begun = False
+        self._ready = False
         self._size: int | None = None
         self._context: Context | None = None
         self._last_words = b""
@@ -171,7 +173,7 @@ class _Process:
 
     @classmethod
     async def start(cls, subprocesses: Subprocesses, modules: list[str], memory_bytes: int) -> _Process:
-        process = cls(memory_bytes)
+        process = cls(subprocesses, memory_bytes)
         ours, theirs = socket.socketpair()
         try:
             process._guarded = await subprocesses.start(
@@ -202,7 +204,7 @@ class _Process:
         self, function: Callable[..., Any], payload: Any, context: Context, *, grace_seconds: float
     ) -> RunDone:
         self._context = context
-        self._begun = False
+        self._ready = False
         wanted = StartRun(
             function.__module__,
             function.__qualname__,
@@ -245,23 +247,25 @@ class _Process:
         try:
             self._writer.write(frame(Stop(context.claim.number)))
             async with asyncio.timeout(grace_seconds if grace_seconds < math.inf else None):
-                done = await self._until_done(context)
+                done = await self._until_done(context, begin=False)
             context.noticed |= done.noticed
             self._in_step = not done.spent
         except (TimeoutError, ProcessError):
             await self.end()
 
-    async def _until_done(self, context: Context) -> RunDone:
+    async def _until_done(self, context: Context, *, begin: bool = True) -> RunDone:
         while True:
-            message = await (self._receive() if self._begun else self._first_message())
-            if not self._begun and not (isinstance(message, Begun | RunDone) and message.claim == context.claim.number):
+            message = await (self._receive() if self._ready else self._first_message())
+            if not self._ready and not (isinstance(message, Ready | RunDone) and message.claim == context.claim.number):
                 await self.end()
                 raise _NeverBeganError("the process answered for another run")
             if isinstance(message, RunDone):
                 return message
-            if isinstance(message, Begun):
-                self._begun = True
-                context.begin()  # the timeout counts from here, not from the start of the process
+            if isinstance(message, Ready):
+                self._ready = True
+                if begin:
+                    context.begin()  # the timeout counts from here, not from the start of the process
+                    self._writer.write(frame(Begin(context.claim.number, self._subprocesses.deadline)))
             elif isinstance(message, ChildQuestion):
                 self._answer(message, context)
             elif isinstance(message, Told):
@@ -308,7 +312,7 @@ class _Process:
         except (asyncio.IncompleteReadError, ConnectionError):
             self._in_step = False
             await self._guarded.ended.wait()
-            kind = ProcessError if self._begun else _NeverBeganError
+            kind = ProcessError if self._ready else _NeverBeganError
             words = self._last_words.decode("utf-8", "replace")
             raise kind(describe_end("the task's process", self._guarded, words)) from None
         except (ValueError, msgspec.MsgspecError):
@@ -325,6 +329,8 @@ class _Process:
 
 def _outcome(done: RunDone, context: Context) -> Any:
     context.noticed |= done.noticed
+    if not done.begun:
+        raise NotBegunError
     if done.snooze is not None:
         return Snooze(done.snooze)  # raises for an invalid time
     if done.error is not None:
