@@ -14,18 +14,13 @@ from starlette.routing import Route
 from rota.api.http.connection import ConnectionLimits
 from rota.api.http.security_headers import GuardedApplication
 from rota.api.server import _Server, http_config
-from support import eventually, in_time, patience
+from support import GUARD_SECONDS, eventually, in_time
 
-# Short enough for a test; as much longer as the machine is busy with others.
-QUICK = {
-    "head_seconds": 0.5,
-    "body_seconds": 0.5,
-    "answer_seconds": 0.5,
-    "keep_alive_seconds": 20.0,
-    "rest_seconds": 0.5,
-    "deaf_seconds": 0.5,
-    "look_seconds": 0.05,
-}
+# Nothing is cut unless a test makes the limit that it is about short.
+AMPLE = dict.fromkeys(
+    ("head_seconds", "body_seconds", "answer_seconds", "keep_alive_seconds", "rest_seconds", "deaf_seconds"),
+    10 * GUARD_SECONDS,
+)
 
 
 @dataclass
@@ -154,8 +149,8 @@ def build_echo(seen: Seen) -> GuardedApplication:
 @asynccontextmanager
 async def served(app, *, tls=None, **limits):
     """An application behind the real server, on a port of this machine: the server."""
-    usual = {name: seconds * patience() for name, seconds in QUICK.items()}
-    config = http_config(app, "127.0.0.1", 0, limits=ConnectionLimits(**(usual | limits)), tls=tls)
+    given = ConnectionLimits(**AMPLE | {"look_seconds": 0.05} | limits)
+    config = http_config(app, "127.0.0.1", 0, limits=given, tls=tls)
     config.timeout_graceful_shutdown = 0
     server = _Server(config)
     server.keeper = config.http_protocol_class.keywords["doorkeeper"]

@@ -5,22 +5,34 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import pytest_asyncio
 from raw import Seen, ask, build_echo, read_answers, say, served
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOST = b"Host: rota\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 NEXT = b"GET /next HTTP/1.1\r\nHost: rota\r\nConnection: close\r\n\r\n"
 
 
-@pytest.fixture
-async def seen():
-    return Seen()
-
-
-@pytest.fixture
-async def port(seen):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server():
+    """One for all, since none of the requests may change how the next one is read."""
+    seen = Seen()
     async with served(build_echo(seen)) as server:
-        yield server.port
+        server.seen = seen
+        yield server
+
+
+@pytest.fixture
+def port(server):
+    return server.port
+
+
+@pytest.fixture
+def seen(server):
+    server.seen.requests.clear()
+    server.seen.headers.clear()
+    return server.seen
 
 
 def post(headers: bytes, body: bytes = b"", *, version: bytes = b"1.1") -> bytes:
@@ -125,9 +137,10 @@ async def test_nothing_is_added_to_an_answer_that_was_given_before_the_body_brok
     assert [path for _, path, _ in seen.requests] == ["/refuse"]
 
 
-async def test_a_huge_chunk_is_refused_by_the_application_and_not_waited_for(port, seen):
+async def test_a_huge_chunk_is_refused_by_the_application_and_not_waited_for():
     head = post(CHUNKED).replace(b"/first", b"/refuse")
-    (answer,) = await ask(port, head + b"ffffffffffffffff\r\nabc")
+    async with served(build_echo(Seen()), rest_seconds=0.5) as server:
+        (answer,) = await ask(server.port, head + b"ffffffffffffffff\r\nabc")
     assert answer.status == 401
 
 

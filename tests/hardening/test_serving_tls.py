@@ -53,7 +53,8 @@ async def serial_of(port, authority):
 
 async def test_answers_over_tls_say_to_come_back_over_tls(authority, files):
     certificate = Certificate(files.certificate, files.key)
-    async with served(build_echo(Seen()), tls=certificate.context) as server:
+    # Over TLS there is no half of a connection to close: the client has this long to take its answer.
+    async with served(build_echo(Seen()), tls=certificate.context, deaf_seconds=0.5) as server:
         for request, status in ((REQUEST, 200), (b"nonsense\r\n\r\n", 400)):
             async with talking(server.port, authority) as (reader, writer):
                 assert writer.get_extra_info("ssl_object").version() in ("TLSv1.2", "TLSv1.3")
@@ -75,7 +76,7 @@ async def test_old_versions_of_tls_are_refused(authority, files):
 
 async def test_slow_clients_are_cut_over_tls_as_well(authority, files):
     certificate = Certificate(files.certificate, files.key)
-    async with served(build_echo(Seen()), tls=certificate.context) as server:
+    async with served(build_echo(Seen()), tls=certificate.context, head_seconds=0.5, deaf_seconds=0.5) as server:
         async with talking(server.port, authority) as (reader, writer):
             writer.write(b"GET / HT")
             (answer,) = read_answers(await in_time(reader.read()))

@@ -65,6 +65,9 @@ class _HealthServer(ThreadingHTTPServer):
     """Limits how long connections last, and closes the oldest to make room for a new one."""
 
     daemon_threads = True
+    # The library's 5 are soon used up in a burst, and a probe that finds no place waits a second or more for its
+    # kernel to try again.
+    request_queue_size = 4 * MOST_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], seconds: float) -> None:
         self._seconds = seconds
