@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from functools import partial
+from typing import TypeVar
 
 from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
@@ -17,20 +20,21 @@ from rota.domain.application import Application
 from rota.domain.fleet import WorkerProfile
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.gateway.local import LocalGateway
-from rota.processes import run_until_stopped, start_anew
+from rota.processes import SUPERVISED, run_until_stopped, start_anew
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import describe_app
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.lease import count_shards
-from rota.store.postgres.address import check_files
+from rota.store.postgres.address import advice, check_files
 from rota.store.postgres.database import Database, check_url
 from rota.store.postgres.embedded import EmbeddedPostgres, no_room
 from rota.store.report.task_transactions import TaskTransactions
 from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
+from rota.telemetry import get_logger
 from rota.worker.executor import tell_failure
 from rota.worker.health import HealthServer
 from rota.worker.runners.registry import Runners
@@ -38,6 +42,10 @@ from rota.worker.worker import Worker
 
 _SCHEDULER_CONNECTIONS = 4
 WORKER_CONNECTIONS = 6
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
+_log = get_logger("starting")
+T = TypeVar("T")
 
 
 def database_url(settings: Settings) -> str:
@@ -46,10 +54,19 @@ def database_url(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, *, size: int, name: str, check: bool = True) -> AsyncIterator[Database]:
-    """Opens a connection pool; raises SetupError, with what to do, if it can't."""
+async def open_database(
+    settings: Settings, *, size: int, name: str, check: bool = True, patient: bool = False
+) -> AsyncIterator[Database]:
+    """Opens a connection pool; raises SetupError, with what to do, if it can't.
+
+    `patient`: waits for a server that is starting, restarting or has no connection left, for as long as it takes.
+    """
+
+    async def connect() -> Database:
+        return await Database.connect(database_url(settings), size=size, name=name, notify=settings.notify)
+
     try:
-        database = await Database.connect(database_url(settings), size=size, name=name, notify=settings.notify)
+        database = await (waiting_for_database(connect, settings) if patient else connect())
     except DatabaseUnavailableError as error:
         if settings.database_url:
             raise SetupError(f"PostgreSQL at ROTA_DATABASE_URL does not answer: {error}") from error
@@ -61,10 +78,47 @@ async def open_database(settings: Settings, *, size: int, name: str, check: bool
         ) from error
     try:
         if check:
-            await bring_up_to_date(database)
+            step = partial(bring_up_to_date, database)
+            await (waiting_for_database(step, settings) if patient else step())
         yield database
     finally:
         await database.close()
+
+
+async def waiting_for_database(step: Callable[[], Awaitable[T]], settings: Settings) -> T:
+    """Repeats a step of a start until the database answers. Says once why it waits, and again when the reason changes.
+
+    Raises DatabaseUnavailableError if waiting would not help.
+    """
+    said, pause = None, _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            done = await step()
+        except DatabaseUnavailableError as error:
+            if not _passes(error, settings):
+                raise
+            if str(error) != said:
+                said = str(error)
+                _log.warning("waiting for PostgreSQL", reason=said)
+        else:
+            if said is not None:
+                _log.info("PostgreSQL answers")
+            return done
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _passes(error: DatabaseUnavailableError, settings: Settings) -> bool:
+    """Whether the server may answer later without anyone changing anything here."""
+    cause = error.__cause__
+    if cause is not None and advice(cause):
+        return False  # TLS
+    if settings.database_url:
+        return True
+    if no_room(settings.home, str(error)):
+        return False
+    # Without a supervisor the embedded server is not there because it was not started.
+    return bool(os.environ.get(SUPERVISED)) or not isinstance(cause, (FileNotFoundError, ConnectionRefusedError))
 
 
 def listen_url(settings: Settings, database: Database) -> str | None:
@@ -151,8 +205,9 @@ async def check_server_role(database: Database) -> None:
 
 
 async def run_scheduler(settings: Settings) -> None:
-    async with open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler") as database:
-        await check_server_role(database)
+    opened = open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler", patient=True)
+    async with opened as database:
+        await waiting_for_database(partial(check_server_role, database), settings)
         await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
 
 
@@ -160,7 +215,8 @@ async def run_worker(settings: Settings, app: App | None) -> None:
     """Runs a worker until stopped, then drains it; restarts it if it asks for that."""
     app = app or App()
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker"))
+        opened = open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker", patient=True)
+        database = await stack.enter_async_context(opened)
         transactions = TaskTransactions(
             database_url(settings), size=settings.transactions, pooled=database.pooled, version=database.version
         )
@@ -168,7 +224,7 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         runners = Runners(settings, app, transactions)
         stack.push_async_callback(runners.close)
         clock = DatabaseClock()
-        shards = await count_shards(database)
+        shards = await waiting_for_database(partial(count_shards, database), settings)
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
         application = describe_app(app, settings.namespaces) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)

@@ -21,7 +21,7 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import build_scheduler, check_server_role, open_database
+from rota.compose import build_scheduler, check_server_role, open_database, waiting_for_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -67,9 +67,9 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
-    async with open_database(settings, size=CONNECTIONS, name="rota-api") as database:
-        await check_server_role(database)
-        backend = await build_backend(settings, database)
+    async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
+        await waiting_for_database(partial(check_server_role, database), settings)
+        backend = await waiting_for_database(partial(build_backend, settings, database), settings)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
         services = api_services(backend, verifier, certificate)

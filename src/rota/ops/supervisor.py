@@ -18,9 +18,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from rota.compose import open_database
+from rota.compose import open_database, waiting_for_database
 from rota.errors import SetupError
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
@@ -219,8 +220,9 @@ class Supervisor:
             try:
                 if self._postgres:
                     await self._postgres.start()
-                async with open_database(self._settings, size=1, name="rota-up", check=False) as database:
-                    await migrate(database)
+                opened = open_database(self._settings, size=1, name="rota-up", check=False, patient=True)
+                async with opened as database:
+                    await waiting_for_database(partial(migrate, database), self._settings)
                 await run_until_stopped(self._supervise(), on_stop=self.stop)
             finally:
                 if self._postgres:

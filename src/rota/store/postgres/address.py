@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -10,6 +11,8 @@ import asyncpg
 
 from rota.errors import SetupError
 
+# PgBouncer answers with one code of its own, whatever the server's was.
+_REFUSED = re.compile(r"authentication failed|no such (database|user)|does not exist", re.IGNORECASE)
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _REASONS = (
     (
@@ -46,6 +49,13 @@ def advice(error: BaseException) -> str | None:
     """What to do about TLS; None where it is not the reason."""
     said = str(error)
     return next((words for pattern, words in _REASONS if pattern.search(said)), None)
+
+
+def is_lasting(error: BaseException | None) -> bool:
+    """Whether the address is wrong: there is no such host, or a pooler says that the server refuses us."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, asyncpg.PostgresConnectionError) and bool(_REFUSED.search(str(error)))
 
 
 def check_files(url: str, variable: str) -> None:

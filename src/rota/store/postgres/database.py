@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
-from rota.store.postgres.address import check_files, explain
+from rota.store.postgres.address import check_files, explain, is_lasting
 from rota.store.postgres.fair_turns import FairTurns
 from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
@@ -235,7 +235,8 @@ class Database:
             connection.terminate()
             raise
         except DatabaseUnavailableError as error:
-            if isinstance(error.__cause__, TimeoutError):
+            # After an error of the driver's own, its view of the connection can't be trusted.
+            if isinstance(error.__cause__, (TimeoutError, asyncpg.InternalClientError)):
                 connection.terminate()
             raise
         finally:
@@ -337,6 +338,10 @@ async def _check_server(url: str) -> tuple[bool, int]:
             connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, statement_cache_size=0)
     except (DataRejectedError, ValueError):
         raise _unreadable("ROTA_DATABASE_URL") from None
+    except DatabaseUnavailableError as error:
+        if is_lasting(error.__cause__):
+            raise SetupError(f"PostgreSQL can't be reached: {error}. Check ROTA_DATABASE_URL.") from error
+        raise
     except asyncpg.PostgresError as error:
         # It is there, and does not want us: waiting would not help.
         raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
