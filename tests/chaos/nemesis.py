@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 from ground import Ground
 
-_GONE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
+GONE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class Nemesis:
@@ -84,9 +84,8 @@ class Nemesis:
         seconds = self._chance.uniform(0.5, 4)
 
         async def hold(sql: Any) -> None:
-            async with sql.transaction():
-                await sql.execute(f"SELECT FROM rota.{table} LIMIT 5 FOR UPDATE SKIP LOCKED")
-                await asyncio.sleep(seconds)
+            await sql.execute(f"BEGIN; SELECT FROM rota.{table} LIMIT 5 FOR UPDATE SKIP LOCKED")
+            await asyncio.sleep(seconds)
 
         await self._on_the_database(hold)
 
@@ -96,9 +95,8 @@ class Nemesis:
         seconds = self._chance.uniform(0.2, 1.5)
 
         async def lock(sql: Any) -> None:
-            async with sql.transaction():
-                await sql.execute(f"LOCK TABLE rota.{table} IN ACCESS EXCLUSIVE MODE")
-                await asyncio.sleep(seconds)
+            await sql.execute(f"BEGIN; LOCK TABLE rota.{table} IN ACCESS EXCLUSIVE MODE")
+            await asyncio.sleep(seconds)
 
         await self._on_the_database(lock)
 
@@ -107,10 +105,10 @@ class Nemesis:
         seconds = self._chance.uniform(2, 8)
 
         async def read(sql: Any) -> None:
-            async with sql.transaction(isolation="repeatable_read"):
-                await sql.fetchval("SELECT count(*) FROM rota.runs")
-                await asyncio.sleep(seconds)
-                await sql.fetchval("SELECT count(*) FROM rota.runs")
+            await sql.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            await sql.fetchval("SELECT count(*) FROM rota.runs")
+            await asyncio.sleep(seconds)
+            await sql.fetchval("SELECT count(*) FROM rota.runs")
 
         await self._on_the_database(read)
 
@@ -125,9 +123,10 @@ class Nemesis:
 
     async def _on_the_database(self, do: Callable[[Any], Awaitable[Any]]) -> None:
         """A fault may meet another: the database that is away is no reason to stop."""
-        with suppress(*_GONE):
+        with suppress(*GONE):
             sql = await asyncpg.connect(self._ground.url, timeout=5)
             try:
-                await asyncio.wait_for(do(sql), 15)
+                async with asyncio.timeout(15):
+                    await do(sql)
             finally:
-                sql.terminate()
+                sql.terminate()  # what it holds ends with it

@@ -20,7 +20,7 @@ import pytest
 from checker import ENDED, violations
 from ground import Ground
 from history import History, Note, Sample, StoredRun
-from nemesis import Nemesis
+from nemesis import GONE, Nemesis
 from workload import Clients, Workload
 
 from pgbouncer import require_pgbouncer
@@ -50,13 +50,14 @@ async def test_a_fleet_under_random_faults_keeps_its_promises():
     async with Ground(history) as ground:
         clients = Clients(ground.api_urls, ground.token, history, random.Random(SEED))
         workload, nemesis = Workload(clients, history, SEED), Nemesis(ground, SEED)
-        watching = asyncio.create_task(watch_claims(ground.url, history))
-        working = asyncio.create_task(workload.run())
-        await asyncio.wait({working, asyncio.create_task(nemesis.run(MINUTES * 60))}, return_when="FIRST_COMPLETED")
-        workload.stop()
-        await working
-        history.drained = await until_drained(ground.url)
-        watching.cancel()
+        async with asyncio.TaskGroup() as group:  # one that fails ends the others
+            watching = group.create_task(watch_claims(ground.url, history))
+            working = group.create_task(workload.run())
+            await nemesis.run(MINUTES * 60)
+            workload.stop()
+            await working
+            history.drained = await until_drained(ground.url)
+            watching.cancel()
         await read_records(ground, history)
         await clients.close()
     print(summary(history, nemesis))
@@ -72,7 +73,7 @@ async def test_a_fleet_under_random_faults_keeps_its_promises():
 async def watch_claims(url: str, history: History) -> None:
     """Counts the claims of each key, over and over, whenever the database is there."""
     while True:
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+        with suppress(*GONE):
             sql = await asyncpg.connect(url, timeout=5)
             try:
                 while True:
