@@ -233,12 +233,13 @@ def test_what_was_taken_does_not_count_as_the_price_of_looking():
 
     for _ in range(30):
         look(looks.compared, 0.05, 1000)
-    for _ in range(2):
+    for _ in range(3):
         look(looks.measured, 0.05, 1000)
     assert looks._not_before - now[0] < 0.1
-    for _ in range(2):
-        look(looks.measured, 0.55, 1000)
-    assert 20 < looks._not_before - now[0] < 30
+    for _ in range(3):
+        look(looks.compared, 0.05, 1000)
+        look(looks.measured, 1.05, 1000)
+    assert 4 < looks._not_before - now[0] < 6
 
 
 async def test_the_error_of_a_function_in_a_thread_lets_go_of_what_the_function_held():

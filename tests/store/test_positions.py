@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from time import monotonic
 
 import asyncpg
 import pytest
@@ -14,6 +16,7 @@ from rota.domain.run import Outcome
 from rota.store.postgres.scan_positions import (
     LONGEST_PAUSE_SECONDS,
     SLACK_SECONDS,
+    USUAL_PAUSE_SECONDS,
     WHOLE_SHARE,
     FullScanBudget,
     ScanPositions,
@@ -41,10 +44,11 @@ def look(positions, time, *keys, takes=0.0, took=()):
 def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
     time = Time()
     positions = ScanPositions(time)
-    assert look(positions, time, 1, 2, takes=1.0) == [-math.inf, -math.inf]
-    assert look(positions, time, 1, 2, takes=0.5, took=[(1, 50.0), (1, 40.0)]) == [-math.inf, -math.inf]
+    for _ in range(2):
+        assert look(positions, time, 1, 2, takes=0.01) == [-math.inf, -math.inf]
+    assert look(positions, time, 1, 2, takes=0.01, took=[(1, 50.0), (1, 40.0)]) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2) == [50.0 - SLACK_SECONDS, -math.inf]
-    time.now += 0.5 / WHOLE_SHARE - 0.1
+    time.now += 0.01 / WHOLE_SHARE - 0.1
     assert look(positions, time, 1, took=[(1, 60.0)]) == [50.0 - SLACK_SECONDS]
     assert look(positions, time, 1, took=[(1, 55.0)]) == [60.0 - SLACK_SECONDS]
     assert look(positions, time, 1) == [60.0 - SLACK_SECONDS], "a look from a position never goes back"
@@ -57,32 +61,113 @@ def test_a_whole_look_comes_first_and_then_as_often_as_its_cost_allows():
 def test_a_whole_look_takes_the_position_back_to_what_it_found():
     time = Time()
     positions = ScanPositions(time)
-    look(positions, time, 1, 2, takes=1.0, took=[(1, 50.0), (2, 70.0)])
+    for _ in range(2):
+        look(positions, time, 1, 2, takes=1.0, took=[(1, 50.0), (2, 70.0)])
     assert look(positions, time, 1, 2, takes=1.0, took=[(1, 20.0), (1, 10.0)]) == [-math.inf, -math.inf]
     assert look(positions, time, 1, 2) == [20.0 - SLACK_SECONDS, 70.0 - SLACK_SECONDS]
 
 
-def test_one_slow_look_does_not_make_the_next_wait_and_two_do_so_for_a_while():
+def test_a_row_that_is_known_to_be_new_takes_the_position_back():
     time = Time()
-    looks = FullScanBudget(time)
+    positions = ScanPositions(time)
+    for _ in range(3):
+        look(positions, time, 1, takes=1.0, took=[(1, 50.0)])
+    positions.go_back(1, 60.0)
+    positions.go_back(2, 10.0)
+    assert look(positions, time, 1, 2) == [50.0 - SLACK_SECONDS, -math.inf]
+    positions.go_back(1, 20.0)
+    assert look(positions, time, 1) == [20.0 - SLACK_SECONDS]
 
-    def whole(seconds, error=None):
-        try:
-            with looks.measured(lambda: 0):
-                time.now += seconds
-                if error:
-                    raise error
-        except TimeoutError:
-            pass
 
-    whole(0.001)
-    whole(30.0, TimeoutError())
-    time.now += 0.1
-    assert looks.affordable()
-    whole(30.0, TimeoutError())
-    assert not looks.affordable()
-    time.now += LONGEST_PAUSE_SECONDS
-    assert looks.affordable()
+class Looks:
+    """Looks at a table, as a service takes them: a whole one when it can be afforded."""
+
+    def __init__(self):
+        self.time = Time()
+        self._budget = FullScanBudget(self.time)
+        self.whole_at = [self.time.now]
+
+    def take(self, *, whole, near, every=0.1):
+        """One look, which takes so long if it is whole, and so long if it begins at a position."""
+        self.time.now += every
+        affordable = self._budget.affordable()
+        with (self._budget.measured if affordable else self._budget.compared)(lambda: 0):
+            self.time.now += whole if affordable else near
+        if affordable:
+            self.whole_at.append(self.time.now)
+
+    @property
+    def longest_gap(self):
+        return max(after - before for before, after in pairwise(self.whole_at))
+
+    @property
+    def share(self):
+        """Of the time since the fourth whole look: how much went into whole ones, if each takes a second."""
+        return len(self.whole_at[4:]) / (self.time.now - self.whole_at[4])
+
+
+@pytest.mark.parametrize("slow", [1.0, 30.0])
+@pytest.mark.parametrize("looks", [1, 2, 3, 8])
+def test_looks_that_were_slow_for_whatever_reason_keep_no_row_hidden_for_long(slow, looks):
+    """The server stood still, or a lock was held: that says nothing about the cost of whole looks."""
+    taken = Looks()
+    for _ in range(50):
+        for _ in range(looks):
+            taken.take(whole=slow, near=slow)
+        for _ in range(7):
+            taken.take(whole=0.001, near=0.001)
+    assert taken.longest_gap <= USUAL_PAUSE_SECONDS + 3 * slow
+
+
+def test_whole_looks_that_are_slow_by_themselves_are_taken_less_often_at_a_bounded_cost():
+    taken = Looks()
+    for _ in range(500):
+        taken.take(whole=1.0, near=0.001)
+    assert USUAL_PAUSE_SECONDS < taken.longest_gap < 7
+    assert 1 / 8 < taken.share < 1 / 5
+    for _ in range(100):
+        taken.take(whole=0.001, near=0.001)
+    taken.whole_at = taken.whole_at[-10:]
+    assert taken.longest_gap <= USUAL_PAUSE_SECONDS, "and often again as soon as one was cheap"
+
+
+def test_looks_that_take_very_long_do_not_stop_for_ever():
+    taken = Looks()
+    for _ in range(5000):
+        taken.take(whole=30.0, near=0.001)
+    assert taken.longest_gap < LONGEST_PAUSE_SECONDS + 31
+
+
+async def test_what_waited_for_locks_makes_no_run_wait_for_long(engine, sql, database_url):
+    """Eight locks in a row on the table of upcoming runs, each met by a promotion."""
+    scheduler = await engine.leading()
+    other = await asyncpg.connect(database_url)
+    for _ in range(8):
+        await other.execute("BEGIN; LOCK TABLE rota.upcoming_runs IN ACCESS EXCLUSIVE MODE")
+        promoting = asyncio.create_task(scheduler.promoter.serve(scheduler.leases._owned))
+        await asyncio.sleep(0.3)
+        await other.execute("COMMIT")
+        await promoting
+    await other.close()
+    looks = scheduler.promoter._promotions._promoted._looks
+    assert looks._not_before - monotonic() <= USUAL_PAUSE_SECONDS
+
+
+async def test_a_run_that_is_made_late_is_promoted_without_a_whole_look(engine, sql):
+    scheduler = await engine.leading()
+    soon = (datetime.now(UTC) + timedelta(seconds=5)).isoformat()
+    await engine.submit(scheduleType="future", scheduleTime=soon)
+    await sql.execute("UPDATE rota.upcoming_runs SET shard = 1, run_at = now()")
+    await scheduler.promoter.tick()
+    never_whole(scheduler.promoter._promotions._promoted)
+    await engine.recurring(scheduleType="interval", everySeconds=30)
+    await sql.execute(
+        """UPDATE rota.jobs SET shard = 1, fired_through = now() - interval '60 s', anchor_at = now() - interval '80 s',
+                                next_fire_at = now() - interval '50 s'"""
+    )
+    await scheduler.firer.tick()
+    await scheduler.promoter.tick()
+    assert await sql.fetchval("SELECT count(*) FROM rota.live_runs WHERE cause = 'schedule'") == 2
 
 
 def never_whole(positions):

@@ -212,13 +212,14 @@ class PostgresBroker:
     async def _claimed(self) -> list[ClaimKey]:
         """Our claims: all of them in doubt, for a while after an unanswered claim, or if affordable; else new ones."""
         began = time.monotonic()
+        claimed: list[ClaimKey] = []
         if self._doubted > self._compared or began < self._in_doubt_until or self._whole_looks.affordable():
-            claimed: list[ClaimKey] = []
             with self._whole_looks.measured(lambda: len(claimed)):
                 claimed = await self._claims.claims_of(self._id)
         else:
             since = timedelta(seconds=began - self._reconciled_at) + _OVERLAP
-            claimed = await self._claims.claims_of(self._id, since)
+            with self._whole_looks.compared(lambda: len(claimed)):
+                claimed = await self._claims.claims_of(self._id, since)
         self._reconciled_at = began
         return claimed
 

@@ -6,23 +6,31 @@ process remembers for each key (a lane, a shard) how far it has come, and begins
 (SLACK_SECONDS), because rows become visible in another order than the moments written in them.
 
 Some rows appear further back: given back by a worker, locked by another for a moment, or committed late. They are found
-by a look from the very beginning, taken as often as it can be afforded: the time such looks take, not counting what it
-costs to take what was found, may be at most WHOLE_SHARE of all time. Where cleaning up works a whole look costs next to
-nothing, and so is taken many times a second. One that was slow once, because the server stood still for a moment, says
-little: only two in a row make the next one wait. What a whole look finds further back takes the position back with it,
-so that the looks after it go on from there.
+by a look from the very beginning. Where cleaning up works a whole look costs next to nothing: it is taken many times a
+second, as long as such looks take no more than WHOLE_SHARE of all time, and once a second in any case
+(USUAL_PAUSE_SECONDS). What a whole look finds further back takes the position back with it, so that the looks after it
+go on from there.
+
+A slow look says little: the server may have stood still, or held a lock. So the price of wholeness is what a whole look
+took more than the looks from a position around it, and only the least of the last three counts. Where that proves that
+walking over dead entries takes long, the pause is _REST times as long, so that whole looks never take more than a sixth
+of the time. What it costs to take the rows that were found is not counted.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 SLACK_SECONDS = 0.25
 WHOLE_SHARE = 0.02
+USUAL_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+_REST = 5.0
+_LOOKS_TO_PROVE = 3
 # What it costs to take a row: learned from the looks that begin at a position, with as many rows as this at least.
 _ROW_SECONDS = 0.00002
 _MOST_ROW_SECONDS = 0.0002
@@ -30,11 +38,13 @@ _ROWS_TO_LEARN_FROM = 50
 
 
 class FullScanBudget:
-    """Says when a look from the very beginning can be afforded, by what the last two cost."""
+    """Says when a look from the very beginning can be afforded, by what the last ones cost."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._last_cost = 0.0
+        self._prices: deque[float] = deque(maxlen=_LOOKS_TO_PROVE)
+        self._compared: deque[bool] = deque(maxlen=_LOOKS_TO_PROVE)
+        self._near: float | None = None  # the slowest look from a position since the last whole one
         self._row_cost = _ROW_SECONDS
         self._not_before = -math.inf
 
@@ -49,20 +59,33 @@ class FullScanBudget:
         try:
             yield
         finally:
-            ended = self._monotonic()
-            cost = max(0.0, ended - began - found() * self._row_cost)
-            pause = min(min(cost, self._last_cost) / WHOLE_SHARE, LONGEST_PAUSE_SECONDS)
-            self._last_cost, self._not_before = cost, ended + pause
+            self._prices.append(max(0.0, self._cost(began, found()) - (self._near or 0.0)))
+            self._compared.append(self._near is not None)
+            self._near = None
+            self._not_before = self._monotonic() + self._pause()
 
     @contextmanager
     def compared(self, found: Callable[[], int]) -> Iterator[None]:
-        """Goes around a look that is not whole: what it costs is the price of taking."""
+        """Goes around a look that is not whole: what it costs is the price of taking, and what any look costs now."""
         began = self._monotonic()
-        yield
-        rows = found()
-        if rows >= _ROWS_TO_LEARN_FROM:
-            row_cost = min((self._monotonic() - began) / rows, _MOST_ROW_SECONDS)
-            self._row_cost += 0.2 * (row_cost - self._row_cost)
+        try:
+            yield
+        finally:
+            rows = found()
+            self._near = max(self._near or 0.0, self._cost(began, rows))
+            if rows >= _ROWS_TO_LEARN_FROM:
+                row_cost = min((self._monotonic() - began) / rows, _MOST_ROW_SECONDS)
+                self._row_cost += 0.2 * (row_cost - self._row_cost)
+
+    def _cost(self, began: float, rows: int) -> float:
+        return max(0.0, self._monotonic() - began - rows * self._row_cost)
+
+    def _pause(self) -> float:
+        if len(self._prices) < _LOOKS_TO_PROVE:
+            return 0.0
+        price = min(self._prices)
+        pause = min(price / WHOLE_SHARE, USUAL_PAUSE_SECONDS)
+        return min(max(pause, _REST * price), LONGEST_PAUSE_SECONDS) if all(self._compared) else pause
 
 
 class Scan:
