@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
+import psycopg
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
@@ -20,7 +21,6 @@ from hypothesis import HealthCheck, settings
 from databases import TEMPLATE, cloned, pool_on
 from engine import Engine
 from pgbouncer import PgBouncer, require_pgbouncer
-from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
 from serving import clients_of, serving
@@ -47,6 +47,7 @@ QUICK = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_connections": "200",
+    "autovacuum_naptime": "1min",
 }
 OWN = pytest.StashKey[Path]()
 KEPT_SECONDS = 24 * 3600.0
@@ -102,17 +103,16 @@ def postgres():
     other = os.environ.get("ROTA_TEST_POSTGRES")
     server = EmbeddedPostgres(home, settings=QUICK, binaries=Path(other) if other else None)
 
-    async def start() -> None:
-        await server.start()
-        admin = await asyncpg.connect(server.url("postgres"))
-        await admin.execute(f"CREATE DATABASE {TEMPLATE}")
-        await admin.close()
-        database = await Database.connect(server.url(TEMPLATE), size=1)
-        await migrate(database)
-        await database.close()
+    async def prepare() -> None:
+        async with pool_on(server.url(TEMPLATE)) as database:
+            await migrate(database)
 
-    asyncio.run(start())
-    yield server
+    asyncio.run(server.start())
+    # It belongs to no event loop, as every test has its own, and stays open, as connecting takes as long as cloning.
+    with psycopg.connect(server.url("postgres"), autocommit=True) as server.admin:
+        server.admin.execute(f"CREATE DATABASE {TEMPLATE}")
+        asyncio.run(prepare())
+        yield server
     asyncio.run(server.stop())
     shutil.rmtree(home, ignore_errors=True)
     shutil.rmtree(server.socket_directory, ignore_errors=True)

@@ -6,7 +6,6 @@ import itertools
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import pytest
 
 from rota.store.postgres import database as databases
@@ -21,13 +20,9 @@ _numbers = itertools.count(1)
 async def cloned(postgres: Any, template: str = TEMPLATE):
     """The address of a new database like the template, to which nothing may be connected."""
     name = f"test_{next(_numbers)}"
-    admin = await asyncpg.connect(postgres.url("postgres"))
-    try:
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-        yield postgres.url(name)
-        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    finally:
-        await admin.close()
+    postgres.admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+    yield postgres.url(name)
+    postgres.admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @asynccontextmanager

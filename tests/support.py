@@ -11,10 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import psutil
+import pytest
 
 from rota.domain.run import Claim, LogChunk
 
@@ -73,6 +74,13 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+def leave_out(missing: str) -> NoReturn:
+    """Skips a test of what this machine lacks. CI has all of it: there the test fails instead."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{missing}: CI must have it")
+    pytest.skip(missing)
 
 
 def job(**fields: Any) -> dict[str, Any]:

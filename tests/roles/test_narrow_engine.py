@@ -38,7 +38,7 @@ async def outcome(fleet, task, *statuses, **fields):
 
 
 @pytest.mark.scenario
-async def test_everything_works_under_narrow_roles(fleet, sql):
+async def test_everything_works_under_narrow_roles(fleet, sql, make_role, connect):
     run = await outcome(fleet, "talk", payload={"words": "hello"})
     assert (run["status"], run["result"]) == ("success", "hello")
     await eventually(lambda: logged(fleet, run["runId"], "hello"))
@@ -61,10 +61,11 @@ async def test_everything_works_under_narrow_roles(fleet, sql):
 
     await eventually(lambda: count(sql, "finished_runs WHERE task = 'narrow_tasks.tick' AND cause = 'schedule'"))
     await eventually(lambda: count(sql, "finished_runs WHERE payload LIKE '%charged%'"))
+    await days_are_made_and_dropped(fleet, sql, make_role, connect)
 
 
-@pytest.mark.scenario
-async def test_days_are_made_and_dropped_by_those_who_own_no_table(fleet, sql, make_role, connect):
+async def days_are_made_and_dropped(fleet, sql, make_role, connect):
+    """By those who own no table."""
     server = await connect(await make_role(SERVER), pool=True)
     before = await count(sql, "pg_inherits")
     assert await server.fetch_value("make_days", ahead=9) == 2
