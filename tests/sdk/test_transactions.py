@@ -251,6 +251,55 @@ async def test_what_is_refused_does_not_spoil_the_transaction(send, app, sql, da
     assert await sql.fetchval("SELECT octet_length(body) FROM rota.payloads") > 500_000
 
 
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+async def test_a_repeat_gets_its_first_answer_when_its_time_has_passed(transaction, send, app, sql, database_url):
+    soon = send.at(app.now() + timedelta(seconds=30)).with_options(idempotency_key="k")
+    async with transaction(database_url) as connection:
+        first = await soon.within(connection).submit(to="Ada")
+    app.now = lambda: datetime.now(UTC) + timedelta(hours=1)
+    async with transaction(database_url) as connection:
+        assert (await soon.within(connection).submit(to="Ada")).id == first.id
+        with pytest.raises(KeyReusedError):
+            await soon.within(connection).submit(to="Grace")
+        with pytest.raises(BadInputError, match="in the past"):
+            await soon.with_options(idempotency_key="other").within(connection).submit(to="Ada")
+    assert await sql.fetchval(COUNT) == 1
+
+
+@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
+async def test_the_same_repeat_from_code_that_can_not_await(transaction, send, app, sql, database_url):
+    soon = send.sync.at(app.now() + timedelta(seconds=30)).with_options(idempotency_key="k")
+    runs = []
+
+    def submit(connection):
+        runs.append(soon.within(connection).submit(to="Ada"))
+
+    await asyncio.to_thread(transaction, database_url, submit)
+    app.now = lambda: datetime.now(UTC) + timedelta(hours=1)
+    await asyncio.to_thread(transaction, database_url, submit)
+    assert runs[0].id == runs[1].id
+    assert await sql.fetchval(COUNT) == 1
+
+
+@pytest.mark.parametrize("missing", ["DROP FUNCTION rota.find_submissions_v1", "SELECT"], ids=["older", "not granted"])
+async def test_where_repeats_can_not_be_found_a_refusal_does_not_spoil_the_transaction(
+    missing, send, sql, database_url
+):
+    await sql.execute("DROP ROLE IF EXISTS shop")
+    await sql.execute(f"CREATE ROLE shop LOGIN; {missing}")
+    await sql.execute("GRANT USAGE ON SCHEMA rota TO shop; GRANT EXECUTE ON FUNCTION rota.submit_v1 TO shop")
+    late = send.at(datetime(2001, 1, 1, tzinfo=UTC)).with_options(idempotency_key="k")
+    try:
+        async with asyncpg_transaction(database_url) as connection:
+            await connection.execute("SET LOCAL ROLE shop")
+            with pytest.raises(BadInputError, match="in the past"):
+                await late.within(connection).submit(to="Ada")
+            await send.within(connection).submit(to="Ada")
+    finally:
+        await sql.execute("DROP OWNED BY shop; DROP ROLE shop")
+    assert await sql.fetchval(COUNT) == 1
+
+
 async def test_without_a_transaction_nothing_is_submitted(send, sql, database_url):
     connection = await asyncpg.connect(database_url)
     with pytest.raises(SetupError, match="has no transaction open"):
