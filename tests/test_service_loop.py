@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
+import sys
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
+import rota.api.server
+import rota.ops.supervisor  # noqa: F401 - with the server, it imports all that has services
 from rota.service import Service, ServiceGroup
+from rota.telemetry import configure_logging
 from support import eventually
 
 
@@ -93,3 +101,105 @@ async def test_services_are_closed_in_reverse_and_those_added_or_stopped_meanwhi
         assert notes[-1] == "close two"
         assert group.services == (one, late)
     assert notes[-2:] == ["close late", "close one"]
+
+
+class UnshowableError(Exception):
+    def __str__(self):
+        raise ValueError("can't be shown")
+
+
+async def cancelled_wait():
+    """Waits for something that is cancelled, as a shared look is whose asker hung up."""
+    other = asyncio.get_running_loop().create_future()
+    other.cancel()
+    await other
+
+
+async def unshowable():
+    raise UnshowableError
+
+
+@pytest.mark.parametrize("fault", [cancelled_wait, unshowable])
+@pytest.mark.parametrize("step", ["open", "tick"])
+async def test_a_step_that_fails_in_an_odd_way_does_not_end_the_loop(fault, step, monkeypatch):
+    notes = []
+    service = Noted("a", notes)
+    usual = getattr(service, step)
+
+    async def fail_once():
+        monkeypatch.setattr(service, step, usual)
+        await fault()
+
+    monkeypatch.setattr(service, step, fail_once)
+    with capture_logs() as logs:
+        async with ServiceGroup([service]) as group:
+            await eventually(lambda: "tick a" in notes)
+            assert not group._tasks[service].done()
+    told = [entry["event"] for entry in logs if entry["log_level"] == "error"]
+    assert told == ["a round failed; the next one starts afresh"]
+
+
+async def test_a_pause_that_can_not_be_told_does_not_end_the_loop():
+    class Restless(Noted):
+        @property
+        def pause_seconds(self):
+            raise ValueError("a fault of ours")
+
+    notes = []
+    with capture_logs() as logs:
+        async with ServiceGroup([Restless("a", notes)]):
+            await eventually(lambda: notes.count("tick a") == 3)
+    assert notes[-1] == "close a"
+    assert "a round failed; the next one starts afresh" in [entry["event"] for entry in logs]
+
+
+async def test_a_round_that_swallows_its_cancellation_ends_the_loop_all_the_same():
+    began = asyncio.Event()
+
+    class Deaf(Idle):
+        async def tick(self):
+            began.set()
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                return 0
+
+    async with ServiceGroup([Deaf()]):
+        await began.wait()
+
+
+def test_no_service_has_a_loop_of_its_own():
+    """What is shown here of the base class holds for all services."""
+    services, found = [Service], []
+    while services:
+        kind = services.pop()
+        services += kind.__subclasses__()
+        if kind is not Service and kind.__module__.startswith("rota."):
+            found.append(kind)
+            assert not {"run", "_rest", "_guarded", "_note_failure"} & vars(kind).keys(), kind
+    assert len(found) > 20
+
+
+class Full(io.StringIO):
+    """A log file on a full disk."""
+
+    def write(self, _text):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+
+@pytest.mark.parametrize("stream", ["full", "closed"])
+async def test_a_log_that_can_not_be_written_does_not_end_the_loop(stream, monkeypatch):
+    out = Full() if stream == "full" else io.StringIO()
+    if stream == "closed":
+        out.close()
+    before = structlog.get_config()
+    monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    configure_logging()
+    try:
+        notes = []
+        async with ServiceGroup([Noted("a", notes, faults=2)]):
+            await eventually(lambda: notes.count("tick a") == 3)
+    finally:
+        structlog.configure(**before)
+        structlog.contextvars.clear_contextvars()

@@ -65,7 +65,13 @@ def _watch_signals(stop: asyncio.Event) -> None:
     if os.environ.get(SUPERVISED):
         # The supervisor holds the other end of our standard input; when it dies, the pipe closes.
         def hear() -> None:
-            if not os.read(sys.stdin.fileno(), 1024):
+            try:
+                is_open = bool(os.read(sys.stdin.fileno(), 1024))
+            except BlockingIOError:
+                return
+            except OSError:
+                is_open = False
+            if not is_open:
                 loop.remove_reader(sys.stdin.fileno())
                 stop.set()
 

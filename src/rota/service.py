@@ -5,6 +5,8 @@ after `interval_seconds` with a little jitter (so that a fleet does not run in s
 an interval runs only when woken, and again soon after a round that failed.
 
 No exception ends the loop: the error is logged once per outage, and the next round starts from what the database says.
+Nor does a cancellation, unless it is the loop that is cancelled: what a round waits for may be.
+
 A process is a `ServiceGroup`: it starts its services together and closes them in reverse order.
 """
 
@@ -77,9 +79,9 @@ class Service(ABC):
     async def run(self) -> None:
         """Ticks until cancelled."""
         try:
-            while await self._guarded(self.open) is None:
+            while await self._guarded(self.open) is None and not _is_cancelled():
                 await self._rest()
-            while True:
+            while not _is_cancelled():  # also where a round has swallowed it
                 self._woken.clear()
                 done = await self._guarded(self.tick)
                 if done is None or self.full_round is None or done < self.full_round:
@@ -88,7 +90,11 @@ class Service(ABC):
             await self._guarded(self.close)
 
     async def _rest(self) -> None:
-        pause = self.pause_seconds
+        try:
+            pause = self.pause_seconds
+        except Exception as error:  # noqa: BLE001 - a fault in there must not end the loop either
+            self._note_failure(error)
+            pause = None
         if pause is None and self._failure is not None:
             pause = AGAIN_SECONDS
         if pause is None:
@@ -109,16 +115,33 @@ class Service(ABC):
                 _log.warning("the database is out of reach; trying again", service=self.name, error=str(error))
             self._failure = DatabaseUnavailableError.__name__
             return None
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            self._note_failure(error)
+            return None
         except Exception as error:  # noqa: BLE001 - the loop must survive a failed round
-            failure = f"{type(error).__name__}: {error}"
-            if failure != self._failure:
-                _log.exception("a round failed; the next one starts afresh", service=self.name)
-            self._failure = failure
+            self._note_failure(error)
             return None
         if self._failure is not None:
             _log.info("works again", service=self.name)
         self._failure = None
         return done
+
+    def _note_failure(self, error: BaseException) -> None:
+        try:
+            failure = f"{type(error).__name__}: {error}"
+        except Exception:  # noqa: BLE001 - even an error that can't be shown is one that the loop survives
+            failure = type(error).__name__
+        if failure != self._failure:
+            _log.error("a round failed; the next one starts afresh", service=self.name, exc_info=error)
+        self._failure = failure
+
+
+def _is_cancelled() -> bool:
+    """Whether this task itself is cancelled, and not only something that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Breather:

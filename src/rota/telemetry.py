@@ -10,6 +10,8 @@ import io
 import logging
 import os
 import sys
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -28,12 +30,34 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         # Not through the stream that captures what runs print.
-        logger_factory=lambda *_: structlog.PrintLogger(getattr(sys.stderr, "original", sys.stderr)),
+        logger_factory=lambda *_: structlog.PrintLogger(_lenient(getattr(sys.stderr, "original", sys.stderr))),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(role=role)
     # We log one line when the database is away; the driver's tracebacks would bury it.
     logging.getLogger("asyncpg").setLevel(logging.CRITICAL)
+
+
+class _Lenient(io.StringIO):
+    """A stream whose faults stay with it: its disk may be full or its reader gone, and whoever logs must go on."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # there is nowhere left to report it
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+@lru_cache(maxsize=4)  # structlog keeps a lock for each stream
+def _lenient(stream: Any) -> _Lenient:
+    return _Lenient(stream)
 
 
 def get_logger(name: str) -> Any:

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from rota.domain.ids import new_id
-from rota.errors import RotaError
 from rota.store.access.audit_trail import AuditEntry, AuditTrail
 from rota.telemetry import get_logger
 
@@ -68,11 +67,11 @@ class Auditor:
 
     async def end(self, call: Any, status: int) -> None:
         """Records the outcome; the change stays even if that fails."""
-        change = None if call.change is None else _encoder.encode(call.change).decode()
         try:
+            change = None if call.change is None else _encoder.encode(call.change).decode()
             await self.trail.add_outcome(call.entry, status, call.made, change)
-        except RotaError as error:
-            _log.error("could not record an outcome", entry=str(call.entry), status=status, error=str(error))
+        except Exception:  # noqa: BLE001 - what was done must not be answered as a failure
+            _log.exception("could not record an outcome", entry=str(call.entry), status=status)
 
 
 def difference(before: Any, after: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.rights import Identity
-from rota.errors import RotaError
+from rota.errors import DatabaseUnavailableError, RotaError
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
@@ -99,12 +99,18 @@ class CredentialCache(Service):
 
     async def _look_up(self, wanted: dict[bytes, asyncio.Future[KnownCredential | None]]) -> None:
         asked_at = self._monotonic()
+        # What requests that wait for it get if the look is cancelled, so that none waits for ever.
+        failure: Exception | None = DatabaseUnavailableError("the server was stopped while it looked up a key")
         try:
             found = await self._keys.find(list(wanted))
+            failure = None
         except Exception as error:  # noqa: BLE001 - raised in every request that waits for it
-            for waiting in wanted.values():
-                waiting.set_exception(error)
+            failure = error
             return
+        finally:
+            if failure is not None:
+                for waiting in wanted.values():
+                    waiting.set_exception(failure)
         if len(self._remembered) + len(found) > _MOST_REMEMBERED:
             self._remembered.clear()
         for key, waiting in wanted.items():

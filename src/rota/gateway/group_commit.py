@@ -180,7 +180,9 @@ class GroupCommitter:
 
     async def _write(self, batch: list[_Chunk]) -> None:
         items = [item for chunk in batch for item in chunk.items]
-        declined: dict[UUID, Declined]
+        # What every caller gets if the write is cancelled, so that none waits for ever.
+        unknown = DatabaseUnavailableError("the server was stopped while it wrote")
+        declined: dict[UUID, Declined] = dict.fromkeys((item.id for item in items), unknown)
         try:
             declined = await self._commit(items)
         except DatabaseUnavailableError as error:
@@ -188,12 +190,13 @@ class GroupCommitter:
         except Exception as error:  # noqa: BLE001 - every caller gets the error
             _log.exception("a batch could not be written")
             declined = {item.id: RotaError(str(error)) for item in items}
-        for chunk in batch:
-            if not chunk.future.done():
-                chunk.future.set_result(declined)
-            self._keys -= chunk.keys
-        for queue in self._queues:
-            queue.wake()
+        finally:
+            for chunk in batch:
+                if not chunk.future.done():
+                    chunk.future.set_result(declined)
+                self._keys -= chunk.keys
+            for queue in self._queues:
+                queue.wake()
 
     async def _commit(self, items: list[Submission]) -> dict[UUID, Declined]:
         done = await self._submissions.submit(items, due_by=self._now() + LOOKAHEAD)

@@ -127,9 +127,14 @@ class Doorkeeper:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for connection in list(self._all):
-            connection.look(now)
+        # First, so that the next look comes whatever happens in this one.
         self._looking = loop.call_later(self.limits.look_seconds, self._look, loop) if self._all else None
+        for connection in list(self._all):
+            try:
+                connection.look(now)
+            except Exception:  # noqa: BLE001 - one connection must not keep the others from being looked at
+                _log.exception("a connection could not be looked at, and is closed")
+                connection.transport.abort()
 
 
 class GuardedProtocol(HttpToolsProtocol):
