@@ -147,8 +147,8 @@ class Client(Calls):
     def _submit_batch(self, batch: Sequence[KeyedJob], patience: Duration | None) -> list[JobResult]:
         """Sends a batch, and again those of its jobs that can't be taken now."""
         tries = self._tries(patience=patience)
-        results: dict[int, JobResult] = {}
-        places = list(range(len(batch)))
+        results: list[Any] = [None] * len(batch)
+        places: Sequence[int] = range(len(batch))
         pause: float | None = 0.0
         while pause is not None:
             time.sleep(pause)
@@ -157,15 +157,16 @@ class Client(Calls):
                 response = self._send("POST", "/v1/jobs/batch", content=content, tries=tries)
                 answers = read_answer(self.url, response, JobResults).results
             except (AnswerError, ServerUnreachableError):
-                if not results:
+                if results[0] is None:
                     raise
                 break  # their answers stand: not now
-            results.update(zip(places, answers, strict=True))
-            places = [place for place in places if results[place].is_temporary]
+            for place, answer in zip(places, answers, strict=True):
+                results[place] = answer
+            places = [place for place in places if results[place].error is not None and results[place].is_temporary]
             pause = tries.pause_after_refusal() if places else None
         for place in places:
             results[place].to_repeat = batch[place].job
-        return [results[place] for place in range(len(batch))]
+        return results
 
     def submit_lines(self, lines: Sequence[bytes]) -> list[BatchResult]:
         """Submits up to 10,000 jobs that are already JSON; the results are in the order of the lines.
