@@ -102,21 +102,6 @@ def test_a_typo_in_a_command_or_an_option_is_told_with_what_was_meant(newcomer, 
     assert words in done.said
 
 
-@pytest.fixture
-def with_files(tmp_path, monkeypatch):
-    """with_files({"tasks.py": …}): these files in the current directory, which is forgotten at the end."""
-
-    def make(files):
-        for name, text in files.items():
-            (tmp_path / name).write_text(text)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(tmp_path)
-
-    monkeypatch.delitem(sys.modules, "tasks", raising=False)
-    yield make
-    sys.modules.pop("tasks", None)
-
-
 @pytest.mark.parametrize(
     ("files", "app", "words"),
     [
@@ -129,9 +114,10 @@ def with_files(tmp_path, monkeypatch):
         ({"tasks.py": "import no_such_library\n"}, "tasks:app", "needs 'no_such_library', which is not installed"),
     ],
 )
-def test_an_application_that_can_not_be_loaded_is_told_before_anything_starts(newcomer, with_files, files, app, words):
-    with_files(files)
-    done = newcomer.in_process("up", "--app", app)
+def test_an_application_that_can_not_be_loaded_is_told_before_anything_starts(newcomer, tmp_path, files, app, words):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = newcomer("up", "--app", app, cwd=tmp_path)
     assert done.code == 2
     assert words in words_of(done)
     assert not newcomer.rota_home.exists()
