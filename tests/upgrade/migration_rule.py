@@ -10,6 +10,8 @@ import re
 
 _NOISE = re.compile(r"--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1|'(?:[^']|'')*'", re.DOTALL)
 _MADE = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?rota\.(\w+)")
+_MADE_FUNCTION = re.compile(r"CREATE FUNCTION rota\.(\w+)")
+_REVOKED_FUNCTION = re.compile(r"^REVOKE \w+(?: PRIVILEGES)? ON FUNCTION rota\.(\w+)")
 _TABLE = re.compile(
     r"(?:ALTER TABLE (?:IF EXISTS )?(?:ONLY )?|INDEX (?:IF NOT EXISTS )?\w+ ON |UPDATE |DELETE FROM )rota\.(\w+)"
 )
@@ -42,7 +44,15 @@ def faults_of(sql: str) -> list[str]:
     """What is wrong with a migration, one line each."""
     statements = [" ".join(part.split()) for part in _NOISE.sub(" ", sql).split(";")]
     made = {name for statement in statements for name in _MADE.findall(statement)}
+    functions = {name for statement in statements for name in _MADE_FUNCTION.findall(statement)}
+    statements = [statement for statement in statements if not _closes_what_is_new(statement, functions)]
     return [f"{why}: {statement}" for statement in statements for why in _faults(statement, made)]
+
+
+def _closes_what_is_new(statement: str, functions: set[str]) -> bool:
+    """Everyone may call a new function until that is revoked; the release before does not know it."""
+    revoked = _REVOKED_FUNCTION.search(statement)
+    return revoked is not None and revoked[1] in functions
 
 
 def _faults(statement: str, made: set[str]) -> list[str]:

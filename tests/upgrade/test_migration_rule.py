@@ -55,6 +55,7 @@ def test_newer_migrations_only_add():
         "UPDATE rota.jobs SET version = 1;",
         "TRUNCATE rota.departures;",
         "LOCK TABLE rota.jobs;",
+        "REVOKE ALL ON FUNCTION rota.submit_v1(text) FROM PUBLIC;",
     ],
 )
 def test_what_the_release_before_would_not_survive_is_found(statement):
@@ -70,6 +71,7 @@ def test_what_the_release_before_would_not_survive_is_found(statement):
         "CREATE TABLE rota.a (id uuid NOT NULL); CREATE UNIQUE INDEX b ON rota.a (id); UPDATE rota.a SET id = id;",
         "CREATE UNLOGGED TABLE rota.a (id uuid); CREATE UNIQUE INDEX b ON rota.a (id);",
         "CREATE INDEX pools_by_name ON rota.pools (pool);",
+        "CREATE FUNCTION rota.f() RETURNS int LANGUAGE sql RETURN 1; REVOKE ALL ON FUNCTION rota.f() FROM PUBLIC;",
         "CREATE OR REPLACE FUNCTION rota.f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN DELETE FROM rota.jobs; END $$;",
         "INSERT INTO rota.constants (shards) VALUES (1);  -- not: DROP TABLE rota.constants;",
     ],
