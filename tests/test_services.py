@@ -47,7 +47,7 @@ async def api(settings):
 
 
 async def scheduler(settings):
-    return build_scheduler(settings, NoDatabase()).services
+    return build_scheduler(settings, NoDatabase(), NoDatabase()).services
 
 
 async def worker(settings):

@@ -132,9 +132,17 @@ def listen_url(settings: Settings, database: Database) -> str | None:
     return None if database.pooled else database_url(settings)
 
 
-def build_scheduler(settings: Settings, database: Database) -> Scheduler:
+@asynccontextmanager
+async def open_scheduler(settings: Settings, database: Database) -> AsyncIterator[Scheduler]:
+    """A scheduler on this database, with one more connection for its heartbeat."""
+    async with open_database(settings, size=1, name="rota-scheduler", check=False, patient=True) as lease_database:
+        yield build_scheduler(settings, database, lease_database)
+
+
+def build_scheduler(settings: Settings, database: Database, lease_database: Database) -> Scheduler:
     return Scheduler(
         database=database,
+        lease_database=lease_database,
         listen_url=listen_url(settings, database),
         lease_seconds=settings.scheduler_lease_seconds,
         blobs=Blobs.open(settings.blobs),
@@ -208,7 +216,8 @@ async def run_scheduler(settings: Settings) -> None:
     opened = open_database(settings, size=_SCHEDULER_CONNECTIONS, name="rota-scheduler", patient=True)
     async with opened as database:
         await waiting_for_database(partial(check_server_role, database), settings)
-        await run_until_stopped(ServiceGroup(build_scheduler(settings, database).services).run())
+        async with open_scheduler(settings, database) as scheduler:
+            await run_until_stopped(ServiceGroup(scheduler.services).run())
 
 
 async def run_worker(settings: Settings, app: App | None) -> None:

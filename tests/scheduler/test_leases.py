@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AsyncExitStack
 from uuid import uuid4
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from rota.clock import DatabaseClock
 from rota.scheduler.lease_keeper import BeatObserver, LeaseKeeper
 from rota.scheduler.reaper import Reaper
+from rota.scheduler.scheduler import Scheduler
 from rota.store.lease import Shards
+from rota.store.postgres.database import Database
 from support import eventually
 
 LEASE = 3.0
@@ -146,3 +149,27 @@ async def test_a_worker_with_a_short_lease_does_not_keep_others_from_being_reape
             return [row["id"] for row in rows] == [silent._id]
 
         await eventually(silent_is_gone)
+
+
+async def test_statements_that_wait_for_a_lock_cost_a_scheduler_no_lease(engine, sql, database_url):
+    """More services than connections wait, for longer than a lease; the heartbeat waits for none of them."""
+    async with AsyncExitStack() as stack:
+
+        async def connect(size):
+            database = await Database.connect(database_url, size=size)
+            stack.push_async_callback(database.close)
+            return database
+
+        small, beats = await connect(2), await connect(1)
+        scheduler = Scheduler(database=small, lease_database=beats, listen_url=None, lease_seconds=1.0)
+        await stack.enter_async_context(engine.running(scheduler))
+        await eventually(lambda: len(scheduler.leases.owned) == 64)
+        await sql.execute("BEGIN; LOCK TABLE rota.upcoming_runs, rota.held_runs, rota.jobs IN ACCESS EXCLUSIVE MODE")
+        beat = await sql.fetchval("SELECT beat FROM rota.schedulers")
+
+        async def went_on():
+            return await sql.fetchval("SELECT beat FROM rota.schedulers") > beat + 12
+
+        await eventually(went_on)
+        await eventually(lambda: len(scheduler.leases.owned) == 64)
+        await sql.execute("ROLLBACK")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import build_scheduler, check_server_role, open_database, waiting_for_database
+from rota.compose import check_server_role, open_database, open_scheduler, waiting_for_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -67,14 +67,17 @@ async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
-    async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
+    async with AsyncExitStack() as stack:
+        opened = open_database(settings, size=CONNECTIONS, name="rota-api", patient=True)
+        database = await stack.enter_async_context(opened)
         await waiting_for_database(partial(check_server_role, database), settings)
         backend = await waiting_for_database(partial(build_backend, settings, database), settings)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
         services = api_services(backend, verifier, certificate)
         if with_scheduler:
-            services += build_scheduler(settings, database).services
+            scheduler = await stack.enter_async_context(open_scheduler(settings, database))
+            services += scheduler.services
         _log.info(
             "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections
         )

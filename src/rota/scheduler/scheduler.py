@@ -39,12 +39,18 @@ _APP_PATIENCE = timedelta(minutes=10)
 
 
 class Scheduler:
-    """The services of one scheduler process."""
+    """The services of one scheduler process.
+
+    Heartbeats have a connection of their own (`lease_database`; None: the same pool). Where statements of the other
+    services wait for locks or connections, leases must not be lost: another scheduler would take the shards, wait there
+    as well, and lose them again.
+    """
 
     def __init__(
         self,
         *,
         database: Database,
+        lease_database: Database | None = None,
         listen_url: str | None,
         lease_seconds: float,
         blobs: Blobs | None = None,
@@ -54,7 +60,7 @@ class Scheduler:
         clock = DatabaseClock()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
-            shards=Shards(database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
+            shards=Shards(lease_database or database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
         )
         promotions = Promotions(database, self.id)
         leases = self.leases

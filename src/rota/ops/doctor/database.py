@@ -21,8 +21,8 @@ from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import missing_steps
 
 _CHECK = "database"
-# A server and a worker, each with one more connection to listen on.
-_WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 2
+# A server and a worker, each with one more connection to listen on; and one for the lease of the server's scheduler.
+_WANTED_CONNECTIONS = SERVER_CONNECTIONS + WORKER_CONNECTIONS + 3
 _SMALL_BUFFERS = 128 * 1024**2
 OLD_TRANSACTION_SECONDS = 300
 _SAMPLE = 1000
