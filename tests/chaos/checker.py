@@ -17,6 +17,8 @@ ENDED = {"success", "failed", "cancelled", "skipped"}
 # How a run of each kind may end; one that a client cancelled may also be cancelled.
 ENDS = {
     "plain": {"success"},
+    "batch": {"success"},
+    "manual": {"success"},
     "thread": {"success"},
     "isolated": {"success"},
     "future": {"success"},
@@ -77,8 +79,8 @@ def one_job_per_key(history: History) -> Iterator[str]:
     for one in history.accepted:
         if any(job_id != one.job_id for job_id in one.answers):
             yield f"{one.name} was answered with {one.job_id} and with {one.answers}"
-        made = [run for run in history.by_name[one.name] if run.cause == "submit"]
-        if one.run_id is not None and len(made) > 1:
+        made = [run for run in history.by_name.get(one.name, []) if run.cause == "submit"]
+        if len(made) > 1:
             yield f"{one.name} was submitted under one key and has {len(made)} runs"
 
 
@@ -235,6 +237,8 @@ def a_unique_key_has_one_that_waits(history: History) -> Iterator[str]:
 def cancels_are_honoured(history: History) -> Iterator[str]:
     for one in history.accepted:
         run = history.by_id.get(one.run_id or "")
+        if one.kind == "manual":
+            continue  # the cancel was of its schedule, and says nothing of a run that had ended
         for cancel in _cancels(history, one):
             if run is None or run.status not in ENDED:
                 continue

@@ -136,7 +136,7 @@ class Ground:
         for number in range(SCHEDULERS):
             self._add("scheduler", number)
         for number in range(WORKERS):
-            self._add("worker", number, "--app", "chaos_tasks:app", "--slots", "20")
+            self._add("worker", number, "--app", "chaos_tasks:app", "--slots", "20", "--pools", "default=3,side=1")
         return self
 
     async def __aexit__(self, *_details: object) -> None:

@@ -66,10 +66,32 @@ class Clients:
             one.answers.append(again.json().get("jobId", again.text))
         return one
 
-    async def call(self, what: str, method: str, path: str, target: str) -> Answer:
+    async def submit_batch(self, kind: str, names: list[str], **fields: Any) -> None:
+        """Several in one request; those that an outage hit are sent again under their keys."""
+        sent, left = time.time(), list(names)
+        while left:
+            body = [{"name": name, "idempotencyKey": name, "scheduleType": "immediate"} | fields for name in left]
+            answers = (await self.request("POST", "/v1/jobs/batch", json=body)).json()["results"]
+            for name, made in zip(list(left), answers, strict=True):
+                if "error" not in made:
+                    one = Accepted(kind, name, made["jobId"], made.get("runId"), sent, time.time(), fields)
+                    self._history.accepted.append(one)
+                    left.remove(name)
+                elif made["error"]["status"] not in _REPEATED:
+                    raise AssertionError(f"{name} was refused: {made['error']}")
+
+    async def run_now(self, schedule: Accepted) -> None:
+        sent = time.time()
+        answer = await self.call("run", "POST", f"/v1/jobs/{schedule.job_id}/run", schedule.job_id)
+        if answer.code < 300:
+            made = Accepted("manual", schedule.name, schedule.job_id, answer.body["runId"], sent, answer.answered)
+            made.fields = {"maxRetries": 20}
+            self._history.accepted.append(made)
+
+    async def call(self, what: str, method: str, path: str, target: str, json: Any = None) -> Answer:
         """A call about a job or run, recorded with its answer."""
         sent = time.time()
-        answer = await self.request(method, path)
+        answer = await self.request(method, path, json=json)
         body = answer.json() if answer.headers.get("content-type", "").startswith("application/") else {}
         recorded = Answer(what, target, sent, time.time(), answer.status_code, body)
         self._history.answers.append(recorded)
@@ -116,10 +138,15 @@ class Workload:
             await asyncio.sleep(chance.uniform(0, 0.05))
 
     async def _plain(self, chance: random.Random) -> None:
-        kind = chance.choice(["plain", "plain", "thread", "future", "charge", "once"])
+        kind = chance.choice(["plain", "plain", "batch", "thread", "future", "charge", "once"])
+        where = {"priority": chance.choice(["low", "normal", "high"]), "pool": chance.choice(["default", "side"])}
         if kind == "plain":
             seconds = chance.choice([0, 0, 0.05])
-            await self._submit(kind, task="brief", payload={"seconds": seconds}, maxRetries=20)
+            await self._submit(kind, task="brief", payload={"seconds": seconds}, maxRetries=20, **where)
+        elif kind == "batch":
+            self._number += 1
+            names = [f"batch-{self._number}-{place}" for place in range(chance.randint(1, 8))]
+            await self._clients.submit_batch(kind, names, task="brief", maxRetries=20, **where)
         elif kind == "thread":
             await self._submit(kind, task="thread", payload={"seconds": 0.05}, maxRetries=20)
         elif kind == "charge":
@@ -209,7 +236,7 @@ class Workload:
                 await self._clients.call("read", "GET", f"/v1/runs/{run_id}", run_id or "")
 
     async def _schedules(self, chance: random.Random) -> None:
-        """Schedules of each second, some paused and resumed; cancelled at the end."""
+        """Schedules of each second, run now, changed, paused and resumed; cancelled at the end."""
         made = []
         for number in range(SCHEDULES):
             fields: dict[str, Any] = {"scheduleType": "cron", "cronExpression": "* * * * * *", "maxRetries": 20}
@@ -220,6 +247,9 @@ class Workload:
                 made.append(one)
         while not self._stop.is_set():
             one = chance.choice(made)
+            await self._clients.run_now(chance.choice(made))
+            changed = {"payload": {"seconds": chance.choice([0, 1])}}  # what is claimed is recalled
+            await self._clients.call("change", "PUT", f"/v1/jobs/{one.job_id}", one.job_id, changed)
             await self._clients.call("pause", "POST", f"/v1/jobs/{one.job_id}/pause", one.job_id)
             await asyncio.sleep(chance.uniform(0, 4))
             await self._clients.call("resume", "POST", f"/v1/jobs/{one.job_id}/resume", one.job_id)
