@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from databases import TEMPLATE, cloned, pool_on
 from engine import Engine
+from listening import listening
 from pgbouncer import PgBouncer, require_pgbouncer
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.migrate import migrate
@@ -154,6 +155,13 @@ async def api(database, tmp_path):
     """The API in this process: api.get(...), api.post(...)."""
     async with serving(database, tmp_path) as client:
         yield client
+
+
+@pytest.fixture
+async def server(api):
+    """The API on a port, for clients that need a connection; its `url` says where."""
+    async with listening(api.services) as server:
+        yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

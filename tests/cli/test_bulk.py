@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import commands
-from listening import TOKEN, listening
+from listening import TOKEN
 from rota.cli import bulk_submit, runs
 from rota.cli.bulk_lines import LONGEST_BYTES, BadLine, JobLine, split_lines, with_key
 from rota.cli.main import app
@@ -28,12 +28,6 @@ COUNT = "SELECT count(*) FROM rota.runs"
 def job(name, **fields):
     later = {"scheduleType": "future", "scheduleTime": "2090-01-01T00:00:00Z"}
     return json.dumps({"name": name, "task": "rota.echo", **later, **fields})
-
-
-@pytest.fixture
-async def server(api):
-    async with listening(api.services) as server:
-        yield server
 
 
 @pytest.fixture

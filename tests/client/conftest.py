@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from listening import TOKEN, listening
+from listening import TOKEN
 from rota.client import AsyncClient, Client
 
 
@@ -13,13 +13,6 @@ async def client(api):
     """The asynchronous client on the API in this process."""
     async with AsyncClient("http://rota", TOKEN, transport=api._transport) as client:
         yield client
-
-
-@pytest.fixture
-async def server(api):
-    """The API on a port, for clients that need a connection."""
-    async with listening(api.services) as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -11,10 +10,11 @@ import httptools
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from listening import running
 from rota.api.http.connection import ConnectionLimits
 from rota.api.http.security_headers import GuardedApplication
-from rota.api.server import _Server, http_config
-from support import GUARD_SECONDS, eventually, in_time
+from rota.api.server import http_config
+from support import GUARD_SECONDS, in_time
 
 # Nothing is cut unless a test makes the limit that it is about short.
 AMPLE = dict.fromkeys(
@@ -151,16 +151,6 @@ async def served(app, *, tls=None, **limits):
     """An application behind the real server, on a port of this machine: the server."""
     given = ConnectionLimits(**AMPLE | {"look_seconds": 0.05} | limits)
     config = http_config(app, "127.0.0.1", 0, limits=given, tls=tls)
-    config.timeout_graceful_shutdown = 0
-    server = _Server(config)
-    server.keeper = config.http_protocol_class.keywords["doorkeeper"]
-    with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
-        server.port = listener.getsockname()[1]
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await eventually(lambda: server.started)
-        try:
-            yield server
-        finally:
-            server.should_exit = True
-            server.force_exit = True
-            await serving
+    async with running(config) as server:
+        server.keeper = config.http_protocol_class.keywords["doorkeeper"]
+        yield server

@@ -10,34 +10,8 @@ import rota
 from engine import plain, report
 from rota.domain.run import Outcome
 from rota.errors import SetupError
-from rota.store.report.task_transactions import TaskTransactions
 from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time
-
-
-@pytest.fixture
-async def ledger(sql):
-    await sql.execute("CREATE TABLE ledger (cents integer)")
-
-    async def total():
-        return [row["cents"] for row in await sql.fetch("SELECT cents FROM ledger")]
-
-    return total
-
-
-@pytest.fixture
-async def serving(engine, database_url):
-    """A worker for transactional functions."""
-    transactions = TaskTransactions(database_url, size=4)
-
-    def serve(function, **options):
-        runner = FunctionRunner({"charge": function}, threads=2, transactional=["charge"], transactions=transactions)
-        return engine.running(
-            engine.worker(runners={"charge": runner}, blobs=engine.blobs, **options), engine.scheduler()
-        )
-
-    yield serve
-    await transactions.close()
 
 
 async def charge(context: rota.Context, cents: int = 1, then: str = "") -> dict:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import commands
 import rota
-from listening import TOKEN, listening
+from listening import TOKEN
 from rota.cli.main import app as command_line
 from rota.client import AnswerError, AsyncClient, Client, NewJob, retries
 from support import eventually, in_time, job
@@ -20,12 +20,6 @@ from support import eventually, in_time, job
 WAITING = """
 SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-
-
-@pytest.fixture
-async def server(api):
-    async with listening(api.services) as server:
-        yield server
 
 
 @pytest.fixture

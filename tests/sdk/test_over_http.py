@@ -7,13 +7,7 @@ import asyncio
 import pytest
 
 import rota
-from listening import TOKEN, listening
-
-
-@pytest.fixture
-async def server(api):
-    async with listening(api.services) as server:
-        yield server
+from listening import TOKEN
 
 
 @pytest.fixture

@@ -10,38 +10,9 @@ import pytest
 from psycopg.rows import dict_row
 
 import rota
-from rota.store.report.task_transactions import TaskTransactions
-from rota.worker.runners.function import FunctionRunner
 from support import eventually, in_time
 
 AT_ONCE = {"strategy": "fixed", "baseSeconds": 0, "jitter": 0}
-
-
-@pytest.fixture
-async def ledger(sql):
-    await sql.execute("CREATE TABLE ledger (cents integer)")
-
-    async def total():
-        return [row["cents"] for row in await sql.fetch("SELECT cents FROM ledger ORDER BY cents")]
-
-    return total
-
-
-@pytest.fixture
-async def serving(engine, database_url):
-    """A worker for transactional functions, with middleware around them if need be."""
-    transactions = TaskTransactions(database_url, size=4)
-
-    def serve(function, *, around=(), **options):
-        runner = FunctionRunner(
-            {"charge": function}, threads=4, transactional=["charge"], transactions=transactions, around=around
-        )
-        return engine.running(
-            engine.worker(runners={"charge": runner}, blobs=engine.blobs, **options), engine.scheduler()
-        )
-
-    yield serve
-    await transactions.close()
 
 
 @pytest.fixture
