@@ -26,6 +26,19 @@ async def test_a_child_that_is_told_to_stop_while_it_starts_does_stop(monkeypatc
         assert child.process.returncode is not None
 
 
+async def test_a_child_whose_group_ends_without_a_stop_ends_with_it(monkeypatch):
+    create = asyncio.create_subprocess_exec
+
+    async def sleeper(*_arguments, **options):
+        return await create("sleep", "60", **options)
+
+    monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", sleeper)
+    child = supervisor.SupervisedProcess("sleeper", [], dict(os.environ))
+    async with ServiceGroup([child]):
+        await eventually(lambda: child.process)
+    assert child.process.returncode == -signal.SIGTERM
+
+
 async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(monkeypatch, tmp_path):
     create = asyncio.create_subprocess_exec
     ready = tmp_path / "ready"

@@ -8,16 +8,17 @@ import sys
 from types import SimpleNamespace
 
 import httpx
+import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from commands import environment
+from commands import ROTA, environment
 from rota.access.credential_cache import CredentialCache
 from rota.api.http.connection import ConnectionLimits, Doorkeeper
 from rota.errors import DatabaseUnavailableError
 from rota.processes import SUPERVISED, run_until_stopped
 from rota.service import ServiceGroup
-from support import eventually, free_port, in_time, job
+from support import GUARD_SECONDS, eventually, free_port, in_time, job
 
 
 class Connection:
@@ -184,9 +185,7 @@ async def test_faults_in_callbacks_tasks_signal_handlers_and_threads_do_not_end_
                 client.headers["Authorization"] = "Bearer t"
                 assert (await client.post("/v1/jobs", json=job())).status_code == 201
         else:
-            beats = "SELECT sum(beat) FROM rota.schedulers"
-            before = await eventually(lambda: sql.fetchval(beats))
-            assert await eventually(lambda: _more_than(sql, beats, before))
+            await goes_on(sql)
         assert process.returncode is None
     finally:
         process.terminate()
@@ -194,5 +193,41 @@ async def test_faults_in_callbacks_tasks_signal_handlers_and_threads_do_not_end_
     assert process.returncode == 0
 
 
-async def _more_than(sql, query, before):
-    return await sql.fetchval(query) > before
+BEATS = "SELECT sum(beat) FROM rota.schedulers"
+
+
+async def goes_on(sql):
+    """Waits until a scheduler has beaten again, twice."""
+    before = await eventually(lambda: sql.fetchval(BEATS))
+
+    async def has_beaten():
+        return await sql.fetchval(BEATS) > before + 1
+
+    await eventually(has_beaten)
+
+
+@pytest.mark.parametrize("command", [["api", "--with-scheduler"], ["up", "--workers", "0"]], ids=["api", "up"])
+async def test_a_scheduler_goes_on_while_the_api_is_held(command, database_url, sql, tmp_path):
+    """A stopped process stands for one whose event loop a request holds."""
+    settings = {"ROTA_HOME": str(tmp_path / "home"), "ROTA_PORT": str(free_port()), "ROTA_DATABASE_URL": database_url}
+    process = await asyncio.create_subprocess_exec(
+        *ROTA, *command, env=environment(**settings), stdout=asyncio.subprocess.DEVNULL
+    )
+    top = psutil.Process(process.pid)
+
+    def serving():
+        return next((each for each in (top, *top.children(recursive=True)) if "api" in each.cmdline()), None)
+
+    held = None
+    try:
+        await goes_on(sql)
+        held = await eventually(serving)
+        held.suspend()
+        await goes_on(sql)
+    finally:
+        if held:
+            held.resume()
+        family = top.children(recursive=True)
+        process.terminate()
+        await in_time(process.wait())
+        assert not psutil.wait_procs(family, GUARD_SECONDS)[1], "its children end with it"

@@ -1,11 +1,11 @@
-"""The API as a process: uvicorn around the application, with or without a scheduler beside it."""
+"""The API as a process: uvicorn around the application."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import check_server_role, open_database, open_scheduler, waiting_for_database
+from rota.compose import check_server_role, open_database, waiting_for_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -62,22 +62,17 @@ class _Server(uvicorn.Server):
         self.started = True
 
 
-async def run_api(settings: Settings, *, with_scheduler: bool = False) -> None:
-    """Serves until stopped: first no new requests, then the scheduler, then the connections."""
+async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
+    """Serves until stopped: first no new requests, then the services `beside` it, then the connections."""
     files = raise_file_limit()
     certificate = Certificate.of(settings)
     limits = ConnectionLimits(connections=settings.connections or most_connections(files))
-    async with AsyncExitStack() as stack:
-        opened = open_database(settings, size=CONNECTIONS, name="rota-api", patient=True)
-        database = await stack.enter_async_context(opened)
+    async with open_database(settings, size=CONNECTIONS, name="rota-api", patient=True) as database:
         await waiting_for_database(partial(check_server_role, database), settings)
         backend = await waiting_for_database(partial(build_backend, settings, database), settings)
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
-        services = api_services(backend, verifier, certificate)
-        if with_scheduler:
-            scheduler = await stack.enter_async_context(open_scheduler(settings, database))
-            services += scheduler.services
+        services = [*api_services(backend, verifier, certificate), *beside]
         _log.info(
             "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections
         )

@@ -28,7 +28,7 @@ from rota.compose import open_database, run_scheduler, run_worker
 from rota.errors import SetupError
 from rota.ops.code_watcher import Watcher, code_directories
 from rota.ops.reloader import Reloader
-from rota.ops.supervisor import Supervisor, check_port
+from rota.ops.supervisor import SupervisedProcess, Supervisor, check_port, environment_of
 from rota.sdk.app import App
 from rota.sdk.app_loader import check_form, load_app
 from rota.settings import DEFAULT_PORT, Settings
@@ -75,12 +75,13 @@ def _reloader(settings: Settings, app: str, workers: int) -> Reloader:
 
 
 def start_api(settings: Settings, *, with_scheduler: bool) -> None:
-    """Runs the API until stopped."""
+    """Runs the API until stopped; a scheduler beside it is a process of its own, which no request can hold up."""
     from rota.api.server import run_api  # noqa: PLC0415 - see the top
 
     _configure_logging(settings, role="api")
     check_port(settings)
-    _run(run_api(settings, with_scheduler=with_scheduler))
+    beside = [SupervisedProcess("scheduler", ["scheduler"], environment_of(settings))] if with_scheduler else []
+    _run(run_api(settings, beside))
 
 
 def start_scheduler(settings: Settings) -> None:

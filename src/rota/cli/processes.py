@@ -75,7 +75,7 @@ def api(
     home: Path | None = HomeOption,
     host: str | None = _HostOption,
     port: int | None = _PortOption,
-    with_scheduler: bool = typer.Option(False, "--with-scheduler", help="Run a scheduler in the same process."),
+    with_scheduler: bool = typer.Option(False, "--with-scheduler", help="Also run a scheduler, as a child."),
 ) -> None:
     """Run only the REST API."""
     with errors_in_words():

@@ -1,4 +1,6 @@
-"""The supervisor behind `rota up`: runs and restarts the embedded database, one server process and the workers.
+"""The supervisor behind `rota up`: runs and restarts the embedded database, an API server, a scheduler and the workers.
+
+API and scheduler are processes of their own: what a request costs does not delay what is due.
 
 Workers can be replaced while everything else stays up: new ones start at once while the old ones drain. `rota dev` does
 that whenever the code changes (reloader.py).
@@ -116,6 +118,18 @@ class SupervisedProcess(Service):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), seconds)
 
+    async def close(self) -> None:
+        """Ends the process, unless it was stopped before."""
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), _KILL_AFTER_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
 
 class PostgresKeeper(Service):
     """Restarts the embedded database when it dies."""
@@ -189,7 +203,7 @@ class Supervisor:
         self._announce = announce
         self._reloader = reloader
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
-        self._server = self._child("server", ["api", "--with-scheduler"])
+        self._servers = [self._child(name, [name]) for name in ("api", "scheduler")]
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
         self._worker_arguments = ["worker", *(["--app", app] if app else [])]
         self._workers: list[SupervisedProcess] = []
@@ -197,7 +211,7 @@ class Supervisor:
         self._replaced: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._stopped = asyncio.Event()
-        self._group = ServiceGroup([self._server])
+        self._group = ServiceGroup(self._servers)
         if self._postgres:
             self._watches = [PostgresKeeper(self._postgres), DiskWatch(settings.home)]
         if reloader:
@@ -269,7 +283,8 @@ class Supervisor:
         self._stopping = True
         for watch in self._watches:
             await self._group.stop(watch)
-        await asyncio.gather(*(child.stop(self._patience) for child in (self._server, *self._workers)), *self._replaced)
+        children = (*self._servers, *self._workers)
+        await asyncio.gather(*(child.stop(self._patience) for child in children), *self._replaced)
         self._stopped.set()
 
     async def _end(self, child: SupervisedProcess) -> None:
@@ -281,22 +296,27 @@ class Supervisor:
         return self._settings.drain_seconds + _KILL_AFTER_SECONDS
 
     def _child(self, name: str, arguments: list[str]) -> SupervisedProcess:
-        settings = self._settings
-        environment = {
-            **(_DEVELOPING if self._reloader else {}),
-            **os.environ,
-            **(RELOADING if self._reloader else {}),
-            SUPERVISED: "1",
-            "ROTA_HOME": str(settings.home),
-            "ROTA_HOST": settings.host,
-            "ROTA_PORT": str(settings.port),
-            "ROTA_LOG_LEVEL": settings.log_level,
-            "ROTA_SLOTS": str(settings.slots),
-            "ROTA_POOLS": ",".join(settings.pools),
-        }
-        if settings.database_url:
-            environment["ROTA_DATABASE_URL"] = settings.database_url
+        environment = environment_of(self._settings)
+        if self._reloader:
+            environment = _DEVELOPING | environment | RELOADING
         return SupervisedProcess(name, arguments, environment)
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The variables of a child with these settings."""
+    environment = {
+        **os.environ,
+        SUPERVISED: "1",
+        "ROTA_HOME": str(settings.home),
+        "ROTA_HOST": settings.host,
+        "ROTA_PORT": str(settings.port),
+        "ROTA_LOG_LEVEL": settings.log_level,
+        "ROTA_SLOTS": str(settings.slots),
+        "ROTA_POOLS": ",".join(settings.pools),
+    }
+    if settings.database_url:
+        environment["ROTA_DATABASE_URL"] = settings.database_url
+    return environment
 
 
 @contextmanager
