@@ -10,28 +10,12 @@ import pytest
 
 from rota.clock import DatabaseClock
 from rota.scheduler.lease_keeper import BeatObserver, LeaseKeeper
-from rota.scheduler.reaper import Reaper
 from rota.scheduler.scheduler import Scheduler
 from rota.store.lease import Shards
 from rota.store.postgres.database import Database
 from support import eventually
 
 LEASE = 3.0
-
-
-class Time:
-    """A monotonic clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def time():
-    return Time()
 
 
 @pytest.fixture
@@ -106,27 +90,6 @@ async def test_an_observer_that_was_away_starts_its_observation_anew(time):
     time.now += 100
     observer.look({owner: 1}, longest_gap=1)
     assert observer.still_for(owner) == 0
-
-
-async def test_after_an_outage_the_reaper_waits_a_whole_lease_before_it_reaps(engine, time, sql):
-    await engine.submit()
-    broker = engine.broker()
-    await engine.join(broker)
-    await broker.claim(1)
-    reaper = Reaper(
-        workers=engine.lost_workers,
-        reports=engine.reports,
-        clock=DatabaseClock(),
-        monotonic=time,
-    )
-    await reaper.tick()
-    time.now += 60  # nobody could beat, and nobody could look
-    for _ in range(9):
-        assert await reaper.tick() == 0
-        time.now += 0.5
-    time.now += 1
-    assert await reaper.tick() == 1
-    assert await sql.fetchval("SELECT gone_why FROM rota.workers") == "worker lost"
 
 
 async def test_who_leaves_in_good_order_leaves_its_shards_at_once(keeper):

@@ -20,6 +20,7 @@ from rota.scheduler.reconciler import Reconciler
 from rota.scheduler.rezoner import Rezoner
 from rota.scheduler.sweeper import Sweeper
 from rota.scheduler.vacuumer import Vacuumer
+from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
 from rota.store.admit import Gates
 from rota.store.change.recalled import RecalledRuns
@@ -75,7 +76,9 @@ class Scheduler:
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience))
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
-        self.reaper = Reaper(workers=LostWorkers(database), reports=Reports(database), clock=clock)
+        workers = LostWorkers(database)
+        self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
+        self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
 
     @property
@@ -88,6 +91,7 @@ class Scheduler:
             self.misfires,
             self.recaller,
             self.admitter,
+            self.worker_watch,
             self.reaper,
             self.expirer,
             self.sweeper,

@@ -166,7 +166,14 @@ class Engine:
     def _services(self) -> list[Service]:
         """The services that move runs. Leases don't expire, no worker is lost, and nothing needs sweeping."""
         scheduler = self._scheduler
-        apart = (scheduler.leases, scheduler.reaper, scheduler.sweeper, scheduler.rezoner, scheduler.log_keeper)
+        apart = (
+            scheduler.leases,
+            scheduler.worker_watch,
+            scheduler.reaper,
+            scheduler.sweeper,
+            scheduler.rezoner,
+            scheduler.log_keeper,
+        )
         return [service for service in scheduler.services if service not in apart]
 
     async def _close(self) -> None:
