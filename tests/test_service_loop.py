@@ -119,7 +119,11 @@ async def unshowable():
     raise UnshowableError
 
 
-@pytest.mark.parametrize("fault", [cancelled_wait, unshowable])
+async def leaving():
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("fault", [cancelled_wait, unshowable, leaving])
 @pytest.mark.parametrize("step", ["open", "tick"])
 async def test_a_step_that_fails_in_an_odd_way_does_not_end_the_loop(fault, step, monkeypatch):
     notes = []

@@ -85,3 +85,23 @@ async def test_a_database_that_dies_while_it_is_started_again_is_tried_until_it_
     async with ServiceGroup([supervisor.PostgresKeeper(postgres)]):
         await eventually(lambda: postgres.is_running)
     assert postgres.starts == 3
+
+
+async def test_a_terminal_that_is_gone_does_not_end_what_runs(monkeypatch, tmp_path):
+    async def is_ready(_supervisor):
+        return True
+
+    def announce():
+        told.append(True)
+        raise BrokenPipeError
+
+    told = []
+    monkeypatch.setattr(supervisor.Supervisor, "_is_ready", is_ready)
+    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=0, app=None, announce=announce)
+    watcher._group = ServiceGroup()
+    running = asyncio.create_task(watcher._supervise())
+    await eventually(lambda: told)
+    await asyncio.sleep(0)
+    assert not running.done()
+    watcher._stopped.set()
+    await running

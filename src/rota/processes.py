@@ -10,10 +10,13 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn
 
+from rota.telemetry import get_logger
+
 SUPERVISED = "ROTA_SUPERVISED"  # set for the children of a supervisor
 EXIT_CODE_RESTART = 75
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+_log = get_logger("process")
 
 
 async def run_until_stopped(
@@ -29,9 +32,13 @@ async def run_until_stopped(
     await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not working.done():
-        if on_stop:
-            await on_stop()
-        else:
+        try:
+            if on_stop:
+                await on_stop()
+        except Exception:  # noqa: BLE001 - the process was told to end, and does
+            _log.exception("could not stop in good order")
+            on_stop = None
+        if not on_stop:
             working.cancel()
     try:
         await working

@@ -120,7 +120,7 @@ class Service(ABC):
                 raise
             self._note_failure(error)
             return None
-        except Exception as error:  # noqa: BLE001 - the loop must survive a failed round
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the loop must survive a failed round
             self._note_failure(error)
             return None
         if self._failure is not None:

@@ -245,13 +245,19 @@ class Supervisor:
     async def _supervise(self) -> None:
         async with self._group:
             if await self._is_ready():
-                self._announce()
+                self._tell()
             elif not self._stopping:
                 _log.error("the server does not answer; start with --verbose to see why", seconds=_READY_SECONDS)
             if self._reloader and not self._stopping:
                 self._watches.append(self._reloader)
                 self._group.add(self._reloader)
             await self._stopped.wait()
+
+    def _tell(self) -> None:
+        try:
+            self._announce()
+        except OSError as error:  # the terminal, or the pipe behind it, is gone
+            _log.warning("could not tell that the server is up", error=str(error))
 
     def renew_workers(self) -> None:
         """Starts new workers and drains the old ones, however long that takes."""

@@ -141,10 +141,10 @@ class Slots:
         if report.started is None:
             self.occupied -= 1  # it did not begin after all; for others this waits for the answer to their report
         self._report(report)
-        self._on_ended(report)
         if self._queue.has_due and not self._refilling:
             self._refilling = True
             self._loop.call_soon(self._refill)
+        self._on_ended(report)
 
     def _refill(self) -> None:
         """Runs once for all runs that ended in this turn of the event loop."""

@@ -58,19 +58,25 @@ class Watchdog(Service):
         self._stopping.set()
 
     def _watch(self) -> None:
-        was_blocked = False
         while not self._stopping.wait(_LOOK_SECONDS):
-            silent = self._monotonic() - self._turned_at
-            blocked = silent > _BLOCKED_SECONDS
-            self.blocked_for = silent if blocked else 0.0
-            if blocked and not was_blocked:
-                self._log_stack(silent)
-            elif was_blocked and not blocked:
-                _log.info("the event loop turns again")
-            was_blocked = blocked
-            if self._must_leave():
+            try:
+                self._look()
+                must_leave = self._must_leave()
+            except Exception:  # noqa: BLE001 - without this thread nothing ends a process whose lease is over
+                _log.exception("a look of the watchdog failed")
+                continue
+            if must_leave:
                 self._leave()
                 return
+
+    def _look(self) -> None:
+        silent = self._monotonic() - self._turned_at
+        was_blocked, blocked = self.blocked_for > 0, silent > _BLOCKED_SECONDS
+        self.blocked_for = silent if blocked else 0.0
+        if blocked and not was_blocked:
+            self._log_stack(silent)
+        elif was_blocked and not blocked:
+            _log.info("the event loop turns again")
 
     def _log_stack(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the way to see another thread's stack

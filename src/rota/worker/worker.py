@@ -19,7 +19,6 @@ from rota.broker.protocol import Broker, SignalKind
 from rota.clock import DatabaseClock, uptime
 from rota.domain.fleet import WorkerProfile
 from rota.domain.run import Claim, Outcome, Report
-from rota.errors import DatabaseUnavailableError
 from rota.gateway.protocol import JobGateway
 from rota.service import AGAIN_SECONDS, Service, ServiceGroup
 from rota.telemetry import get_logger
@@ -189,17 +188,22 @@ class Worker:
         if self.slots.draining:
             return
         self.slots.draining = True
-        running = self.slots.running
-        _log.info("draining", running=len(running))
-        await self._claimer.release_waiting()
+        _log.info("draining", running=len(self.slots.running))
+        try:
+            await self._claimer.release_waiting()
+            await self._stop_runs()
+            await self._leave_in_good_order()
+        finally:
+            self._drained.set()  # the process ends in any case: one that claims nothing and stays helps no one
+
+    async def _stop_runs(self) -> None:
         try:
             await asyncio.wait_for(self._until_stopped(), self._drain_seconds)
         except TimeoutError:
+            running = self.slots.running
             _log.warning("stopping runs that did not end in time", running=len(running))
             for attempt in list(running.values()):
                 self.slots.executor.stop(attempt, Outcome.interrupted, within=self.lease.seconds)
-        await self._leave_in_good_order()
-        self._drained.set()
 
     async def _leave_in_good_order(self) -> None:
         """Runs that can't be stopped or reported in time are left to the reaper."""
@@ -209,8 +213,12 @@ class Worker:
             await asyncio.wait_for(self._claimer.reconcile(), self.lease.seconds)
             await asyncio.wait_for(self.heartbeat.tick(), self.lease.seconds)  # with the last activity
             await asyncio.wait_for(self._broker.leave(), self.lease.seconds)
-        except (TimeoutError, DatabaseUnavailableError):
-            _log.error("could not leave in good order; the reaper will take over", running=len(self.slots.running))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends
+            _log.error(
+                "could not leave in good order; the reaper will take over",
+                running=len(self.slots.running),
+                error=f"{type(error).__name__}: {error}",
+            )
 
     async def _until_stopped(self) -> None:
         while tasks := [attempt.task for attempt in self.slots.running.values() if attempt.task]:
