@@ -228,5 +228,5 @@ async def test_a_run_that_history_drops_while_it_is_retried_is_not_found(engine,
     async def drop():
         await sql.execute("DELETE FROM rota.finished_runs")
 
-    beforehand("get_run", drop)
+    beforehand("get_finished_run", drop)
     assert (await engine.api.post(f"/v1/runs/{run_id}/retry")).status_code == 404

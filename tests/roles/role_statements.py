@@ -28,7 +28,8 @@ WORKER_STATEMENTS = (
         "changed_limits",
         "count_owners",
         "count_waiting",
-        "get_run",
+        "get_open_run",
+        "get_finished_run",
         "make_days_of",
         "read_constants",
     }

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
+import pytest
+
+from rota.contract.jobs import BatchJobIn
 from rota.domain.ids import new_id
+from rota.domain.rights import Caller
+from rota.gateway.transaction import submit_within
 from rota.store.logs import Logs
-from support import log_chunk
+from support import eventually, log_chunk
 
 LONG_AGO = datetime(2020, 3, 14, tzinfo=UTC)
 
@@ -61,3 +69,75 @@ async def test_logs_that_are_being_read_are_dropped_another_time(database, sql):
         await sql.fetch("SELECT FROM rota.log_chunks LIMIT 0")  # locks the parent alone
         assert await Logs(database).drop_days(2) == 0
     assert await Logs(database).drop_days(2) == 1
+
+
+LOOKUPS = {
+    "get_open_run": lambda run_id: {"namespace": "default", "run_id": run_id},
+    "get_finished_run": lambda run_id: {"namespace": "default", "run_id": run_id},
+    "attempts_of_run": lambda run_id: {"namespace": "default", "run_id": run_id},
+    "kept_logs_of_run": lambda run_id: {"namespace": "default", "run_id": run_id},
+    "log_chunks_of_run": lambda run_id: {"namespace": "default", "run_id": run_id, "after": 0, "limit": 10},
+    "ended_runs": lambda run_id: {"namespaces": ["default"], "run_ids": [run_id], "first": run_id, "last": run_id},
+    "tail_logs": lambda run_id: {
+        "namespaces": ["default"],
+        "run_ids": [run_id],
+        "positions": [0],
+        "first": run_id,
+        "last": run_id,
+        "limit": 10,
+    },
+    "recorded_reports": lambda run_id: {
+        "namespaces": ["default"],
+        "run_ids": [run_id],
+        "claims": [1],
+        "first": run_id,
+        "last": run_id,
+    },
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+async def test_a_lookup_by_id_locks_one_day_however_long_history_is(database, name):
+    """Locks are a resource of the whole server: a year of history would take more than a thousand for each look."""
+
+    async def look(statements):
+        await statements.fetch(name, **LOOKUPS[name](new_id(time.time())))
+        rows = await statements._connection.fetch(
+            "SELECT DISTINCT substring(c.relname FROM '[0-9]{8}') AS day FROM pg_locks AS l"
+            "  JOIN pg_class AS c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND c.relname ~ '[0-9]{8}'"
+        )
+        return {row["day"] for row in rows}
+
+    assert len(await database.transact(look)) <= 1
+
+
+async def test_a_lookup_by_id_that_is_planned_anew_leaves_the_connection_as_it_was(database):
+    await database.fetch("get_finished_run", namespace="default", run_id=new_id(time.time()))
+    async with database.raw() as connection:
+        assert await connection.fetchval("SELECT current_setting('plan_cache_mode')") == "force_generic_plan"
+
+
+async def test_a_run_is_replaced_although_another_transaction_has_just_made_its_day(database, database_url, sql):
+    day = datetime(2031, 5, 5, tzinfo=UTC)
+    other = await asyncpg.connect(database_url)
+    job = BatchJobIn(
+        name="x", schedule_type="future", schedule_time=day, task="t", unique_key="u", on_duplicate="replace"
+    )
+
+    async def submit():
+        async with other.transaction():
+            (answer,) = await submit_within(other, [job], Caller("default", "ada"), datetime.now(UTC))
+        return answer.status
+
+    assert await submit() == "scheduled"
+    async with sql.transaction():
+        await sql.fetchval("SELECT rota.make_day($1)", day.date())
+        replacing = asyncio.create_task(submit())
+
+        async def waits():
+            return await sql.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+
+        await eventually(waits)
+    assert await replacing == "scheduled"
+    await other.close()
+    assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs WHERE status = 'cancelled'") == 1

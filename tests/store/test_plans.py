@@ -171,7 +171,7 @@ STATEMENTS = [
         {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
     ),
     (
-        "get_run",
+        "get_open_run",
         {"namespace": "default", "run_id": uuid4()},
         {"live_runs": {"live_runs_pkey"}, "upcoming_runs": {"upcoming_runs_pkey"}},
     ),
@@ -301,7 +301,9 @@ async def test_a_look_for_runs_that_ended_reads_one_day_for_each(database, sql):
     for day in ("2031-01-01", "2031-01-02", "2031-01-03"):
         await sql.execute(f"SELECT rota.make_day('{day}')")
     ids = [new_id(datetime(2031, 1, 2, 12, tzinfo=UTC).timestamp()) for _ in range(20)]
-    plan = await explain(database, "ended_runs", namespaces=["default"] * len(ids), run_ids=ids)
+    plan = await explain(
+        database, "ended_runs", namespaces=["default"] * len(ids), run_ids=ids, first=min(ids), last=max(ids)
+    )
     looked = [
         node
         for node in nodes(plan)

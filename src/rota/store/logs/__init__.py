@@ -77,7 +77,16 @@ class Logs:
 
     async def tail(self, wanted: Sequence[tuple[str, UUID, int]], limit: int) -> list[Any]:
         """What runs wrote after a position each: (namespace, run id, position); and whether they have ended."""
-        return await self._database.fetch("tail_logs", **columns(wanted, "namespaces run_ids positions"), limit=limit)
+        if not wanted:
+            return []
+        ids = [run_id for _, run_id, _ in wanted]
+        return await self._database.fetch(
+            "tail_logs",
+            **columns(wanted, "namespaces run_ids positions"),
+            first=min(ids),
+            last=max(ids),
+            limit=limit,
+        )
 
     async def kept(self, namespace: str, run_id: UUID) -> list[Any]:
         """Where the logs of its attempts are in object storage, in order."""

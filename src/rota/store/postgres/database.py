@@ -32,6 +32,7 @@ from rota.telemetry import get_logger
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 _TRANSIENT_TRIES = 10
+_CUSTOM = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 _UNAVAILABLE: tuple[type[Exception], ...] = (
     OSError,  # TimeoutError is one of them
@@ -59,8 +60,9 @@ class MissingDayError(DataRejectedError):
 class Statements:
     """Runs statements by name on one connection; what a transaction hands to its body."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, *, custom: bool = False) -> None:
         self._connection = connection
+        self._custom = custom  # whether the transaction plans each statement anew
 
     async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
         """All rows of the statement in <name>.sql."""
@@ -85,6 +87,9 @@ class Statements:
     async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
         """All rows of the statement, with values in its order."""
         with _translated(statement.name):
+            if statement.custom and not self._custom:
+                self._custom = True
+                await self._connection.execute(_CUSTOM)
             rows: list[Any] = await self._connection.fetch(statement.text, *values, timeout=timeout)
             return rows
 
@@ -147,8 +152,8 @@ class Database:
                     return await attempt()
 
         async def attempt() -> list[Any]:
-            if self.pooled:
-                async with self._transaction() as statements:
+            if self.pooled or statement.custom:
+                async with self._transaction(custom=statement.custom) as statements:
                     return await statements.run(statement, values, timeout)
             async with self._connection() as connection:
                 return await Statements(connection).run(statement, values, timeout)
@@ -244,17 +249,17 @@ class Database:
                 await self._pool.release(connection)
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Statements]:
+    async def _transaction(self, *, custom: bool = False) -> AsyncIterator[Statements]:
         with _translated("transaction"):
-            async with self._begun() as connection:
-                yield Statements(connection)
+            async with self._begun(custom=custom) as connection:
+                yield Statements(connection, custom=custom)
 
     @asynccontextmanager
-    async def _begun(self) -> AsyncIterator[Any]:
+    async def _begun(self, *, custom: bool = False) -> AsyncIterator[Any]:
         """A connection with a READ COMMITTED transaction, whatever the defaults are."""
         async with self._connection() as connection:
             with _translated("begin"):
-                await connection.execute(self._begin)
+                await connection.execute(f"{self._begin}; {_CUSTOM}" if custom else self._begin)
             try:
                 yield connection
             except Exception:

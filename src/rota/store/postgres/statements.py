@@ -3,6 +3,9 @@
 A statement names its parameters, `:worker_id`; they are bound in the order in which they first appear. A run has the
 same columns wherever it is, listed in `run_columns.txt`: `{run}` stands for that list, `{x.run}` for the list qualified
 with the alias x. Nothing else is done to the text, and no value ever enters it.
+
+A statement whose header says `Plan: custom` is planned at each call, with its values: a generic plan names every
+partition of history and locks them all, hundreds of them after a year.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ class Statement:
 
     def __init__(self, name: str, source: str, run_columns: list[str]) -> None:
         self.name = name
+        self.custom = "\n-- Plan: custom" in source
         numbers: dict[str, str] = {}
 
         def bound(token: re.Match[str]) -> str:

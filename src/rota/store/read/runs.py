@@ -48,7 +48,11 @@ class Runs:
     async def ended(self, wanted: Sequence[tuple[str, UUID]]) -> set[tuple[str, UUID]]:
         """Which of these runs, each with its namespace, have ended."""
         namespaces, ids = [namespace for namespace, _ in wanted], [run_id for _, run_id in wanted]
-        rows = await self._database.fetch("ended_runs", namespaces=namespaces, run_ids=ids)
+        if not ids:
+            return set()
+        rows = await self._database.fetch(
+            "ended_runs", namespaces=namespaces, run_ids=ids, first=min(ids), last=max(ids)
+        )
         return {(row["namespace"], row["id"]) for row in rows}
 
     async def attempts(self, namespace: str, run_id: UUID) -> list[Any]:
@@ -69,5 +73,6 @@ class Runs:
 
 
 async def find_run(statements: Statements | Database, namespace: str, run_id: UUID) -> Any | None:
-    """The run's row in the view, or None."""
-    return await statements.fetch_row("get_run", namespace=namespace, run_id=run_id)
+    """The run's row in the view, or None. History is asked last: a run that ends meanwhile is found there."""
+    row = await statements.fetch_row("get_open_run", namespace=namespace, run_id=run_id)
+    return row or await statements.fetch_row("get_finished_run", namespace=namespace, run_id=run_id)

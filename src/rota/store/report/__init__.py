@@ -158,7 +158,12 @@ class Reports:
     async def _find_fenced(self, keys: Sequence[tuple[Any, ...]], recorded: Recorded) -> set[int]:
         """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
         missing = [key for key in keys if key[2] not in recorded.rejected]
-        rows = await self._database.fetch("recorded_reports", **columns(missing, "namespaces run_ids claims"))
+        if not missing:
+            return set()
+        ids = [run_id for _, run_id, _ in missing]
+        rows = await self._database.fetch(
+            "recorded_reports", **columns(missing, "namespaces run_ids claims"), first=min(ids), last=max(ids)
+        )
         return {number for _, _, number in missing} - {row["claim"] for row in rows}
 
 

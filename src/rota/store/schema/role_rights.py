@@ -25,6 +25,7 @@ _TABLES = """
     upcoming_runs      SIUD    SID     namespace
     held_runs          SIUD    SID     namespace
     finished_runs      SI      SI      namespace
+    open_runs          S       S       -
     runs               S       S       -
     attempts           SI      SI      namespace
     dead_letters       SID     I       namespace
