@@ -1,5 +1,5 @@
--- What several runs, with ids from `first` to `last`, wrote after a position each, and whether they have ended. A run's end is written after its last
--- chunk: a look that sees the end sees all the chunks, too.
+-- What several runs, with ids from `first` to `last`, wrote after a position each, and whether they have ended. A run's
+-- end is written after its last chunk: a look that sees the end sees all the chunks, too.
 -- Index: primary keys.
 -- Locks: none
 -- Plan: custom
