@@ -128,6 +128,7 @@ LOOPS = {
     "Submitter._send": "one request: ends with its answer",
     "Run.result": "one call: ends with the run or its time",
     "_drop_future": "one call: ends when nothing is left",
+    "waiting_for_database": "the start of a process: ends when the database answers",
     "Engine._settle": "one call of a test: ends when nothing is due",
     "_Process._until_done": "one run: ends with it",
 }
