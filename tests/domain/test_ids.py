@@ -1,5 +1,7 @@
 """Ids carry the planned moment, and a schedule's fire time has exactly one."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
@@ -46,6 +48,30 @@ def test_ids_sort_by_the_planned_moment(moment, milliseconds):
 
 def test_ids_of_one_moment_differ():
     assert len({new_id(NOON.timestamp()) for _ in range(10_000)}) == 10_000
+
+
+def test_ids_of_one_moment_grow_whatever_other_ids_are_made_in_between():
+    made = []
+    for _ in range(100):
+        made.append(new_id(NOON.timestamp()))
+        new_id(NOON.timestamp() + 3600)
+    assert made == sorted(made)
+
+
+FORKING = """
+import os
+from rota.domain.ids import new_id
+new_id(1.0)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print(new_id(1.0).hex, flush=True)
+"""
+
+
+def test_a_forked_process_makes_other_ids_than_its_parent():
+    made = subprocess.check_output([sys.executable, "-c", FORKING], text=True).split()
+    assert len(made) == len(set(made)) == 2
 
 
 def test_a_moment_before_the_epoch_has_the_smallest_time_part():

@@ -2,11 +2,12 @@
 
 The id carries the planned time, not the time of creation, so that history is partitioned, pruned and listed by when
 things ran: a job submitted today for next year belongs to next year's partition. Ids that one process makes for the
-same millisecond grow, so that what comes together stays in order.
+same millisecond grow, also where ids for other times were made in between, so that what comes together stays in order.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -19,8 +20,10 @@ _LOW_MASK = (1 << 62) - 1
 _RANDOM_MASK = (0xFFF << 64) | _LOW_MASK
 _NOISE_BITS = 74
 _STEP_BITS = 40
+_GROWING = 1 << (_NOISE_BITS - 1 - _STEP_BITS)  # after so many ids, 8 billion, the growing part begins anew
 _random = random.SystemRandom()
-_getrandbits = random.Random(_random.getrandbits(256)).getrandbits  # noqa: S311 - ids are names, not secrets
+_generator = random.Random(_random.getrandbits(256))  # noqa: S311 - ids are names, not secrets
+_getrandbits = _generator.getrandbits
 FIRST_ID = UUID(int=0)
 LAST_ID = UUID(int=(1 << 128) - 1)
 _HEX_DIGITS = frozenset("0123456789abcdef")
@@ -29,25 +32,31 @@ _new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown
 
 
 class _Maker:
-    """Makes ids that grow within a millisecond, by random steps."""
+    """Makes ids whose part after the time grows with every id, by random steps."""
 
     def __init__(self) -> None:
-        self._milliseconds = -1
         self._noise = 0
+        self._left = 0
 
     def __call__(self, planned: float) -> UUID:
         """A new id for this planned time (seconds since the epoch)."""
         milliseconds = _milliseconds(planned)
-        if milliseconds == self._milliseconds:
-            self._noise += 1 + _getrandbits(_STEP_BITS)
-        else:
-            self._milliseconds = milliseconds
+        if self._left <= 0:
             self._noise = _getrandbits(_NOISE_BITS - 1)  # the upper half is left to grow into
+            self._left = _GROWING
+        self._left -= 1
+        self._noise += 1 + _getrandbits(_STEP_BITS)
         noise = self._noise
         return _made((milliseconds << 80) | ((noise >> 62 & 0xFFF) << 64) | (noise & _LOW_MASK) | _VERSION_AND_VARIANT)
 
+    def begin_anew(self) -> None:
+        """A forked process must not make the ids that its parent makes."""
+        _generator.seed(_random.getrandbits(256))
+        self._left = 0
+
 
 new_id = _Maker()
+os.register_at_fork(after_in_child=new_id.begin_anew)
 
 
 def fire_id(job_id: UUID, nominal: datetime) -> UUID:

@@ -223,16 +223,28 @@ def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
     """Keys that two writers must not write at once."""
     if item.key:
         yield (item.namespace, item.key.key)
-    if item.definition.policies is not None and (order := decode_policies(item.definition.policies).order):
-        yield (item.namespace, "order", order)
+    if order := _order_of(item):
+        yield order
+
+
+def _order_of(item: Submission) -> tuple[str, ...] | None:
+    policies = item.definition.policies
+    order = None if policies is None else decode_policies(policies).order
+    return None if order is None else (item.namespace, "order", order)
 
 
 def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
-    """Items without an idempotency or unique key, and items with one."""
-    keyed = [item for item in items if item.key or item.unique]
+    """Items without an idempotency or unique key, and items with one.
+
+    Items of one ordering key stay together, in the queue of those with a key if one of them has one: two queues know
+    no order between them.
+    """
+    keyed = {item.id for item in items if item.key or item.unique}
     if not keyed:
         return items, ()
-    return [item for item in items if not (item.key or item.unique)], keyed
+    orders = {_order_of(item) for item in items if item.id in keyed} - {None}
+    behind = keyed | ({item.id for item in items if _order_of(item) in orders} if orders else set())
+    return [item for item in items if item.id not in behind], [item for item in items if item.id in behind]
 
 
 def _firsts(items: Sequence[Submission]) -> tuple[list[Submission], list[tuple[Submission, Any]]]:
