@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+TABLES = ("held_runs", "live_runs", "upcoming_runs", "finished_runs", "attempts", "departures", "gates", "events",
+          "submission_keys")  # fmt: skip
+EMPTY_TABLES = f"TRUNCATE {', '.join(f'rota.{name}' for name in TABLES)}"
+
 
 class Gatekeeping:
     """A scheduler and a worker moved by hand."""

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import report
+from gatekeeping import EMPTY_TABLES
 from rota.domain.run import Outcome
 from support import examples, job
-
-TABLES = "held_runs, live_runs, upcoming_runs, finished_runs, attempts, departures, gates, events, submission_keys"
 
 policies = st.fixed_dictionaries(
     {},
@@ -130,7 +129,7 @@ async def world(engine, sql):
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(operation, min_size=5, max_size=40))
 async def test_no_rule_is_broken_and_nobody_is_forgotten(world, operations):
-    await world.sql.execute(f"TRUNCATE {', '.join('rota.' + name.strip() for name in TABLES.split(','))}")
+    await world.sql.execute(EMPTY_TABLES)
     world.claims, world.submitted, world.limits = [], [], {}
     for name, argument in operations:
         await getattr(world, name)(argument)

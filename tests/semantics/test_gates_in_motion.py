@@ -18,6 +18,7 @@ from rota.domain.policies import Policies
 from rota.domain.run import Outcome
 from rota.errors import DatabaseUnavailableError
 from rota.store import admit as gates_module
+from rota.store.postgres.database import Statements
 from support import eventually, job
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -183,6 +184,39 @@ async def test_a_round_takes_a_bounded_number_of_locks_and_comes_to_its_end(gate
         return claimed == 200
 
     await eventually(all_claimed)
+
+
+async def test_what_a_round_locks_is_bounded_whatever_comes_together(gates, sql, monkeypatch):
+    """Each run and each note names gates of its own; the lock table of the server is shared by all."""
+    monkeypatch.setattr(gates_module, "MOST_GATES", 40)
+    most, fetch = 0, Statements.fetch
+
+    async def counted(statements, name, /, **parameters):
+        nonlocal most
+        rows = await fetch(statements, name, **parameters)
+        if name in ("lock_gates", "try_lock_gates"):
+            held = await statements._connection.fetchval(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+            )
+            most = max(most, held)
+        return rows
+
+    monkeypatch.setattr(Statements, "fetch", counted)
+    jobs = [job(orderingKey=f"o{n % 60}", concurrencyKey=f"c{n}", concurrencyLimit=1) for n in range(120)]
+    await gates.engine.api.post("/v1/jobs/batch", json=jobs)
+    started = 0
+
+    async def all_started():
+        nonlocal started
+        await gates.scheduler.leases.tick()
+        await gates.scheduler.admitter.tick()
+        claims = await gates.broker.claim(1000)
+        started += len(claims)
+        await gates.broker.report([report(claim) for claim in claims])
+        return started == len(jobs)
+
+    await eventually(all_started)
+    assert most <= 40
 
 
 # Breakers

@@ -293,7 +293,7 @@ def _left_sides(condition: str) -> str:
     """The columns of an index condition, without what they are compared with."""
     plain = re.findall(r"\(+(\w+) (?:=|<|>|<=|>=) ", condition)
     inside = re.findall(r"\(policies ->> '(\w+)'::text\) = ", condition)
-    together = re.findall(r"ROW\(namespace, (\w+)\) > ", condition)
+    together = re.findall(r"ROW\(namespace, ([\w, ]+)\) > ", condition)
     return " ".join(plain + inside + together)
 
 

@@ -57,7 +57,7 @@ class WaitingReasons:
             "overlap": self._explain_overlap,
         }.get(row["gate"])
         if at_gate is None:
-            return _PLAIN_GATES[row["gate"]]
+            return f"{_SET_ASIDE}: {row['gate_key']}" if row["gate_key"] else _PLAIN_GATES[row["gate"]]
         words = await at_gate(row, decode_policies(row["policies"]))
         return words if naming or row["gate"] == "overlap" else _RUN_IDS.sub("another run", words)
 
@@ -114,6 +114,7 @@ class WaitingReasons:
         return hint_for_task(task, (name for row in rows if row["gone_at"] is None for name in row["tasks"]))
 
 
+_SET_ASIDE = "could not be let through its gates, and is tried again every minute"
 _PLAIN_GATES = {
     "pause": "its job is paused",
     "recall": "its job changed; the scheduler is looking at it",

@@ -11,12 +11,21 @@ others. When a run passes each gate, in the order in which they are checked:
             again. Asked last, because a run that asks after the cool-down becomes the probe.
 
 Counts come from existing runs, never from a counter; only buckets and breakers keep state.
+
+Nothing that is stored can make a decision fail for other runs: times are cut off at FAR_FUTURE, and a run whose
+decision raises all the same is set aside with the reason (`decide_each`).
+
+Jobs that share a rate key should give it the same rate. Where they differ, each run applies its own: it refills the
+bucket at its own rate and cuts it to its own burst. A new bucket is full by the rule of the first run in line. So it
+makes no difference whether runs come in one round or one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -33,6 +42,11 @@ _ALMOST = 1e-9
 _PROBE_SECONDS = 10.0
 # How many runs of a gate one round looks at.
 MOST_AT_A_GATE = 20
+# Later moments are not told apart: a token per year and a burst of millions reach further than a datetime does.
+FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+UPCOMING = "upcoming"
+NO_RUN = UUID(int=0)  # a note that calls a gate, with no run that left
+_MOST_FAILURES = 1_000_000_000  # counted no further: the column is an integer
 
 
 class Gate(msgspec.Struct, frozen=True):
@@ -64,30 +78,53 @@ class Departure(msgspec.Struct, frozen=True):
 
 
 class OrderQueue(msgspec.Struct):
-    """An ordering key: which run is next, and which one has it."""
+    """An ordering key: which run is next and where it waits, and which run has the key."""
 
     head: UUID | None = None
+    head_gate: str | None = None  # UPCOMING: it is due, and was not promoted yet
+    head_nominal_at: datetime | None = None
     holder: UUID | None = None
+
+    def meet_overdue(self, run_id: UUID, nominal_at: datetime) -> None:
+        """Takes in a run of the key that is due and was not promoted yet."""
+        if (
+            self.head is None
+            or self.head_nominal_at is None
+            or (nominal_at, run_id) < (self.head_nominal_at, self.head)
+        ):
+            self.head, self.head_gate, self.head_nominal_at = run_id, UPCOMING, nominal_at
 
 
 class Bucket(msgspec.Struct):
-    """The state of a rate limit."""
+    """The state of a rate limit. A new one is full, whatever the burst of the run that looks at it first."""
 
-    tokens: float
-    counted_at: datetime
+    tokens: float = math.inf
+    counted_at: datetime | None = None
     wakes_at: datetime | None = None
     full_at: datetime | None = None  # then the row can go
 
+    @property
+    def is_new(self) -> bool:
+        """Whether no run has looked at it: there is nothing to remember."""
+        return self.counted_at is None
+
     def refill(self, policies: Policies, now: datetime) -> None:
         """Adds the tokens since the last count; a clock that went back adds none."""
-        elapsed = max(0.0, (now - self.counted_at).total_seconds())
-        self.tokens = min(float(policies.burst), self.tokens + elapsed * policies.count / policies.per)
+        elapsed = max(0.0, (now - (self.counted_at or now)).total_seconds())
+        held = max(-1.0, self.tokens)  # also where no number was stored
+        self.tokens = min(float(policies.burst), held + elapsed * policies.count / policies.per)
         self.counted_at = now
+
+    def take(self, policies: Policies, now: datetime) -> None:
+        """Takes a token. The row is kept until the bucket is full by the rule of each run that took one."""
+        self.tokens -= 1.0
+        full_at = _later(now, (policies.burst - self.tokens) * policies.per / policies.count)
+        self.full_at = full_at if self.full_at is None else max(self.full_at, full_at)
 
     def next_token(self, policies: Policies, now: datetime) -> datetime:
         """When a whole token will be available."""
         missing = max(0.0, 1.0 - self.tokens)
-        return now + timedelta(seconds=missing * policies.per / policies.count)
+        return _later(now, missing * policies.per / policies.count)
 
 
 class CircuitBreaker(msgspec.Struct):
@@ -110,7 +147,7 @@ class CircuitBreaker(msgspec.Struct):
                 return "closed"
             return None
         if outcome in _FAILURES:
-            self.failures += 1
+            self.failures = min(self.failures + 1, _MOST_FAILURES)
             tripped = self.state == "closed" and self.failures >= policies.failures
             if tripped or (self.state == "half-open" and run_id == self.probe):
                 self._open(policies, now)
@@ -143,7 +180,7 @@ class CircuitBreaker(msgspec.Struct):
 
     def _open(self, policies: Policies, now: datetime) -> None:
         self.state, self.probe, self.probing = "open", None, False
-        self.until = self.wakes_at = now + timedelta(seconds=policies.cooldown)
+        self.until = self.wakes_at = _later(now, policies.cooldown)
 
     def _close(self, now: datetime) -> None:
         self.wakes_at = now  # all waiting runs may go
@@ -182,9 +219,12 @@ class GateStates(msgspec.Struct):
 
 
 class GateDecision(msgspec.Struct, frozen=True):
-    """A candidate goes on, waits at a gate, or is skipped for a reason. `cancel` names the runs that it replaces."""
+    """A candidate goes on, waits at a gate, or is skipped or set aside for a reason.
 
-    fate: Literal["go", "wait", "skip"]
+    `cancel` names the runs that it replaces. One set aside keeps its place and is tried again later.
+    """
+
+    fate: Literal["go", "wait", "skip", "aside"]
     gate: Gate | None = None
     reason: str | None = None
     cancel: tuple[UUID, ...] = ()
@@ -213,7 +253,9 @@ def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, st
     called: dict[Gate, int] = {}
     for departure in departures:
         for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
-            if gate.kind == "limit":
+            if departure.run_id == NO_RUN and gate.kind in ("limit", "rate"):
+                called[gate] = MOST_AT_A_GATE
+            elif gate.kind == "limit":
                 # A few more than left: runs with another limit for the same key may come first.
                 called[gate] = min(called.get(gate, 5) + 1, MOST_AT_A_GATE)
             elif gate.kind != "rate":
@@ -224,23 +266,23 @@ def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, st
     return called
 
 
-def gates_by_kind(
-    candidates: Iterable[Candidate], departures: Iterable[Departure]
-) -> dict[GateKind, dict[Gate, Policies]]:
+def gates_by_kind(candidates: Iterable[Candidate], departures: Iterable[Departure]) -> dict[GateKind, set[Gate]]:
     """The gates of candidates, and the breakers of runs that left."""
-    by_kind: dict[GateKind, dict[Gate, Policies]] = {}
+    by_kind: dict[GateKind, set[Gate]] = {}
     for candidate in candidates:
         for gate in gates_of(candidate.namespace, candidate.job_id, candidate.policies):
-            by_kind.setdefault(gate.kind, {})[gate] = candidate.policies
+            by_kind.setdefault(gate.kind, set()).add(gate)
     for departure in departures:
         if departure.policies.breaker is not None:
-            gate = Gate(departure.namespace, "breaker", departure.policies.breaker)
-            by_kind.setdefault("breaker", {}).setdefault(gate, departure.policies)
+            by_kind.setdefault("breaker", set()).add(Gate(departure.namespace, "breaker", departure.policies.breaker))
     return by_kind
 
 
 def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Departure, str, str]]:
-    """Passes outcomes to their breakers, in order. Returns, per change, (departure, event kind, detail)."""
+    """Passes outcomes to their breakers, in order. Returns, per change, (departure, event kind, detail).
+
+    Raises nothing on account of what is stored: breakers are read with defaults, and times are cut off.
+    """
     heard = []
     for departure in departures:
         key = departure.policies.breaker
@@ -254,6 +296,46 @@ def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Depa
         elif change == "closed":
             heard.append((departure, "breaker.closed", "an attempt succeeded"))
     return heard
+
+
+def overlooked_gates(first: Mapping[Gate, Candidate], states: GateStates) -> set[Gate]:
+    """Gates whose first waiting run would no longer be held there. Uses up the states."""
+    verdicts = decide_each(list(first.values()), states)
+    return {
+        gate
+        for gate, (_, verdict) in zip(first, verdicts, strict=True)
+        if verdict.fate != "wait" or verdict.gate != gate
+    }
+
+
+def uncalled_lines(states: GateStates, decided: AbstractSet[UUID]) -> tuple[set[Gate], set[Gate]]:
+    """Ordering keys that nothing would call: no run has the key, and the first in line is none of those decided on.
+
+    Whoever waits at an ordering key waits for its holder, which leaves a note when it goes, or for the first in line.
+    If that one waits at the key itself, it has to be called now (the first set). If it was not promoted yet, the key is
+    looked at again in a moment (the second). At any other gate, it is looked at there, and leaves a note when it goes.
+    """
+    free = {
+        gate: line.head_gate
+        for gate, line in states.lines.items()
+        if line.holder is None and line.head is not None and line.head not in decided
+    }
+    return (
+        {gate for gate, waits_at in free.items() if waits_at == "order"},
+        {gate for gate, waits_at in free.items() if waits_at == UPCOMING},
+    )
+
+
+def decide_each(candidates: Sequence[Candidate], states: GateStates) -> list[tuple[Candidate, GateDecision]]:
+    """Decides on each, in order. One whose decision raises is set aside with the reason; the others go on."""
+    verdicts = []
+    for candidate in candidates:
+        try:
+            verdict = decide(candidate, states)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one run must not stop the others
+            verdict = GateDecision("aside", reason=f"{type(error).__name__}: {error}")
+        verdicts.append((candidate, verdict))
+    return verdicts
 
 
 def decide(candidate: Candidate, states: GateStates) -> GateDecision:
@@ -320,9 +402,12 @@ def _take(candidate: Candidate, gate: Gate, states: GateStates) -> None:
     elif gate.kind == "limit":
         states.used[gate] += 1
     elif gate.kind == "rate":
-        bucket = states.buckets[gate]
-        bucket.tokens -= 1.0
-        missing = candidate.policies.burst - bucket.tokens
-        bucket.full_at = states.now + timedelta(seconds=missing * candidate.policies.per / candidate.policies.count)
+        states.buckets[gate].take(candidate.policies, states.now)
     elif gate.kind == "overlap":
         states.open_runs[gate].append(OpenRun(candidate.id, candidate.nominal_at, None))
+
+
+def _later(now: datetime, seconds: float) -> datetime:
+    """That many seconds later, FAR_FUTURE at most."""
+    left = (FAR_FUTURE - now).total_seconds()
+    return now + timedelta(seconds=seconds) if seconds < left else max(now, FAR_FUTURE)

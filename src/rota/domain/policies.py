@@ -54,11 +54,11 @@ def decode_policies(text: str | None) -> Policies:
         return _PLAIN
     try:
         return _decoder.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         pass
     try:
         return Policies(order=_order_decoder.decode(text).order)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return _PLAIN
 
 

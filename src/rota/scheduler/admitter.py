@@ -53,9 +53,8 @@ class Admitter(ShardService):
         """One round, if there is something to do; returns how many runs were admitted."""
         hinted, self._hinted = self._hinted, False
         if not hinted:
-            due = await self._gates.next_due_in(owned)
-            self._next_due = math.inf if due is None else due
-            if self._next_due > 0 and time.monotonic() < self._round_at + _ROUND_SECONDS:
+            is_due, self._next_due = await self._gates.next_due_in(owned)
+            if not is_due and time.monotonic() < self._round_at + _ROUND_SECONDS:
                 return 0
         self._round_at = time.monotonic()
         done = await self._gates.admit(owned, _RUNS_PER_SHARD)

@@ -10,6 +10,7 @@ from rota.clock import DatabaseClock
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
+from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.misfire_judge import MisfireJudge
@@ -23,6 +24,7 @@ from rota.scheduler.vacuumer import Vacuumer
 from rota.scheduler.worker_watch import WorkerWatch
 from rota.service import Service
 from rota.store.admit import Gates
+from rota.store.admit.overlooked import OverlookedGates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
 from rota.store.fire import Schedules
@@ -70,6 +72,7 @@ class Scheduler:
         self.misfires = MisfireJudge(promotions=promotions, leases=leases)
         self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
         self.admitter = Admitter(gates=Gates(database, self.id), leases=leases)
+        self.gate_inspector = GateInspector(overlooked=OverlookedGates(database, self.id), leases=leases)
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
@@ -92,6 +95,7 @@ class Scheduler:
             self.recaller,
             self.admitter,
             self.worker_watch,
+            self.gate_inspector,
             self.reaper,
             self.expirer,
             self.sweeper,

@@ -8,13 +8,22 @@ before.
 No run is forgotten. A run that leaves its place is written down by the statement that moves it (departures). A
 scheduler that takes such a note first takes the lock of its gates and only then looks which runs wait there: a run that
 is being held at this moment, by a scheduler that still saw the other in its place, is under that lock. The note goes
-with the transaction that acted on it.
+with the transaction that acted on it. A run that is held at an ordering key waits for the key's holder or for the first
+in line; if that one waits at the key as well, the same transaction leaves a note that calls it (`uncalled_lines`).
+What is missed all the same is found by a slow look (overlooked.py).
+
+No round waits for a row. Runs that another transaction holds are passed over and their gates looked at again in a
+moment: a program that keeps its transaction open delays the runs it holds and those behind them in their key, and no
+others. A run that can't be decided on, or that the database refuses, is set aside: it stays 'new' with the reason as
+its gate_key, holds its place, and is tried again later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -23,39 +32,54 @@ import msgspec
 
 from rota.domain.gates import (
     MOST_AT_A_GATE,
-    Bucket,
     Candidate,
-    CircuitBreaker,
     Departure,
     Gate,
     GateDecision,
-    GateKind,
     GateStates,
-    OpenRun,
-    OrderQueue,
     called_gates,
-    decide,
-    gates_by_kind,
+    decide_each,
     gates_of,
     hear,
+    uncalled_lines,
 )
 from rota.domain.policies import Policies, decode_policies
+from rota.errors import DataRejectedError
+from rota.store.admit.gate_states import (
+    call_gates,
+    candidate_of,
+    gate_columns,
+    gate_of,
+    read_states,
+    write_states,
+)
 from rota.store.cancel import cancel_runs
 from rota.store.events import Event, record_events
 from rota.store.lease import leased
-from rota.store.postgres.batches import columns
-from rota.store.postgres.database import Database, Statements
-from rota.store.postgres.scan_positions import ScanPositions
+from rota.store.postgres.batches import columns, write_each
+from rota.store.postgres.database import Database, MissingDayError, Statements
+from rota.store.postgres.scan_positions import FullScanBudget, ScanPositions
 from rota.store.schema.partitions import with_days
+from rota.telemetry import get_logger
 
 # A round is a transaction that holds a lock for each gate: bounded, so that it is short and the server has room.
 _NOTES_PER_ROUND = 500
 NEW_PER_ROUND = 600
 _WAKING_PER_ROUND = 50
+_AGAIN_PER_ROUND = 100
 MOST_GATES = 2000
 _ONE_KEY = (0,)
-# Gates that are looked at again where more wait than were looked at.
+# Gates that say themselves that more wait there than were looked at.
 _CALLED_AGAIN = ("limit", "rate", "breaker")
+# How soon a gate is looked at again where a run was passed over because another transaction held it.
+AGAIN_SECONDS = 0.2
+_MOST_AGAIN = 10_000
+# Runs that should have been promoted: so many of each shard are looked at, the oldest first, or, where that is costly,
+# the oldest of the last minute.
+_OVERDUE_PER_SHARD = 100
+_OVERDUE = timedelta(minutes=1)
+_REASON_CHARACTERS = 500
+_log = get_logger("admission")
 
 _RunKey = tuple[str, UUID]
 
@@ -68,6 +92,8 @@ class Admitted(msgspec.Struct):
     pools: set[str] = msgspec.field(default_factory=set)
     workers: set[UUID] = msgspec.field(default_factory=set)
     events: list[Event] = msgspec.field(default_factory=list)
+    aside: list[tuple[str, UUID, str]] = msgspec.field(default_factory=list)  # namespace, run, why
+    again: set[Gate] = msgspec.field(default_factory=set)  # to be looked at again in a moment
     more: bool = False
 
 
@@ -76,8 +102,23 @@ class _Found(msgspec.Struct):
 
     runs: dict[_RunKey, list[Gate]] = msgspec.field(default_factory=dict)
     locked: set[Gate] = msgspec.field(default_factory=set)
+    # Where those wait that were found at a gate that was called.
+    waits_at: dict[_RunKey, Gate] = msgspec.field(default_factory=dict)
     # Gates at which as many were found as were asked for: there may be more.
     full: dict[Gate, Policies] = msgspec.field(default_factory=dict)
+    # Gates that were called and had no room left in this round.
+    left_out: set[Gate] = msgspec.field(default_factory=set)
+    more: bool = False  # whether runs that are new were left for the next round
+
+
+class _Line(msgspec.Struct):
+    """Candidates of a round, by what can be said of them before any decision."""
+
+    now: datetime
+    candidates: list[Candidate] = msgspec.field(default_factory=list)  # first in line first; all their gates are ours
+    deferred: list[_RunKey] = msgspec.field(default_factory=list)  # another scheduler holds one of their gates
+    early: list[_RunKey] = msgspec.field(default_factory=list)  # the clock went back: not due any more
+    passed_over: list[_RunKey] = msgspec.field(default_factory=list)  # gone, or held by another transaction
 
 
 class Gates:
@@ -87,118 +128,269 @@ class Gates:
         self._database = database
         self._scheduler_id = scheduler_id
         self._taken = ScanPositions()
+        self._again: dict[Gate, float] = {}  # when, on the monotonic clock
+        self._overdue_looks = FullScanBudget()
 
     async def admit(self, owned: Mapping[int, int], limit: int) -> Admitted:
         """One round: looks which runs may pass, and decides and writes what becomes of each."""
         skipped: list[UUID] = []
+        again = self._due_again()
+        round_of = _Round(self, owned, limit, again, skipped)
 
         async def round_of_admission(statements: Statements) -> Admitted:
             try:
-                return await self._round(statements, owned, limit, skipped)
+                return await round_of.run(statements)
             except BaseException:
                 self._taken.forget()  # what was taken is there again
                 raise
 
+        async def attempt() -> Admitted:
+            return await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
+
         try:
-            done = await with_days(self._database, skipped, lambda: self._database.transact(round_of_admission))
+            done = await self._carefully(round_of, attempt)
         except BaseException:
             self._taken.forget()
             raise
+        self._look_later(again, done.again)
+        for namespace, run_id, reason in done.aside:
+            _log.error("a run can't be admitted and is set aside", namespace=namespace, run_id=str(run_id), why=reason)
         self._database.wake(pools=done.pools, workers=done.workers)
         return done
 
-    async def next_due_in(self, owned: Mapping[int, int]) -> float | None:
-        """In how many seconds there is something to do (0: now); None: nothing is known. Costs one statement."""
-        begin = self._taken.begin(0)
-        seconds: float | None = await self._database.fetch_value("next_candidate", shards=list(owned), begin_at=begin)
-        return seconds
+    async def next_due_in(self, owned: Mapping[int, int]) -> tuple[bool, float]:
+        """Whether something is due now, and in how many seconds the next known moment comes. Costs one statement."""
+        now = time.monotonic()
+        row = await self._database.fetch_row("next_candidate", shards=list(owned), begin_at=self._taken.begin(0))
+        moments = [moment - now for moment in self._again.values()]
+        if row is not None and row["next_in"] is not None:
+            moments.append(row["next_in"])
+        is_due = bool(row and row["is_due"]) or any(seconds <= 0 for seconds in moments)
+        return is_due, min((seconds for seconds in moments if seconds > 0), default=math.inf)
 
-    async def _round(
-        self, statements: Statements, owned: Mapping[int, int], limit: int, skipped: list[UUID]
-    ) -> Admitted:
+    async def _carefully(self, round_of: _Round, attempt: Callable[[], Awaitable[Admitted]]) -> Admitted:
+        """If the database refuses what a round writes, it is written run by run, and the guilty are set aside."""
+        try:
+            return await attempt()
+        except MissingDayError:
+            raise
+        except DataRejectedError as error:
+            _log.warning("a round of admission was refused; its runs are tried one by one", error=str(error))
+            round_of.careful = True
+            return await attempt()
+
+    def _due_again(self) -> list[Gate]:
+        now = time.monotonic()
+        return [gate for gate, moment in self._again.items() if moment <= now][:_AGAIN_PER_ROUND]
+
+    def _look_later(self, looked_at: Sequence[Gate], again: set[Gate]) -> None:
+        for gate in looked_at:
+            self._again.pop(gate, None)
+        moment = time.monotonic() + AGAIN_SECONDS
+        for gate in again:
+            if len(self._again) < _MOST_AGAIN:  # the slow look finds the others
+                self._again.setdefault(gate, moment)
+
+    async def departures(self, statements: Statements) -> list[Departure]:
+        """Takes notes, oldest first. Those whose gates are too many for one round are put back."""
+        with self._taken.look(_ONE_KEY) as look:
+            rows = await statements.fetch("take_departures", limit=_NOTES_PER_ROUND, begin_at=look.begin_at[0])
+            look.took((0, row["reached"]) for row in rows)
+        rows.sort(key=lambda row: row["left_at"])
+        departures: list[Departure] = []
+        gates: set[Gate] = set()
+        for number, row in enumerate(rows):
+            policies = decode_policies(row["policies"])
+            gates.update(gates_of(row["namespace"], row["job_id"], policies))
+            if len(gates) > MOST_GATES // 2 and departures:
+                await _put_back(statements, rows[number:])
+                self._taken.forget()
+                break
+            departures.append(
+                Departure(row["namespace"], row["run_id"], row["job_id"], policies, row["outcome"], row["reached"])
+            )
+        return departures
+
+    async def new_candidates(self, statements: Statements, owned: Mapping[int, int], limit: int) -> list[Any]:
+        """Runs that came to their gates, oldest first."""
+        rows = await statements.fetch("new_candidates", **leased(self._scheduler_id, owned), limit=limit)
+        return sorted(rows, key=lambda row: row["run_at"])
+
+    async def meet_overdue(self, statements: Statements, states: GateStates, candidates: Sequence[Candidate]) -> None:
+        """Puts runs that are due and were not promoted yet where they belong in the line of their key."""
+        ids = {candidate.id for candidate in candidates}
+        if not any(line.holder is None and line.head in ids for line in states.lines.values()):
+            return
+        whole = self._overdue_looks.affordable()
+        begin_at = -math.inf if whole else (states.now - _OVERDUE).timestamp()
+        rows: list[Any] = []
+        with (self._overdue_looks.measured if whole else self._overdue_looks.compared)(lambda: len(rows)):
+            rows += await statements.fetch("overdue_of_keys", begin_at=begin_at, limit=_OVERDUE_PER_SHARD)
+        for row in rows:
+            if line := states.lines.get(Gate(row["namespace"], "order", row["key"])):
+                line.meet_overdue(row["id"], row["nominal_at"])
+
+
+class _Round:
+    """One round of admission, in a transaction that may be tried more than once."""
+
+    def __init__(
+        self, gates: Gates, owned: Mapping[int, int], limit: int, again: Sequence[Gate], skipped: list[UUID]
+    ) -> None:
+        self._gates = gates
+        self._owned = owned
+        self._limit = limit
+        self._again = again
+        self._skipped = skipped
+        self.careful = False
+
+    async def run(self, statements: Statements) -> Admitted:
         done = Admitted()
-        departures = await self._departures(statements)
-        new = await statements.fetch(
-            "new_candidates",
-            **leased(self._scheduler_id, owned),
-            limit=limit,
-        )
-        many = len(new) > NEW_PER_ROUND
-        new = sorted(new, key=lambda row: row["run_at"])[:NEW_PER_ROUND] if many else new
+        departures = await self._gates.departures(statements)
+        new = await self._gates.new_candidates(statements, self._owned, self._limit)
         waking = await statements.fetch("waking_gates", limit=_WAKING_PER_ROUND)
-        done.looked_at = len(departures) + len(new) + len(waking)
-        done.more = many or len(departures) >= _NOTES_PER_ROUND or len(new) >= limit or len(waking) >= _WAKING_PER_ROUND
+        woken = [gate_of(row) for row in waking]
+        done.looked_at = len(departures) + len(new) + len(waking) + len(self._again)
+        done.more = len(departures) >= _NOTES_PER_ROUND or len(new) >= self._limit or len(waking) >= _WAKING_PER_ROUND
         if not done.looked_at:
             return done
-        found = await self._find(statements, departures, new, waking)
+        found = _Found()
+        called = called_gates(departures, zip(woken, (row["state"] for row in waking), strict=True))
+        for gate in self._again:
+            called.setdefault(gate, MOST_AT_A_GATE if gate.kind in ("limit", "rate") else 1)
+        await _find(statements, called, new, found)
+        done.more |= found.more
+        await call_gates(statements, found.left_out)
         if not found.runs and not any(departure.policies.breaker for departure in departures):
-            await _forget_waking(statements, waking)
+            await _forget_waking(statements, woken)
             return done
-        candidates, deferred, now = await _lock_candidates(statements, found)
-        states = await _look_around(statements, now, candidates, departures, waking)
+        line = await _lock_candidates(statements, found)
+        states = await read_states(statements, line.now, line.candidates, departures, woken)
+        await self._gates.meet_overdue(statements, states, line.candidates)
         done.events = [
             Event(departure.namespace, kind, departure.policies.breaker or "", detail, departure.job_id)
             for departure, kind, detail in hear(departures, states)
         ]
-        verdicts = [(candidate, decide(candidate, states)) for candidate in candidates]
-        skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
-        skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
-        await _write(statements, verdicts, deferred, states, found, done)
+        verdicts = decide_each(line.candidates, states)
+        self._skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
+        self._skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
+        await self._write(statements, verdicts, line, done)
+        done.again |= {found.waits_at[key] for key in line.passed_over if key in found.waits_at}
+        await self._write_gates(statements, line, states, found, done)
         return done
 
-    async def _departures(self, statements: Statements) -> list[Departure]:
-        with self._taken.look(_ONE_KEY) as look:
-            rows = await statements.fetch("take_departures", limit=_NOTES_PER_ROUND, begin_at=look.begin_at[0])
-            look.took((0, row["reached"]) for row in rows)
-        departures = [
-            Departure(
-                row["namespace"],
-                row["run_id"],
-                row["job_id"],
-                decode_policies(row["policies"]),
-                row["outcome"],
-                row["reached"],
-            )
-            for row in rows
+    async def _write(
+        self,
+        statements: Statements,
+        verdicts: Sequence[tuple[Candidate, GateDecision]],
+        line: _Line,
+        done: Admitted,
+    ) -> None:
+        """Writes what becomes of the runs."""
+        goes = [(c.namespace, c.id) for c, verdict in verdicts if verdict.fate == "go"]
+        waits: list[tuple[Any, ...]] = [
+            (c.namespace, c.id, v.gate.kind, v.gate.key) for c, v in verdicts if v.fate == "wait" and v.gate
         ]
-        return sorted(departures, key=lambda departure: departure.left_at)
+        waits += [(*key, "new", None) for key in (*line.deferred, *line.early)]
+        skips = [(c.namespace, c.id, verdict.reason) for c, verdict in verdicts if verdict.fate == "skip"]
+        done.aside = [(c.namespace, c.id, verdict.reason or "") for c, verdict in verdicts if verdict.fate == "aside"]
+        rows = await self._move(statements, sorted(goes, key=_by_id), _admit, done)
+        done.pools = {row["pool"] for row in rows}
+        done.admitted = len(goes)
+        done.more = done.more or bool(line.deferred) or len(goes) >= MOST_AT_A_GATE
+        await self._move(statements, waits, _hold, done)
+        await self._move(statements, sorted(skips, key=_by_id), _skip, done)
+        for candidate, verdict in verdicts:
+            if verdict.cancel and verdict.gate:
+                await _replace(statements, candidate, verdict.cancel, verdict.gate, done)
+        asides = [(namespace, run_id, "new", why[:_REASON_CHARACTERS]) for namespace, run_id, why in done.aside]
+        await _hold(statements, asides)
 
-    async def _find(
-        self, statements: Statements, departures: Sequence[Departure], new: Sequence[Any], waking: Sequence[Any]
-    ) -> _Found:
-        found = _Found()
-        called = called_gates(departures, ((_gate_of(row), row["state"]) for row in waking))
-        for row in new:
-            found.runs[row["namespace"], row["id"]] = _gates_of_row(row)
-        found.locked = {*called, *(gate for gates in found.runs.values() for gate in gates)}
-        await statements.fetch("lock_gates", numbers=sorted({_number(gate) for gate in found.locked}))
-        if called:
-            await self._find_called(statements, called, found)
-        return found
+    async def _move(
+        self,
+        statements: Statements,
+        rows: Sequence[tuple[Any, ...]],
+        write: Callable[[Statements, Sequence[tuple[Any, ...]]], Awaitable[list[Any]]],
+        done: Admitted,
+    ) -> list[Any]:
+        """Writes rows, each of which begins with a run's key; if need be one by one, setting aside what is refused."""
+        if not rows or not self.careful:
+            return await write(statements, rows)
 
-    async def _find_called(self, statements: Statements, called: Mapping[Gate, int], found: _Found) -> None:
-        rows = await statements.fetch("called_candidates", **_gate_columns(called), rooms=list(called.values()))
-        counts: dict[Gate, int] = {}
-        others: set[Gate] = set()
-        for row in rows:
-            gate = _gate_of(row)
-            counts[gate] = counts.get(gate, 0) + 1
-            crowded = len(found.locked) + len(others) > MOST_GATES and gate.kind in _CALLED_AGAIN
-            if counts[gate] >= called[gate] or crowded:
-                found.full[gate] = decode_policies(row["policies"])
-            if crowded:
-                continue
-            found.runs[row["namespace"], row["id"]] = gates = _gates_of_row(row)
-            # Their other gates are only tried: to wait for them now would be out of order.
-            others.update(gate for gate in gates if gate not in found.locked)
-        if others:
-            numbers = {_number(gate) for gate in others}
-            had = {row["number"] for row in await statements.fetch("try_lock_gates", numbers=sorted(numbers))}
-            found.locked |= {gate for gate in others if _number(gate) in had}
+        async def attempt(some: Sequence[tuple[Any, ...]]) -> list[Any]:
+            async with statements.savepoint():
+                return await write(statements, some)
+
+        async def reject(row: tuple[Any, ...], error: DataRejectedError) -> None:
+            if isinstance(error, MissingDayError):
+                raise error  # the day is made, and the round tried again
+            done.aside.append((row[0], row[1], f"the database refused it: {error}"))
+
+        return await write_each(rows, attempt, reject)
+
+    async def _write_gates(
+        self, statements: Statements, line: _Line, states: GateStates, found: _Found, done: Admitted
+    ) -> None:
+        """Writes what gates remember, and calls those that would not be called otherwise."""
+        await record_events(statements, done.events)
+        done.more |= states.look_again(found.full)
+        await write_states(statements, states)
+        decided = {candidate.id for candidate in line.candidates} | {run_id for _, run_id in line.deferred}
+        passed_over = {run_id for _, run_id in line.passed_over}
+        uncalled, unpromoted = uncalled_lines(states, decided)
+        held_up = {gate for gate in uncalled if states.lines[gate].head in passed_over}
+        done.again |= held_up | unpromoted
+        # A limit that still has room, where more may wait than were looked at.
+        roomy = {
+            gate
+            for gate, policies in found.full.items()
+            if gate.kind == "limit" and states.used.get(gate, 0) < policies.most
+        }
+        await call_gates(statements, (uncalled - held_up) | roomy)
+        done.more |= bool(uncalled - held_up)
 
 
-def _gate_of(row: Any) -> Gate:
-    return Gate(row["namespace"], row["kind"], row["key"])
+async def _find(statements: Statements, called: Mapping[Gate, int], new: Sequence[Any], found: _Found) -> None:
+    """Locks the gates that were called and those of runs that are new, and finds who may pass."""
+    found.locked = set(called)
+    for row in new[:NEW_PER_ROUND]:
+        gates = _gates_of_row(row)
+        # Half is left for the other gates of runs that were called; one run at least goes on in every round.
+        if found.runs and len(found.locked) + len(gates) > MOST_GATES * 3 // 4:
+            break
+        found.runs[row["namespace"], row["id"]] = gates
+        found.locked.update(gates)
+    found.more = len(found.runs) < len(new)
+    await statements.fetch("lock_gates", numbers=sorted({_number(gate) for gate in found.locked}))
+    if called:
+        await _find_called(statements, called, found)
+
+
+async def _find_called(statements: Statements, called: Mapping[Gate, int], found: _Found) -> None:
+    rows = await statements.fetch("called_candidates", **gate_columns(called), rooms=list(called.values()))
+    counts: dict[Gate, int] = {}
+    others: set[Gate] = set()
+    for row in rows:
+        gate = gate_of(row)
+        gates = _gates_of_row(row)
+        counts[gate] = counts.get(gate, 0) + 1
+        unlocked = {other for other in gates if other not in found.locked}
+        crowded = bool(unlocked) and len(found.locked) + len(others | unlocked) > MOST_GATES
+        if gate.kind in _CALLED_AGAIN and (counts[gate] >= called[gate] or crowded):
+            found.full[gate] = decode_policies(row["policies"])
+        elif crowded:
+            found.left_out.add(gate)
+        if crowded:
+            continue
+        key = (row["namespace"], row["id"])
+        found.runs[key] = gates
+        found.waits_at[key] = gate
+        # Their other gates are only tried: to wait for them now would be out of order.
+        others |= unlocked
+    if others:
+        numbers = {_number(gate) for gate in others}
+        had = {row["number"] for row in await statements.fetch("try_lock_gates", numbers=sorted(numbers))}
+        found.locked |= {gate for gate in others if _number(gate) in had}
 
 
 def _gates_of_row(row: Any) -> list[Gate]:
@@ -211,171 +403,68 @@ def _number(gate: Gate) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 
-def _gate_columns(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.kind, gate.key) for gate in gates), "namespaces kinds keys")
-
-
-async def _lock_candidates(statements: Statements, found: _Found) -> tuple[list[Candidate], list[_RunKey], datetime]:
-    """The candidates, first in line first, all of whose gates are ours; those that another holds up; and the time."""
-    keys = sorted(found.runs, key=lambda key: key[1])
-    deferred = [key for key in keys if not found.locked.issuperset(found.runs[key])]
-    held_up = set(deferred)
-    rows = await statements.fetch(
-        "lock_candidates", namespaces=[namespace for namespace, _ in keys], run_ids=[key[1] for key in keys]
-    )
-    candidates = []
+async def _lock_candidates(statements: Statements, found: _Found) -> _Line:
+    """Takes the runs that are there and held by no other transaction."""
+    keys = sorted(found.runs, key=_by_id)
+    rows = await statements.fetch("lock_candidates", **columns(keys, "namespaces run_ids"))
+    line = _Line(rows[-1]["database_time"] if rows else await statements.time())
     for row in rows:
-        policies = decode_policies(row["policies"])
         key = (row["namespace"], row["id"])
+        candidate = candidate_of(row)
         # Its policies may have changed since it was found; then its gates are not known to be ours.
-        if key not in held_up and found.locked.issuperset(gates_of(row["namespace"], row["job_id"], policies)):
-            starts_a_time = row["cause"] == "schedule" and row["attempt"] == 0 and row["snoozes"] == 0
-            candidates.append(Candidate(*key, row["job_id"], policies, row["nominal_at"], starts_a_time))
-    there = {(row["namespace"], row["id"]) for row in rows}
-    ours = {(candidate.namespace, candidate.id) for candidate in candidates}
-    candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
-    now = rows[-1]["database_time"] if rows else await statements.time()
-    return candidates, [key for key in keys if key in there and key not in ours], now
-
-
-async def _look_around(
-    statements: Statements,
-    now: datetime,
-    candidates: Sequence[Candidate],
-    departures: Sequence[Departure],
-    waking: Sequence[Any],
-) -> GateStates:
-    """The states of the gates of these, now that no other transaction changes them."""
-    states = GateStates(now, {}, {}, {}, {}, {})
-    by_kind = gates_by_kind(candidates, departures)
-    if orders := by_kind.get("order"):
-        for row in await read_orders(statements, orders):
-            states.lines[Gate(row["namespace"], "order", row["key"])] = OrderQueue(row["head"], row["holder"])
-    if limits := by_kind.get("limit"):
-        for row in await statements.fetch("count_live_of_keys", **_names_and_keys(limits)):
-            states.used[Gate(row["namespace"], "limit", row["key"])] = row["used"]
-    if jobs := by_kind.get("overlap"):
-        states.open_runs = {gate: [] for gate in jobs}
-        for row in await read_overlaps(statements, [(gate.namespace, UUID(hex=gate.key)) for gate in jobs]):
-            gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
-            states.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
-    await _remember(statements, states, by_kind, waking)
-    return states
-
-
-async def _remember(
-    statements: Statements,
-    states: GateStates,
-    by_kind: Mapping[GateKind, Mapping[Gate, Policies]],
-    waking: Sequence[Any],
-) -> None:
-    """What buckets and breakers say; a new bucket is full, a new breaker closed."""
-    rates, breakers = by_kind.get("rate", {}), by_kind.get("breaker", {})
-    states.buckets = {gate: Bucket(float(policies.burst), states.now) for gate, policies in rates.items()}
-    states.breakers = {gate: CircuitBreaker() for gate in breakers}
-    woken = [_gate_of(row) for row in waking]
-    if not (rates or breakers or woken):
-        return
-    for row in await read_gates(statements, {*rates, *breakers, *woken}):
-        gate = _gate_of(row)
-        if gate.kind == "rate":
-            states.buckets[gate] = Bucket(row["tokens"], row["counted_at"], row["wakes_at"], row["full_at"])
+        gates = {*found.runs[key], *gates_of(candidate.namespace, candidate.job_id, candidate.policies)}
+        if not row["due"]:
+            line.early.append(key)
+        elif found.locked >= gates:
+            line.candidates.append(candidate)
         else:
-            states.breakers[gate] = CircuitBreaker(
-                row["state"], row["failures"], row["probe"], row["probing"], row["until"], row["wakes_at"]
-            )
-    for gate in woken:
-        # Its moment has come; runs that still wait there say when the next one is.
-        if gate in states.buckets:
-            states.buckets[gate].wakes_at = None
-        elif gate in states.breakers:
-            states.breakers[gate].wakes_at = None
+            line.deferred.append(key)
+    there = {(row["namespace"], row["id"]) for row in rows}
+    line.passed_over = [key for key in keys if key not in there]
+    line.candidates.sort(key=lambda candidate: (candidate.nominal_at, candidate.id))
+    return line
 
 
-async def read_gates(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
-    """What these gates remember."""
-    return await statements.fetch("read_gates", **_gate_columns(gates))
+async def _admit(statements: Statements, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return await statements.fetch("admit", **columns(rows, "namespaces run_ids")) if rows else []
 
 
-async def read_orders(statements: Statements | Database, gates: Iterable[Gate]) -> list[Any]:
-    """Who is first in line at each ordering key, and who has it."""
-    return await statements.fetch("orders_of", **_names_and_keys(gates))
+async def _hold(statements: Statements, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return (
+        await statements.fetch("hold_at_gates", **columns(rows, "namespaces run_ids gates gate_keys")) if rows else []
+    )
 
 
-async def read_overlaps(statements: Statements | Database, jobs: Iterable[tuple[str, UUID]]) -> list[Any]:
-    """The runs of these jobs, each with its namespace, that have not ended."""
-    return await statements.fetch("overlaps_of", **columns(jobs, "namespaces job_ids"))
+async def _skip(statements: Statements, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return await statements.fetch("skip_held", **columns(rows, "namespaces run_ids reasons")) if rows else []
 
 
-def _names_and_keys(gates: Iterable[Gate]) -> dict[str, Any]:
-    return columns(((gate.namespace, gate.key) for gate in gates), "namespaces keys")
-
-
-async def _write(
-    statements: Statements,
-    verdicts: Sequence[tuple[Candidate, GateDecision]],
-    deferred: Sequence[_RunKey],
-    states: GateStates,
-    found: _Found,
-    done: Admitted,
+async def _replace(
+    statements: Statements, candidate: Candidate, runs: Sequence[UUID], gate: Gate, done: Admitted
 ) -> None:
-    goes = [(c.namespace, c.id) for c, verdict in verdicts if verdict.fate == "go"]
-    waits: list[tuple[str, UUID, str, str | None]] = [
-        (c.namespace, c.id, v.gate.kind, v.gate.key) for c, v in verdicts if v.fate == "wait" and v.gate
-    ]
-    waits += [(namespace, run_id, "new", None) for namespace, run_id in deferred]
-    skips = [(c.namespace, c.id, verdict.reason) for c, verdict in verdicts if verdict.fate == "skip"]
-    done.admitted = len(goes)
-    done.more = done.more or bool(deferred) or len(goes) >= MOST_AT_A_GATE
-    if goes:
-        rows = await statements.fetch("admit", **columns(sorted(goes, key=_by_id), "namespaces run_ids"))
-        done.pools = {row["pool"] for row in rows}
-    if waits:
-        await statements.fetch("hold_at_gates", **columns(waits, "namespaces run_ids gates gate_keys"))
-    if skips:
-        await statements.fetch("skip_held", **columns(sorted(skips, key=_by_id), "namespaces run_ids reasons"))
-    for candidate, verdict in verdicts:
-        if verdict.cancel:
-            reason = "replaced by a later run of its job"
-            hit = await cancel_runs(statements, candidate.namespace, verdict.cancel, reason)
-            done.workers |= {worker_id for worker_id in hit.values() if worker_id}
-            done.more = True
-    await record_events(statements, done.events)
-    done.more |= states.look_again(found.full)
-    await _write_gates(statements, states)
-    await _call_again(statements, states, found)
+    """Cancels the runs that a candidate replaces; those that another transaction holds, in a moment."""
+    locked = await statements.fetch("lock_open_runs", namespace=candidate.namespace, run_ids=sorted(runs))
+    ours = [row["id"] for row in locked]
+    if ours:
+        hit = await cancel_runs(statements, candidate.namespace, ours, "replaced by a later run of its job")
+        done.workers |= {worker_id for worker_id in hit.values() if worker_id}
+        done.more = True
+    if len(ours) < len(runs):
+        done.again.add(gate)
 
 
-async def _write_gates(statements: Statements, states: GateStates) -> None:
-    """Writes what gates remember."""
-    rows: list[tuple[Any, ...]] = []
-    for gate, bucket in states.buckets.items():
-        remembered = (bucket.tokens, bucket.counted_at, None, None, None, None, bucket.wakes_at, bucket.full_at)
-        rows.append((gate.namespace, gate.kind, gate.key, *remembered))
-    for gate, breaker in states.breakers.items():
-        kept = (breaker.state, breaker.failures, breaker.probe, breaker.until, breaker.wakes_at)
-        forget_at = states.now if breaker == CircuitBreaker() else None
-        rows.append((gate.namespace, gate.kind, gate.key, None, None, *kept, forget_at))
-    if rows:
-        rows.sort(key=lambda row: row[:3])
-        await statements.fetch(
-            "write_gates",
-            **columns(rows, "namespaces kinds keys tokens counted_at states failures probes until wakes_at full_at"),
-        )
+async def _put_back(statements: Statements, rows: Sequence[Any]) -> None:
+    names = ("left_at", "namespace", "run_id", "job_id", "policies", "outcome")
+    kept = [tuple(row[name] for name in names) for row in rows]
+    await statements.fetch(
+        "put_back_departures", **columns(kept, "left_at namespaces run_ids job_ids policies outcomes")
+    )
 
 
-async def _call_again(statements: Statements, states: GateStates, found: _Found) -> None:
-    """A limit that still has room, where more may wait than were looked at, is looked at again."""
-    for gate, policies in found.full.items():
-        if gate.kind == "limit" and states.used.get(gate, 0) < policies.most:
-            await statements.fetch("recheck_limit", namespace=gate.namespace, key=gate.key)
-
-
-async def _forget_waking(statements: Statements, waking: Sequence[Any]) -> None:
+async def _forget_waking(statements: Statements, woken: Sequence[Gate]) -> None:
     """No run waits at these gates."""
-    if waking:
-        gates = [_gate_of(row) for row in waking]
-        await statements.fetch("clear_gate_wake", **_gate_columns(gates))
+    if woken:
+        await statements.fetch("clear_gate_wake", **gate_columns(woken))
 
 
 def _by_id(row: tuple[Any, ...]) -> UUID:

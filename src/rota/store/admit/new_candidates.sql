@@ -1,7 +1,8 @@
--- Runs at a gate that admission has not looked at and that are due, at most so many per shard. What is found is looked
--- at again under the locks of its gates.
+-- Runs at a gate that admission has not looked at and that are due, at most so many per shard; ours until the
+-- transaction ends. One that another transaction holds, or that was set aside (`gate_key` says why), is passed over:
+-- it must not stand in the way of those behind it.
 -- Index: held_runs_gate.
--- Locks: none
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
 WITH leased AS MATERIALIZED (
     SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
@@ -10,7 +11,8 @@ SELECT r.namespace, r.id, r.job_id, r.policies, r.run_at
   FROM leased
  CROSS JOIN LATERAL (
        SELECT h.namespace, h.id, h.job_id, h.policies, h.run_at FROM rota.held_runs AS h
-        WHERE h.gate = 'new' AND h.shard = leased.shard AND h.run_at <= now()
+        WHERE h.gate = 'new' AND h.shard = leased.shard AND h.run_at <= now() AND h.gate_key IS NULL
         ORDER BY h.run_at
         LIMIT :limit
+          FOR UPDATE SKIP LOCKED
        ) AS r

@@ -1,12 +1,11 @@
--- Who is first in line at each ordering key, and who has it: a live run, or one that was started, waits to be started
--- again and does not let go (also where it is promoted and not due yet). Asked under the locks of these keys.
+-- Who is first in line at each ordering key and where it waits, and who has the key: a live run, or one that was
+-- started, waits to be started again and does not let go (also where it is promoted and not due yet). Asked under the
+-- locks of these keys. What is due is judged by the clock after that: by the start of the transaction, a run that
+-- another scheduler has held here in the meantime would not be due.
 -- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
 -- Locks: none
-SELECT i.namespace, i.key,
-       (SELECT h.id FROM rota.held_runs AS h
-         WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate NOT IN ('pause', 'recall')
-           AND h.run_at <= now()
-         ORDER BY h.nominal_at, h.id LIMIT 1) AS head,
+WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS present)
+SELECT i.namespace, i.key, head.id AS head, head.gate AS head_gate, head.nominal_at AS head_nominal_at,
        coalesce((SELECT l.id FROM rota.live_runs AS l
                   WHERE l.namespace = i.namespace AND (l.policies ->> 'order') = i.key LIMIT 1),
                 (SELECT u.id FROM rota.upcoming_runs AS u
@@ -14,6 +13,13 @@ SELECT i.namespace, i.key,
                     AND (u.attempt > 0 OR u.snoozes > 0) AND NOT (u.policies ? 'letGo') LIMIT 1),
                 (SELECT h.id FROM rota.held_runs AS h
                   WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key
-                    AND h.gate NOT IN ('pause', 'recall') AND h.run_at > now()
+                    AND h.gate NOT IN ('pause', 'recall') AND h.run_at > moment.present
                     AND (h.attempt > 0 OR h.snoozes > 0) AND NOT (h.policies ? 'letGo') LIMIT 1)) AS holder
-  FROM unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)
+  FROM moment
+ CROSS JOIN unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)
+  LEFT JOIN LATERAL (
+       SELECT h.id, h.gate, h.nominal_at FROM rota.held_runs AS h
+        WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate NOT IN ('pause', 'recall')
+          AND h.run_at <= moment.present
+        ORDER BY h.nominal_at, h.id LIMIT 1
+       ) AS head ON true

@@ -10,5 +10,5 @@ WITH found AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 )
 DELETE FROM rota.departures AS d WHERE d.ctid = ANY (ARRAY(SELECT place FROM found))
-RETURNING d.namespace, d.run_id, d.job_id, d.policies, d.outcome,
+RETURNING d.left_at, d.namespace, d.run_id, d.job_id, d.policies, d.outcome,
           extract(epoch FROM least(d.left_at, now()))::float8 AS reached

@@ -11,6 +11,7 @@ import msgspec
 from rota.errors import ConflictError, NotFoundError
 from rota.store.change import Changed, JobChange, lock_job, write_job
 from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.lock_waits import transact_soon
 from rota.store.postgres.settling import until_settled
 from rota.store.read.jobs import find_latest_run
 from rota.store.read.runs import find_run
@@ -49,7 +50,7 @@ class Cancellations:
                 raise ConflictError(f"the run has already ended: {row['status']}")
             raise ConflictError("the run kept moving while it was being cancelled; try again")
 
-        status, workers = await with_days(self._database, [run_id], lambda: self._database.transact(cancel_one))
+        status, workers = await with_days(self._database, [run_id], lambda: transact_soon(self._database, cancel_one))
         self._database.wake(workers=workers, gates=True)
         return status
 
@@ -75,7 +76,7 @@ class Cancellations:
         open_runs = [
             row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
         ]
-        done, changed = await with_days(self._database, open_runs, lambda: self._database.transact(cancel_all))
+        done, changed = await with_days(self._database, open_runs, lambda: transact_soon(self._database, cancel_all))
         self._database.wake(workers=changed.workers, gates=True)
         return done
 

@@ -23,6 +23,7 @@ from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.fire import fire_due
 from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.lock_waits import transact_soon
 from rota.store.postgres.settling import until_settled
 from rota.store.read.fleet import find_pool
 from rota.store.read.jobs import find_job, find_latest_run, find_one_shot
@@ -96,7 +97,7 @@ class Changes:
             changed = await apply_change(statements, locked, change, skipped)
             return JobRows(before, await find_job(statements, namespace, job_id)), changed
 
-        rows, changed = await with_days(self._database, skipped, lambda: self._database.transact(change_job))
+        rows, changed = await with_days(self._database, skipped, lambda: transact_soon(self._database, change_job))
         self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
         return rows
 
@@ -199,7 +200,7 @@ class Changes:
 
         async def look() -> bool:
             done.clear()
-            rows = await self._database.transact(change_run)
+            rows = await transact_soon(self._database, change_run)
             self._database.wake(pools=[row["pool"] for row in rows if "pool" in row], gates=bool(rows))
             return bool(done)
 

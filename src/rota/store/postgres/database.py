@@ -45,7 +45,7 @@ _UNAVAILABLE: tuple[type[Exception], ...] = (
     asyncpg.InternalClientError,
 )
 _TRANSIENT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-_DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+_DATA = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
 _SCHEMES = ("postgresql", "postgres")
 _HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -83,6 +83,17 @@ class Statements:
         """The database's clock."""
         moment: datetime = await self.fetch_value("database_time")
         return moment
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What is done within is undone when its data is refused; the transaction goes on."""
+        await self._connection.execute("SAVEPOINT attempt")
+        try:
+            yield
+        except DataRejectedError:
+            await self._connection.execute("ROLLBACK TO SAVEPOINT attempt; RELEASE SAVEPOINT attempt")
+            raise
+        await self._connection.execute("RELEASE SAVEPOINT attempt")
 
     async def run(self, statement: Statement, values: Sequence[Any], timeout: float | None) -> list[Any]:
         """All rows of the statement, with values in its order."""

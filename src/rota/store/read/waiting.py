@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from rota.domain.gates import Gate, GateKind
-from rota.store.admit import read_gates, read_orders, read_overlaps
+from rota.store.admit.gate_states import read_gates, read_orders, read_overlaps
 from rota.store.postgres.database import Database
 
 

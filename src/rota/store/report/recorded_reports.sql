@@ -1,6 +1,5 @@
--- Of reports whose claim was not current: which were recorded before (their answer was lost on the way)? What the
--- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late. The runs have ids from
--- `first` to `last`.
+-- Of reports, of runs with ids from `first` to `last`, whose claim was not current: which were recorded before (their answer was lost on the way)? What the
+-- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late.
 -- Index: primary keys of finished_runs and attempts.
 -- Locks: none
 -- Plan: custom

@@ -20,12 +20,13 @@ from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError, RotaError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
+from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
 from rota.store.schema.partitions import with_days
 from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server. Once
 # a batch has waited as a whole its parts wait less, and after a while hardly at all: others wait for this writer.
-LONGEST_WAIT, _SHORT_WAIT, _SHORTEST_WAIT = "2s", "100ms", "1ms"
+_SHORT_WAIT, _SHORTEST_WAIT = "100ms", "1ms"
 _WAITING_SECONDS = 4.0
 
 
@@ -97,7 +98,7 @@ class Submissions:
 
         async def submit_keyed(statements: Statements) -> list[UUID]:
             if keyed:
-                await statements.fetch("set_lock_timeout", longest=lock_timeout)
+                await limit_lock_waits(statements, lock_timeout)
             goes = await unique.take(statements)
             left_out = await self._insert(statements, sorted([*goes, *others], key=_by_key))
             await unique.settle(statements, left_out)

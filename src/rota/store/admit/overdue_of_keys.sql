@@ -1,0 +1,17 @@
+-- Runs with an ordering key that are due and were not promoted yet, because their shard has no owner at this moment or
+-- its owner is behind; the oldest of each shard, at most so many. No run of their key may overtake them. `begin_at`:
+-- seconds since the epoch.
+-- Index: upcoming_runs_due, one range per shard.
+-- Locks: none
+-- Idioms: from position.
+WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS present)
+SELECT u.namespace, u.policies ->> 'order' AS key, u.id, u.nominal_at
+  FROM moment
+ CROSS JOIN rota.shard_leases AS s
+ CROSS JOIN LATERAL (
+       SELECT u.namespace, u.policies, u.id, u.nominal_at FROM rota.upcoming_runs AS u
+        WHERE u.shard = s.shard AND u.run_at >= to_timestamp(:begin_at::float8) AND u.run_at <= moment.present
+        ORDER BY u.run_at
+        LIMIT :limit
+       ) AS u
+ WHERE (u.policies ->> 'order') IS NOT NULL

@@ -1,0 +1,19 @@
+-- Has runs that were set aside, because no decision on them could be made, looked at again; at most so many per shard.
+-- Index: held_runs_gate.
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
+-- Idioms: ctid.
+WITH leased AS MATERIALIZED (
+    SELECT l.shard FROM unnest(:shards::smallint[], :epochs::bigint[]) AS mine (shard, epoch)
+      JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
+), found AS MATERIALIZED (
+    SELECT r.place FROM leased
+     CROSS JOIN LATERAL (
+           SELECT h.ctid AS place FROM rota.held_runs AS h
+            WHERE h.gate = 'new' AND h.shard = leased.shard AND h.gate_key IS NOT NULL
+            ORDER BY h.run_at
+            LIMIT :limit
+              FOR UPDATE SKIP LOCKED
+           ) AS r
+)
+UPDATE rota.held_runs AS h SET gate_key = NULL WHERE h.ctid = ANY (ARRAY(SELECT place FROM found))
+RETURNING h.id

@@ -1,0 +1,35 @@
+"""How long a transaction waits for rows that another one holds.
+
+Programs submit inside transactions of their own and may leave them open. Whoever asks for what such a transaction holds
+gets an answer soon, and can try again, instead of waiting until the statement times out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from rota.errors import KeyHeldError, LockTimeoutError
+from rota.store.postgres.database import Database, Statements
+
+LONGEST_WAIT = "2s"
+Result = TypeVar("Result")
+
+
+async def limit_lock_waits(statements: Statements, longest: str) -> None:
+    """From here on, a wait for a lock in this transaction ends after so long, with LockTimeoutError."""
+    await statements.fetch("set_lock_timeout", longest=longest)
+
+
+async def transact_soon(database: Database, body: Callable[[Statements], Awaitable[Result]]) -> Result:
+    """As `Database.transact`; raises KeyHeldError if another transaction holds a row of it for LONGEST_WAIT."""
+
+    async def soon(statements: Statements) -> Result:
+        await limit_lock_waits(statements, LONGEST_WAIT)
+        return await body(statements)
+
+    try:
+        return await database.transact(soon)
+    except LockTimeoutError as error:
+        words = "a transaction that has not ended holds the job or one of its runs; try again when it has"
+        raise KeyHeldError(words) from error
