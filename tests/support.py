@@ -69,6 +69,24 @@ async def in_time(awaitable: Awaitable[Any], seconds: float = GUARD_SECONDS) -> 
     return await asyncio.wait_for(awaitable, seconds * patience())
 
 
+def family_of(home: Path) -> list[psutil.Process]:
+    """The processes that belong to this home: children of a supervisor and the database by their command lines, the
+    supervisor by its environment, which only root can see."""
+    known = {str(home), str(home / "postgres" / "data")}
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):
+            if known & set(process.cmdline()) or _variable(process, "ROTA_HOME") == str(home):
+                found.append(process)
+    return found
+
+
+def _variable(process: psutil.Process, name: str) -> str | None:
+    with suppress(psutil.AccessDenied):
+        return process.environ().get(name)
+    return None
+
+
 def kill_all(processes: Iterable[psutil.Process]) -> None:
     """kill -9 of each; one that is gone already, since another took it along, is as good as killed."""
     for process in processes:

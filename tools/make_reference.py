@@ -243,8 +243,10 @@ def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
 
 
 def _answer(answer: dict[str, Any]) -> str:
-    ((media, content),) = answer["content"].items()
-    return _type(content["schema"]) if "json" in media else f"`{media}`"
+    shown = (
+        _type(content["schema"]) if "json" in media else f"`{media}`" for media, content in answer["content"].items()
+    )
+    return " or ".join(shown)
 
 
 def _object(name: str, schema: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from rota.telemetry import get_logger
 SUPERVISED = "ROTA_SUPERVISED"  # set for the children of a supervisor
 EXIT_CODE_RESTART = 75
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 _log = get_logger("process")
 
@@ -61,6 +62,15 @@ def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
         return None
 
     return lambda: _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+
+def forbid_inspection() -> None:
+    """Other processes of this account can't read our memory, nor what we were started with. Linux only.
+
+    Debuggers and profilers need root then, and there are no core dumps. A program that we start is not affected.
+    """
+    if _libc is not None:
+        _libc.prctl(_PR_SET_DUMPABLE, 0)
 
 
 def _watch_signals(stop: asyncio.Event) -> None:

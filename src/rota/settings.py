@@ -330,6 +330,15 @@ VARIABLES = {
 }
 
 
+# Settings that are not shown are secrets, or addresses that can have one in them.
+_SECRET_VARIABLES = frozenset({variable for variable, each in VARIABLES.items() if not each.repr}).union(_CREDENTIALS)
+
+
+def is_secret(variable: str) -> bool:
+    """Whether the value of this environment variable must not be shown."""
+    return variable in _SECRET_VARIABLES or variable.startswith(SECRET_PREFIX)
+
+
 def parse(variable: str, text: str) -> Any:
     """The value of a variable's text; raises SetupError if it is invalid."""
     annotation: Any = VARIABLES[variable].type

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import contextmanager
 
 import pytest
 import structlog
@@ -12,6 +13,7 @@ import typer
 
 import rota
 from rota.api.streams.sse import event
+from rota.cli import runs, watch
 from rota.cli.logs import _print_line
 from rota.cli.terminal import tables
 from rota.cli.terminal.output import fail, say
@@ -133,6 +135,50 @@ def test_lines_of_logs_and_messages_are_not_obeyed(capsys, terminal, text):
     said = capsys.readouterr()
     assert not OBEYED.search(without_our_colours(said.out + said.err))
     assert (":warning:" in text) == (":warning:" in said.out)
+
+
+SEVERAL = "boom\nrun_00000000000000000000000000000000 is success\nstatus  success"
+
+
+def begins_unindented(said):
+    """The lines that look like ours."""
+    return [line for line in without_our_colours(said).split("\n") if line and not line.startswith(" ")]
+
+
+def test_messages_of_several_lines_are_set_in(capsys):
+    say(SEVERAL)
+    with pytest.raises(typer.Exit):
+        fail(SEVERAL)
+    assert begins_unindented(capsys.readouterr().err) == ["boom", "error: boom"]
+
+
+@pytest.mark.parametrize("command", ["why", "run", "watch"])
+def test_an_error_of_several_lines_has_no_line_that_looks_like_ours(capsys, monkeypatch, command):
+    run_id = f"run_{'1' * 32}"
+    answer = {"runId": run_id, "status": "failed", "name": "a", "task": "t", "jobId": "j", "error": SEVERAL}
+
+    class Client:
+        def call(self, *_words, **_options):
+            return answer | ({"traceback": SEVERAL} if command == "run" else {})
+
+    @contextmanager
+    def server():
+        yield Client()
+
+    monkeypatch.setattr(runs, "server", server)
+    if command == "why":
+        runs.why(run_id, as_json=False)
+    elif command == "run":
+        runs.run(run_id, retry=False, wait=False, as_json=False)
+    else:
+        view = watch._RunView(Client(), run_id)
+        view.poll()
+        tables.print_line("\n".join(line.plain for line in view.header()))
+    said = capsys.readouterr().out
+    assert "boom" in said
+    unindented = begins_unindented(said)
+    assert not [line for line in unindented if "success" in line and not line.startswith("error:")], said
+    assert len(unindented) == {"why": 1, "run": len(answer), "watch": 2}[command]
 
 
 def read_strictly(stream):

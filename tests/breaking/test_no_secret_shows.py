@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -15,7 +16,7 @@ from rota.errors import RotaError, SetupError
 from rota.settings import Settings
 from rota.store.postgres.database import Database
 from scenarios.fleet import Fleet
-from support import eventually, in_time
+from support import eventually, family_of, in_time
 
 MARK = "tell-nobody"
 PASSWORD, TOKEN, SECRET, BLOBS, AWS, WRONG = (
@@ -130,12 +131,9 @@ async def stored(sql):
 
 def processes(fleet):
     """The command lines of all that belong to this home; their environments are for their owner alone."""
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("ROTA_HOME") == str(fleet.home):
-                yield " ".join([*process.cmdline(), process.name()])
-        except psutil.Error:
-            continue
+    for process in family_of(fleet.home):
+        with suppress(psutil.NoSuchProcess):
+            yield " ".join([*process.cmdline(), process.name()])
 
 
 def files(home):

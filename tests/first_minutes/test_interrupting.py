@@ -11,21 +11,7 @@ import psutil
 import pytest
 
 from commands import ROTA, SECONDS, Background
-from support import kill_all, wait_until
-
-
-def family_of(home):
-    """The processes that belong to this home, by what they were started with."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words, environment = process.cmdline(), process.environ()
-        except psutil.Error:
-            continue
-        if str(home / "postgres" / "data") in words or environment.get("ROTA_HOME") == str(home):
-            found.append(process)
-    return found
-
+from support import family_of, kill_all, wait_until
 
 MOMENTS = ("at once", "while the database is made", "while it starts")
 

@@ -14,7 +14,7 @@ import httpx
 import psutil
 
 import commands
-from support import eventually, free_port, in_time
+from support import eventually, family_of, free_port, in_time
 
 SCENARIOS = Path(__file__).parent
 READY_SECONDS = 30
@@ -165,14 +165,8 @@ class Fleet:
 
 
 def family(fleet: Fleet) -> list[psutil.Process]:
-    """Every process that belongs to this home: the supervisor's children, and the database with its children."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            environment, command = process.environ(), process.cmdline()
-        except psutil.Error:
-            continue
-        ours = environment.get("ROTA_HOME") == str(fleet.home) and "rota.cli.main" in command
-        if ours or str(fleet.home / "postgres" / "data") in command:
-            found.append(process)
-    return found
+    """Every process that belongs to this home: the supervisor and its children, the database with its children."""
+    started = {process.pid for process in fleet.processes if process.alive}
+    found = family_of(fleet.home)
+    seen = {process.pid for process in found}
+    return found + [psutil.Process(pid) for pid in started - seen if psutil.pid_exists(pid)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
 
 from rota.domain.runner_payloads import parse_http_call
@@ -165,13 +167,45 @@ async def test_a_redirect_to_what_is_no_address_fails(engine, worker, target):
         assert (await ended(engine, url=url))["status"] == "failed"
 
 
-async def test_a_name_that_resolves_to_a_private_address_is_caught(engine):
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["10.1.2.3", "10.1.2.4"], ["169.254.1.2", "169.254.1.3"]])
+async def test_a_name_that_resolves_to_a_private_address_is_caught_and_its_address_not_told(
+    engine, monkeypatch, addresses
+):
     runner = HttpRunner(AddressGuard())
+    resolving(monkeypatch, addresses)
     async with engine.running(engine.worker(runners={"http": runner})):
-        run = await ended(engine, url="http://localhost:9/", maxRetries=2)
+        run = await ended(engine, url="http://vault.internal:9/", maxRetries=2)
     await runner.close()
-    assert "private address" in run["error"]
+    assert "ROTA_HTTP_ALLOW" in run["error"]
     assert len(run["attempts"]) == 1
+    assert not [address for address in addresses if address in json.dumps(run)]
+
+
+async def test_the_address_of_a_name_that_may_be_called_is_not_told_either(engine, monkeypatch):
+    runner = HttpRunner(AddressGuard(["127.0.0.0/8"]))
+    resolving(monkeypatch, ["127.0.0.1", "127.0.0.2"])
+    async with engine.running(engine.worker(runners={"http": runner})):
+        run = await ended(engine, url="http://vault.internal:9/")
+    await runner.close()
+    assert "can't be reached: Connection refused" in run["error"]
+    assert "127.0.0" not in json.dumps(run)
+
+
+async def test_a_name_that_does_not_exist_is_said(engine, worker):
+    run = await ended(engine, url="http://no-such-host.invalid/")
+    assert "its name can't be resolved" in run["error"]
+
+
+def resolving(monkeypatch, addresses):
+    """Every name has these addresses."""
+
+    async def resolve(_resolver, host, port=0, family=0):
+        return [
+            {"hostname": host, "host": one, "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}
+            for one in addresses
+        ]
+
+    monkeypatch.setattr(aiohttp.DefaultResolver, "resolve", resolve)
 
 
 async def test_a_server_that_is_not_there_is_an_error_in_words(engine, worker):

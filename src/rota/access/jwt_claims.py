@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rota.contract.fields import Name
+from rota.contract.fields import Name, OwnerName
 from rota.domain.ids import is_key_id
 from rota.domain.rights import EVERYWHERE, Grant, Role
 from rota.errors import InvalidTokenError
@@ -61,7 +61,7 @@ class Expectations:
 def read_subject(subject: Any) -> str:
     """The subject of a token; raises InvalidTokenError unless it is a valid owner."""
     try:
-        name = msgspec.convert(subject, Name)
+        name = msgspec.convert(subject, OwnerName)
         name.encode()  # refuses half a surrogate pair, which the database can't store
     except (msgspec.ValidationError, UnicodeEncodeError):
         raise InvalidTokenError("sub of the token must be a name of 1 to 200 printable characters") from None

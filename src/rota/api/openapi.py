@@ -11,7 +11,7 @@ import msgspec
 from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
-from rota.contract.fields import JobId, Name, PoolName, RunId
+from rota.contract.fields import JobId, PoolName, RunId, StoredName
 from rota.contract.problems import Problem
 
 _Schemas = dict[Any, dict[str, Any]]
@@ -24,7 +24,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "url": {"type": "boolean"},
 }
 _NAMESPACE = {NAMESPACE_HEADER: "the namespace; if not given, the caller's only one, or default"}
-_IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": Name}
+_IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": StoredName}
 _ERRORS = {
     400: "Bad input: the wrong fields are named",
     401: "The token is missing or not valid",
@@ -91,12 +91,16 @@ def _parameters(operation: Operation, schemas: _Schemas) -> list[dict[str, Any]]
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     content = {operation.media_type: {"schema": schemas[operation.answer]}}
+    if "follow" in operation.query:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
     responses: dict[str, Any] = {str(operation.status): {"description": operation.summary, "content": content}}
     for status, description in operation.others.items():
         responses[str(status)] = {"description": description, "content": content}
     statuses = set(operation.errors) | {400}
     if operation.needs != PUBLIC:
-        statuses |= {401, 403, 503}
+        statuses |= {401, 403, 429, 503}
+    if operation.body:
+        statuses.add(413)
     problem = {"application/problem+json": {"schema": schemas[Problem]}}
     for status in sorted(statuses):
         responses[str(status)] = {"description": _ERRORS[status], "content": problem}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, get_type_hints
 from uuid import UUID
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -153,7 +155,7 @@ class Operation:
             access, rate_status = await authorize(
                 self.needs,
                 credentials_of(request),
-                namespace=request.headers.get(NAMESPACE_HEADER),
+                namespace=_joined_header(request, NAMESPACE_HEADER),
                 path=request.path_params,
                 services=services,
                 authenticator=authenticator,
@@ -230,14 +232,38 @@ def routes_of(operations: Sequence[Operation], services: Any, authenticator: Aut
         by_path.setdefault(operation.path, {})[operation.method] = operation
 
     def route(path: str, methods: dict[str, Operation]) -> Route:
+        allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
+
         async def endpoint(request: Request) -> Response:
-            operation = methods["GET" if request.method == "HEAD" else request.method]
+            operation = methods.get("GET" if request.method == "HEAD" else request.method)
+            if operation is None:
+                raise HTTPException(405, headers={"Allow": allowed})
             return await operation.answer_to(request, services, authenticator)
 
         # A subject may contain slashes.
-        return Route(path.replace("{subject}", "{subject:path}"), endpoint, methods=list(methods))
+        made = Route(path.replace("{subject}", "{subject:path}"), endpoint)
+        # /v1/jobs/batch is never a job called batch, whatever the method.
+        made.methods = None
+        # A plain $ would also match before a last line break, and a dot would match none.
+        made.path_regex = re.compile(made.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
+        return made
 
-    return [route(path, methods) for path, methods in by_path.items()]
+    literal_first = sorted(by_path.items(), key=lambda item: item[0].count("{"))
+    return [route(path, methods) for path, methods in literal_first]
+
+
+def only_header(request: Request, name: str) -> str | None:
+    """A header that can be given once; raises BadInputError for a second one, which another server may prefer."""
+    given = request.headers.getlist(name)
+    if len(given) > 1:
+        raise BadInputError("given more than once", field=name)
+    return given[0] if given else None
+
+
+def _joined_header(request: Request, name: str) -> str | None:
+    """All headers of this name as one: two are refused like a name with a comma, when the caller is known."""
+    given = request.headers.getlist(name)
+    return ", ".join(given) if given else None
 
 
 def session_cookie(request: Request) -> str:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.contract.fields import JobStatusName, Name, RunStatusName
+from rota.contract.fields import JobStatusName, RunStatusName, StoredName
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id
 from rota.errors import BadInputError
 from rota.store.read.runs import RunFilter
@@ -95,7 +95,7 @@ def read_text(query: Mapping[str, str], name: str) -> str | None:
     """A parameter that is compared with a name."""
     text = query.get(name)
     try:
-        return None if text is None else msgspec.convert(text, Name)
+        return None if text is None else msgspec.convert(text, StoredName)
     except msgspec.ValidationError:
         raise BadInputError("must have 1 to 200 printable characters", field=name) from None
 

@@ -73,9 +73,8 @@ async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:
         verifier = TokenVerifier.from_settings(settings)
         server = build_server(settings, backend, verifier, limits, certificate)
         services = [*api_services(backend, verifier, certificate), *beside]
-        _log.info(
-            "serving", url=settings.url, token_file=str(settings.admin_token_file), connections=limits.connections
-        )
+        source = "ROTA_TOKEN" if settings.given_token else str(settings.admin_token_file)
+        _log.info("serving", url=settings.url, token_in=source, connections=limits.connections)
         if settings.is_exposed:
             _log.warning(
                 "tokens and payloads cross the network as plain text: set ROTA_TLS_CERTIFICATE and ROTA_TLS_KEY, "

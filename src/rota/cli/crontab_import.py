@@ -32,6 +32,7 @@ from rota.cli.terminal.tables import Column, clean, print_table, text, time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.contract.jobs import JobOut
 from rota.domain.crontab import Crontab, parse_crontab
+from rota.domain.text import UNSEEN
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
@@ -39,7 +40,7 @@ _STANDARD_INPUT = "-"
 _TIMES = 2
 _LABEL_LENGTH = 70  # with what is put before it, a tag
 _FORBIDDEN = 403
-_UNFIT = re.compile(r"[\x00-\x1f\x7f,]")  # of a tag
+_UNFIT = re.compile(f"[{UNSEEN},]")  # of a tag
 _DONE = {"new": "made", "changed": "changed", "unchanged": "unchanged"}
 _COLUMNS = (
     text("LINE", "line"),

@@ -151,14 +151,16 @@ def _announce(settings: Settings, *, workers: int) -> None:
     url = _url(settings)
     trusted = shlex.quote(str(settings.ca_file or settings.tls_certificate))
     trust = f"--cacert {trusted} " if settings.tls_certificate else ""
-    header = f'-H "Authorization: Bearer $(cat {shlex.quote(str(settings.admin_token_file))})"'
+    file = settings.admin_token_file
+    token = "$ROTA_TOKEN" if settings.given_token else f"$(cat {shlex.quote(str(file))})"
+    header = f'-H "Authorization: Bearer {token}"'
     database = "your PostgreSQL" if settings.database_url else "an embedded PostgreSQL"
     count = "1 worker" if workers == 1 else f"{workers} workers"
     body = '{"name": "hello", "scheduleType": "immediate", "task": "rota.echo", "payload": {"hello": "world"}}'
     lines = [
         "",
         f"Rota is up at {url} with {count} on {database}.",
-        f"The admin token is in {settings.admin_token_file}",
+        f"The admin token is in {'ROTA_TOKEN' if settings.given_token else file}",
         "",
         "A first job, with curl:",
         f"  curl -s {trust}{url}/v1/jobs {header} -H 'Content-Type: application/json' -d '{body}'",

@@ -67,7 +67,7 @@ def _start_everything(
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
         level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
-        settings = Settings.from_environment(**options, pools=_split(pools), log_level=level)
+        settings = _read_settings(**options, pools=_split(pools), log_level=level)
         process_start.start_everything(settings, workers=workers, app=app, reload=reload)
 
 
@@ -81,7 +81,7 @@ def api(
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        settings = Settings.from_environment(home=home, host=host, port=port)
+        settings = _read_settings(home=home, host=host, port=port)
         process_start.start_api(settings, with_scheduler=with_scheduler)
 
 
@@ -90,7 +90,7 @@ def scheduler(home: Path | None = HomeOption) -> None:
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        process_start.start_scheduler(Settings.from_environment(home=home))
+        process_start.start_scheduler(_read_settings(home=home))
 
 
 def worker(
@@ -103,7 +103,7 @@ def worker(
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        process_start.start_worker(Settings.from_environment(home=home, slots=slots, pools=_split(pools)), app)
+        process_start.start_worker(_read_settings(home=home, slots=slots, pools=_split(pools)), app)
 
 
 def database_url(home: Path | None = HomeOption) -> None:
@@ -121,6 +121,13 @@ def migrate(home: Path | None = HomeOption) -> None:
 
         applied = process_start.apply_all_migrations(Settings.from_environment(home=home))
         console().print(f"Applied: {', '.join(applied)}" if applied else "The schema is up to date.")
+
+
+def _read_settings(**options: Any) -> Settings:
+    from rota.secret_environment import guard_secrets  # noqa: PLC0415 - see the top
+
+    guard_secrets()
+    return Settings.from_environment(**options)
 
 
 def _split(pools: str | None) -> tuple[str, ...] | None:

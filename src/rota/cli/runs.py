@@ -30,7 +30,18 @@ from rota.cli.terminal.output import (
     show_object,
     show_page,
 )
-from rota.cli.terminal.tables import Column, clean, console, print_fields, print_line, print_table, status, text, time
+from rota.cli.terminal.tables import (
+    Column,
+    console,
+    hanging,
+    one_line,
+    print_fields,
+    print_line,
+    print_table,
+    status,
+    text,
+    time,
+)
 from rota.cli.terminal.times import check_time, show_age, show_length, show_seconds, show_time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.retries import Patience
@@ -124,7 +135,7 @@ def why(
             print_json({name: found.get(name) for name in ("runId", "status", "waitingFor", "reason", "error")})
             return
         reason = found.get("waitingFor") or found.get("reason") or found.get("error")
-        print_line(f"{found['runId']} is {found['status']}" + (f": {clean(reason)}" if reason else ""))
+        print_line(f"{found['runId']} is {found['status']}" + (f": {hanging(reason)}" if reason else ""))
 
 
 def cancel(
@@ -174,10 +185,8 @@ def workers(as_json: bool = JsonFlag) -> None:
             Column(heading="NAMESPACES", show=lambda item: ",".join(item["namespaces"]), least=7, drop=4),
             Column(heading="POOLS", show=lambda item: ",".join(item["pools"]), least=7, drop=2),
             text("FENCED", "fencedReports", drop=3),
-            Column(
-                heading="DETAIL", show=lambda item: clean(item.get("detail") or item.get("goneReason") or ""), drop=2
-            ),
-            Column(heading="VERSION", show=lambda item: clean(item.get("appVersion") or ""), drop=5),
+            Column(heading="DETAIL", show=lambda item: one_line(item.get("detail") or item.get("goneReason")), drop=2),
+            Column(heading="VERSION", show=lambda item: one_line(item.get("appVersion")), drop=5),
             time("STARTED", "startTime", drop=6),
             Column(
                 heading="BEAT",
@@ -272,4 +281,4 @@ def _print_run(answer: dict[str, Any]) -> None:
         print_table(attempts, columns, none="")
     if trace:
         console().print()
-        console().print(clean(trace), markup=False, soft_wrap=True)
+        print_line(f"    {hanging(trace)}")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, try_again
 from rota.cli.terminal.output import FAILED, check_id, say, server
-from rota.cli.terminal.tables import Column, clean, print_line, status, table_lines, text, time
+from rota.cli.terminal.tables import Column, clean, one_line, print_line, status, table_lines, text, time
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
 from rota.client import Client
 from rota.domain.run import ENDED_STATUSES
@@ -103,9 +103,9 @@ class _RunView(_View):
         run = self._run
         lines = [Text.assemble((clean(run["name"]), "bold"), f"  {clean(run['task'])}  {run['jobId']}")]
         if reason := run.get("waitingFor"):
-            lines.append(Text(f"waits: {clean(reason)}", "yellow"))
+            lines.append(Text(f"waits: {one_line(reason)}", "yellow"))
         if problem := run.get("error"):
-            lines.append(Text(f"error: {clean(problem)}", "red"))
+            lines.append(Text(f"error: {one_line(problem)}", "red"))
         return [*lines, Text("")]
 
 
@@ -194,4 +194,4 @@ def _progress(run: Mapping[str, Any]) -> str:
 
 def _remark(run: Mapping[str, Any]) -> str:
     said = (run.get(name) for name in ("waitingFor", "progressMessage", "error", "reason"))
-    return clean(" ".join(str(next(filter(None, said), "")).split()))
+    return one_line(next(filter(None, said), None))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.contract.fields import In, Moment, Name, Out, Seconds
+from rota.contract.fields import In, Moment, Name, Out, OwnerName, Seconds
 from rota.domain.limits import FASTEST_PER_SECOND, SLOWEST_PER_SECOND
 from rota.domain.rights import Right, Role
 
@@ -26,7 +26,7 @@ class KeyIn(In, kw_only=True):
 
     name: Name
     role: Role
-    owner: Name | None = None
+    owner: OwnerName | None = None
     sees: Sees = "own"
     scopes: Annotated[list[Right], Meta(min_length=1, max_length=len(Right))] | None = None
     everywhere: bool = False

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from rota.domain.text import UNSEEN
+
 PriorityName = Literal["critical", "high", "normal", "low"]
 RunStatusName = Literal[
     "scheduled", "blocked", "queued", "running", "retrying", "success", "failed", "cancelled", "skipped"
@@ -17,12 +19,17 @@ JobStatusName = Literal[RunStatusName, "paused", "completed"]
 
 # A plain $ would also match before a last line break.
 _PLAIN = r"^[^\x00-\x1f\x7f]*(?!\n)$"
+_SEEN = rf"^[^{UNSEEN}]*(?!\n)$"
+_TRIMMED = rf"^[^\s{UNSEEN}]([^{UNSEEN}]*[^\s{UNSEEN}])?(?!\n)$"
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(?!\n)$"
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_SEEN)]
+OwnerName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_TRIMMED)]
+# What was stored before names were so strict can still be searched for.
+StoredName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
 PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
 NamespaceName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]
-Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f,]+(?!\n)$")]
+Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=rf"^[^{UNSEEN},]+(?!\n)$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]

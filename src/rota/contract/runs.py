@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from rota.contract.fields import In, JobId, Moment, Name, Out, PriorityName, RunId, RunStatusName
+from rota.contract.fields import In, JobId, Moment, Out, PriorityName, RunId, RunStatusName, StoredName
 
 
 class AttemptOut(Out, kw_only=True):
@@ -83,10 +83,10 @@ class RunSelection(In, kw_only=True):
     """Selects runs that match all given fields."""
 
     status: RunStatusName | None = None
-    owner: Name | None = None
-    name: Name | None = None
-    tag: Name | None = None
-    task: Name | None = None
+    owner: StoredName | None = None
+    name: StoredName | None = None
+    tag: StoredName | None = None
+    task: StoredName | None = None
     start_time: Moment | None = None
     end_time: Moment | None = None
 
@@ -153,9 +153,9 @@ class DeadLetterSelection(In, kw_only=True):
     """
 
     run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
-    task: Name | None = None
+    task: StoredName | None = None
     job_id: JobId | None = None
-    name: Name | None = None
+    name: StoredName | None = None
     error: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
     all: bool = False
     most: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None

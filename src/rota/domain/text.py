@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MARK = "\ufffd"
+# For a regular expression's set: controls (also those of C1), line separators, changes of the writing direction, and
+# characters without width. Two names that look the same must be the same.
+UNSEEN = r"\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
 # Control characters, line separators and changes of the writing direction; tab and line feed are only in _ALL_HIDDEN.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ALL_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -21,6 +21,7 @@ import msgspec
 from rota.ops.code_watcher import Watcher, next_change
 from rota.processes import end_with_parent
 from rota.sdk.app_loader import Loaded
+from rota.secret_environment import separate
 from rota.service import Service
 
 _IMPORT_SECONDS = 60.0
@@ -90,21 +91,22 @@ def name_some(files: set[Path]) -> str:
 
 async def try_import(app: str, *, within_seconds: float = _IMPORT_SECONDS) -> Loaded:
     """Imports the code in a separate process, which ends with this call."""
+    environment, secrets = separate(os.environ | ENVIRONMENT)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "rota.sdk.app_loader",
         app,
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env=os.environ | ENVIRONMENT,
+        env=environment,
         start_new_session=True,
         preexec_fn=end_with_parent(signal.SIGKILL),
     )
     try:
         async with asyncio.timeout(within_seconds):
-            answer, _ = await process.communicate()
+            answer, _ = await process.communicate(secrets)
         return msgspec.json.decode(answer, type=Loaded)
     except TimeoutError:
         return Loaded(f"{app} can't be imported: it takes longer than {within_seconds:g} seconds")

@@ -6,7 +6,8 @@ Workers can be replaced while everything else stays up: new ones start at once w
 that whenever the code changes (reloader.py).
 
 Only one supervisor can use a home: it locks a file there, and the system releases the lock when the process dies.
-Children have a pipe as standard input; it closes when the supervisor dies, and then they stop.
+Children have a pipe as standard input. Their secrets come through it (secret_environment.py); it closes when the
+supervisor dies, and then they stop.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,8 @@ from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.ops.reloader import ENVIRONMENT as RELOADING
 from rota.ops.reloader import Reloader
 from rota.private_files import GROUP_AND_OTHERS, OTHERS, close_to
-from rota.processes import SUPERVISED, end_with_parent, run_until_stopped
+from rota.processes import end_with_parent, run_until_stopped
+from rota.secret_environment import separate
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
@@ -53,11 +55,11 @@ class SupervisedProcess(Service):
 
     jitter = 0
 
-    def __init__(self, name: str, arguments: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         super().__init__()
         self._name = name
         self._arguments = arguments
-        self._environment = environment
+        self._environment, self._secrets = separate(environment)
         self._stopping = False
         self._ended = asyncio.Event()
         self._ended.set()
@@ -102,6 +104,8 @@ class SupervisedProcess(Service):
             # The pipe tells it of our death, but not while it still imports an application.
             preexec_fn=end_with_parent(signal.SIGTERM),
         )
+        if self.process.stdin:
+            self.process.stdin.write(self._secrets)
         if self._stopping:
             self.process.terminate()  # stopped while it was starting
         return await self.process.wait()
@@ -305,14 +309,16 @@ class Supervisor:
         environment = environment_of(self._settings)
         if self._reloader:
             environment = _DEVELOPING | environment | RELOADING
-        return SupervisedProcess(name, arguments, environment)
+        if arguments[0] == "worker":
+            environment.pop("ROTA_JWT_SECRET", None)  # only the server checks tokens
+        # The home is there to be seen: the environment of our processes is not.
+        return SupervisedProcess(name, [*arguments, "--home", str(self._settings.home)], environment)
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
     """The variables of a child with these settings."""
     environment = {
         **os.environ,
-        SUPERVISED: "1",
         "ROTA_HOME": str(settings.home),
         "ROTA_HOST": settings.host,
         "ROTA_PORT": str(settings.port),

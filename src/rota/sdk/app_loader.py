@@ -22,6 +22,7 @@ import msgspec
 from rota.errors import SetupError
 from rota.sdk.app import App
 from rota.sdk.declared_schedules import check_app
+from rota.secret_environment import guard_secrets
 
 _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -113,4 +114,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    guard_secrets()
     main(sys.argv[1:])

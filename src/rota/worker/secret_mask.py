@@ -15,13 +15,16 @@ _LEAST_PART = 8
 
 
 class Mask:
-    """Replaces secrets by `***`, longest form first."""
+    """Replaces secrets by `***`, longest form first, also where they are encoded for an address or a form.
+
+    Other encodings, such as base64, are not recognised.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets for form in _forms(secret)}
         longest_first = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
-        self.longest = len(longest_first[0]) if forms else 0
+        self._pattern = re.compile("|".join(map(_pattern, longest_first))) if forms else None
+        self.longest = max(map(_longest, forms), default=0)
 
     def __call__(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(_MASK, text)
@@ -43,6 +46,26 @@ class Mask:
         text = value if isinstance(value, str) else json.dumps(value)
         masked = self(text)
         return value if masked == text else masked
+
+
+def _pattern(form: str) -> str:
+    """Matches the text as it is, and with any of its characters but letters and digits percent-encoded: programs differ
+    in which they encode."""
+    return "".join(sign if _is_plain(sign) else f"(?:{_encodings(sign)})" for sign in form)
+
+
+def _encodings(sign: str) -> str:
+    encoded = "".join(f"%{byte:02x}" for byte in sign.encode("utf-8", "surrogatepass"))
+    # The encoded form first: of %25, the plain one would match only a part.
+    return "|".join([f"(?i:{encoded})", re.escape(sign), *([r"\+"] if sign == " " else [])])
+
+
+def _longest(form: str) -> int:
+    return sum(1 if _is_plain(sign) else 3 * len(sign.encode("utf-8", "surrogatepass")) for sign in form)
+
+
+def _is_plain(sign: str) -> bool:
+    return sign.isascii() and sign.isalnum()
 
 
 def _forms(secret: str) -> Iterable[str]:

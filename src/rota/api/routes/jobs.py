@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from rota.access.audit import difference
 from rota.api.backend import Backend
-from rota.api.operations import ApiRequest, Operation, decode, json_response
+from rota.api.operations import ApiRequest, Operation, decode, json_response, only_header
 from rota.api.paging import (
     DEFAULT_RANGE,
     LIST_PARAMETERS,
@@ -269,7 +269,7 @@ async def _offload_patch(services: Backend, patch: JobPatch, job_id: UUID) -> st
 
 
 def _read_if_match(call: ApiRequest) -> int | None:
-    text = call.request.headers.get("if-match")
+    text = only_header(call.request, "If-Match")
     if text is None or text == "*":
         return None
     match = _ETAG.fullmatch(text)

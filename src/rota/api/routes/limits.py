@@ -10,7 +10,7 @@ from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, read_limit
 from rota.contract.access import LimitsIn, LimitsList, LimitsOut
-from rota.contract.fields import Name
+from rota.contract.fields import StoredName
 from rota.domain.limits import WHOLE, Limits, Rate, rate_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError
@@ -42,7 +42,7 @@ async def change_limits(services: Backend, call: ApiRequest) -> LimitsOut:
 async def change_limits_of(services: Backend, call: ApiRequest) -> LimitsOut:
     """Change the limits of a key or an owner."""
     try:
-        subject = msgspec.convert(call.path["subject"], Name)
+        subject = msgspec.convert(call.path["subject"], StoredName)
     except msgspec.ValidationError:
         raise BadInputError("must have 1 to 200 printable characters", field="subject") from None
     return await _change(services, call, subject)

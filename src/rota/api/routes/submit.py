@@ -12,7 +12,7 @@ from rota.access.authorization import take
 from rota.access.limits.rate_limiter import tighter
 from rota.api.backend import Backend
 from rota.api.http.body_budget import BYTES_PER_JOB
-from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response
+from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
@@ -49,7 +49,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
     wanted: JobIn = decode(call.body, JobIn)
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
-    key = _read_key(call.request.headers.get("idempotency-key"), "Idempotency-Key")
+    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
     _check_replacing(call, [wanted])
     await _take(services, call, 1)
     request = JobRequest(wanted, key, hash_request(call.body) if key else b"")

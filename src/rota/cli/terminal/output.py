@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 from typer.models import ArgumentInfo, OptionInfo
 
-from rota.cli.terminal.tables import Column, clean, console, print_fields, print_table
+from rota.cli.terminal.tables import Column, console, hanging, print_fields, print_table
 from rota.cli.terminal.times import show_seconds
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of
@@ -54,12 +54,12 @@ _LIST = {"job": "rota jobs", "run": "rota runs"}
 
 def say(message: str, style: str = "") -> None:
     """Prints a line for people on standard error."""
-    console(stderr=True).print(Text(clean(message), style), soft_wrap=True)
+    console(stderr=True).print(Text(hanging(message), style), soft_wrap=True)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """Prints the error on standard error and exits with the code."""
-    console(stderr=True).print(Text.assemble(("error: ", "bold red"), clean(message)), soft_wrap=True)
+    console(stderr=True).print(Text.assemble(("error: ", "bold red"), hanging(message)), soft_wrap=True)
     raise typer.Exit(code)
 
 

@@ -53,7 +53,7 @@ class Column:
 
 def text(heading: str, name: str, *, drop: int = 0, least: int | None = None) -> Column:
     """A column with a field."""
-    return Column(heading=heading, show=lambda item: _word(item.get(name)), drop=drop, least=least)
+    return Column(heading=heading, show=lambda item: one_line(item.get(name)), drop=drop, least=least)
 
 
 def time(heading: str, name: str, *, drop: int = 0) -> Column:
@@ -68,7 +68,7 @@ def time(heading: str, name: str, *, drop: int = 0) -> Column:
 
 def status() -> Column:
     """A column with the status in its colour."""
-    return Column(heading="STATUS", show=lambda item: _word(item.get("status")), colour=True)
+    return Column(heading="STATUS", show=lambda item: one_line(item.get("status")), colour=True)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -145,7 +145,12 @@ def clean(content: str) -> str:
     return strip_control(content)
 
 
-def _word(content: Any) -> str:
+def hanging(content: str) -> str:
+    """Text of several lines, all but the first indented: no line of a task's error can pass for one of ours."""
+    return "\n    ".join(clean(content).splitlines())
+
+
+def one_line(content: Any) -> str:
     """Any value on one line."""
     return "" if content is None else clean(" ".join(str(content).split()))
 
@@ -193,7 +198,7 @@ def _field_lines(content: Any, room: int | None) -> list[str]:
     if isinstance(content, str):
         return _wrap(clean(content), room)
     if isinstance(content, list) and all(isinstance(part, str) for part in content):
-        return [_word(part) for part in content]
+        return [one_line(part) for part in content]
     line = clean(json.dumps(content, ensure_ascii=False))
     if room is not None and cell_len(line) > room:
         return clean(json.dumps(content, ensure_ascii=False, indent=2)).split("\n")

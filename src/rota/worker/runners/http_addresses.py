@@ -14,6 +14,7 @@ from typing import Any
 from rota.errors import SetupError
 
 Address = IPv4Address | IPv6Address
+SETTING = "ROTA_HTTP_ALLOW"
 
 _NEVER = tuple(
     ip_network(text)
@@ -61,11 +62,11 @@ class AddressGuard:
         """Raises ForbiddenAddressError for an address that must not be called."""
         for meant in _meanings(ip_address(text.partition("%")[0])):
             if any(meant in network for network in _NEVER) or meant.is_multicast:
-                raise ForbiddenAddressError(f"{text} is an address that no HTTP job may call")
+                raise ForbiddenAddressError(f"{text} is an address that no HTTP job may call, with any {SETTING}")
             public = meant.is_global and not any(meant in network for network in _NOT_PUBLIC)
             if not public and not any(meant in network for network in self._allowed):
                 raise ForbiddenAddressError(
-                    f"{text} is a private address; HTTP jobs may call it where the worker's ROTA_HTTP_ALLOW names it"
+                    f"{text} is a private address; HTTP jobs may call it where the worker's {SETTING} names it"
                 )
 
     def make_socket(self, info: Any) -> socket.socket:
@@ -75,6 +76,20 @@ class AddressGuard:
         made = socket.socket(family, kind, protocol)
         made.setblocking(False)
         return made
+
+
+def is_refusal(error: OSError) -> bool:
+    """Whether the guard refused an address. Of several addresses that failed, only the words are left."""
+    return SETTING in str(error)
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an address rather than a name."""
+    try:
+        ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _meanings(address: Address) -> Iterable[Address]:

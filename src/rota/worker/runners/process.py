@@ -341,6 +341,7 @@ def _outcome(done: RunDone, context: Context) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    # The worker's own settings, with their secrets, are not passed on.
-    passed_on = {name: value for name, value in os.environ.items() if not name.startswith("ROTA_")}
+    # The worker's own settings and the password of its database are not passed on.
+    own = {name for name in os.environ if name.startswith("ROTA_")} | {"PGPASSWORD"}
+    passed_on = {name: value for name, value in os.environ.items() if name not in own}
     return passed_on | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}
