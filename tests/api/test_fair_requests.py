@@ -93,6 +93,20 @@ async def test_another_tenants_request_waits_for_a_few_statements_and_not_for_al
     await asyncio.gather(*flood)
 
 
+async def test_wake_ups_are_not_sent_in_the_line_of_the_tenant_that_asked_first(api, somebody, database, monkeypatch):
+    owner = await somebody("submitter", owner="olga", namespace="one")
+    run_id = (await owner.post("/v1/jobs", json=job())).json()["runId"]
+    senders = []
+
+    async def noted(_channel, _payloads):
+        senders.append(fair_turns._tenant.get())
+
+    monkeypatch.setattr(database.wake, "_notify", noted)
+    assert (await owner.post(f"/v1/runs/{run_id}/cancel")).status_code == 202
+    await eventually(lambda: senders)
+    assert set(senders) == {fair_turns.OURSELVES}
+
+
 async def test_one_namespace_takes_half_of_the_places_and_one_owner_a_fifth():
     shares = Shares(10, what="are being handled")
     with shares.place("a", "x"), shares.place("a", "x"):

@@ -11,7 +11,8 @@ import asyncio
 from collections import deque
 from contextvars import ContextVar
 
-_tenant: ContextVar[str] = ContextVar("tenant", default="")
+OURSELVES = ""  # a process's own services
+_tenant: ContextVar[str] = ContextVar("tenant", default=OURSELVES)
 
 
 def act_for(tenant: str) -> None:

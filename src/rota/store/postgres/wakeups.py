@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from uuid import UUID
 
 from rota.errors import DatabaseUnavailableError
+from rota.store.postgres.fair_turns import OURSELVES, act_for
 from rota.telemetry import get_logger
 
 READY = "rota_ready"  # payload: the pool in which runs became ready
@@ -55,6 +56,7 @@ class WakeUps:
             self._sending = asyncio.create_task(self._send(), name="wakeups")
 
     async def _send(self) -> None:
+        act_for(OURSELVES)  # not for the tenant whose request came first: it sends for all of them
         while self._pending:
             pending, self._pending = self._pending, defaultdict(set)
             for channel, payloads in pending.items():
