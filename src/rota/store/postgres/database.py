@@ -32,6 +32,7 @@ from rota.telemetry import get_logger
 STATEMENT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
 _TRANSIENT_TRIES = 10
+_UNDISTURBED = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL jit = off"
 _CUSTOM = "SET LOCAL plan_cache_mode = force_custom_plan"
 
 _UNAVAILABLE: tuple[type[Exception], ...] = (
@@ -270,7 +271,11 @@ class Database:
         """A connection with a READ COMMITTED transaction, whatever the defaults are."""
         async with self._connection() as connection:
             with _translated("begin"):
-                await connection.execute(f"{self._begin}; {_CUSTOM}" if custom else self._begin)
+                try:
+                    await connection.execute(f"{self._begin}; {_CUSTOM}" if custom else self._begin)
+                except asyncpg.FeatureNotSupportedError as error:
+                    # A standby refuses to begin what may write, where a direct connection hears it from the write.
+                    raise DatabaseUnavailableError(f"begin: {error}") from error
             try:
                 yield connection
             except Exception:
@@ -363,6 +368,8 @@ async def _check_server(url: str) -> tuple[bool, int]:
         raise SetupError(f"PostgreSQL refused the connection: {error}. Check ROTA_DATABASE_URL.") from error
     try:
         with _translated("connect"):
+            # Its own settings are not named yet. LOCAL: a pooler gives the session to others.
+            await connection.execute(_UNDISTURBED)
             version = int(await connection.fetchval("SELECT current_setting('server_version_num')"))
             pid = await connection.fetchval("SELECT pg_backend_pid()")
     finally:
