@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import report
-from rota.broker.pool_shares import Shares
+from rota.broker.pool_shares import PoolShares
 from rota.domain.fleet import WorkerProfile
 from rota.domain.limits import Limits
 from support import eventually, job
@@ -78,7 +78,7 @@ async def test_a_pool_that_was_behind_goes_first_when_it_has_work_again(engine):
 
 @pytest.mark.parametrize("room", [0, 1, 7, 100])
 def test_shares_never_give_more_than_the_room(room):
-    shares = Shares({"a": 5, "b": 1, "c": 1})
+    shares = PoolShares({"a": 5, "b": 1, "c": 1})
     shares.took("a", range(40))
     parts = shares.split(room)
     assert sum(part for _, part in parts) <= room

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 
-class Shares:
-    """Counts what a worker holds of each pool."""
+class PoolShares:
+    """Counts how many claims of each pool a worker holds."""
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
-from rota.broker.pool_shares import Shares
+from rota.broker.pool_shares import PoolShares
 from rota.broker.pool_tally import PoolTally
 from rota.broker.protocol import ReportReceipt, Signal, SignalKind
 from rota.domain.fleet import WorkerProfile
@@ -64,7 +64,7 @@ class PostgresBroker:
         self._id = uuid4()
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
-        self._shares: Shares | None = None
+        self._shares: PoolShares | None = None
         self._whole_looks = FullScanBudget()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
@@ -90,7 +90,7 @@ class PostgresBroker:
         self._pools = frozenset(profile.pools)
         weights = profile.weights or (1,) * len(profile.pools)
         several = len(profile.pools) > 1
-        self._shares = Shares(dict(zip(profile.pools, weights, strict=True))) if several else None
+        self._shares = PoolShares(dict(zip(profile.pools, weights, strict=True))) if several else None
         self._lanes = await self._claims.register(self._id, profile, timedelta(seconds=self.lease_seconds))
         _, self._paused = await self._claims.signals(self._id)
         return self._id
@@ -114,7 +114,7 @@ class PostgresBroker:
         ]
         return await self._claims.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
 
-    async def _claim_by_weight(self, shares: Shares, room: int) -> list[Claim]:
+    async def _claim_by_weight(self, shares: PoolShares, room: int) -> list[Claim]:
         """Claims each pool's share, then gives the remaining room to pools that filled theirs."""
         claims: list[Claim] = []
         had_more = []
