@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from rota.contract.jobs import BatchJobIn
 from rota.domain.ids import new_id
 from rota.domain.rights import Caller
 from rota.gateway.transaction import submit_within
 from rota.store.logs import Logs
+from rota.store.postgres.database import MissingDayError
+from rota.store.schema.partitions import with_days
 from support import eventually, log_chunk
 
 LONG_AGO = datetime(2020, 3, 14, tzinfo=UTC)
@@ -141,3 +144,18 @@ async def test_a_run_is_replaced_although_another_transaction_has_just_made_its_
     assert await replacing == "scheduled"
     await other.close()
     assert await sql.fetchval("SELECT count(*) FROM rota.finished_runs WHERE status = 'cancelled'") == 1
+
+
+async def test_a_write_that_misses_its_day_twice_is_not_refused(database):
+    run_id, missed = new_id(datetime(2031, 5, 5, tzinfo=UTC).timestamp()), 0
+
+    async def write():
+        nonlocal missed
+        missed += 1
+        if missed < 3:
+            raise MissingDayError("no partition of relation")
+        return "written"
+
+    with capture_logs() as logs:
+        assert await with_days(database, [run_id], write) == "written"
+    assert [entry["log_level"] for entry in logs if entry["component"] == "partitions"] == ["warning"]

@@ -1,5 +1,6 @@
--- Of reports, of runs with ids from `first` to `last`, whose claim was not current: which were recorded before (their answer was lost on the way)? What the
--- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late.
+-- Of reports whose claim was not current: which were recorded before (their answer was lost on the way)? What the
+-- reaper wrote about a claim ('lost') is not a report of its worker: that one came too late. The runs have ids from
+-- `first` to `last`.
 -- Index: primary keys of finished_runs and attempts.
 -- Locks: none
 -- Plan: custom

@@ -7,7 +7,10 @@ from typing import TypeVar
 from uuid import UUID
 
 from rota.store.postgres.database import Database, MissingDayError
+from rota.telemetry import get_logger
 
+_TRIES = 4
+_log = get_logger("partitions")
 Result = TypeVar("Result")
 
 
@@ -23,9 +26,17 @@ async def make_days_of(database: Database, run_ids: Iterable[UUID]) -> None:
 
 
 async def with_days(database: Database, run_ids: Sequence[UUID], write: Callable[[], Awaitable[Result]]) -> Result:
-    """Runs a write to history; where a day's partition is missing, makes it and writes again."""
-    try:
-        return await write()
-    except MissingDayError:
-        await make_days_of(database, run_ids)
-        return await write()
+    """Runs a write to history; where a day's partition is missing, makes it and writes again.
+
+    A report that is refused for its data is recorded as a failure of its run, so this does not give up at once.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            return await write()
+        except MissingDayError as error:
+            if not left:
+                raise
+            if left < _TRIES - 1:
+                _log.warning("a partition was made and is still missing; making it again", error=str(error))
+            await make_days_of(database, run_ids)
+    raise AssertionError("unreachable")
