@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from job_calls import FAR, as_array, batch, claim, read, submit, walk
 
+from rota.store.read import runs
 from support import job
 
 ALL = {"now", "other task", "near", "far", "cron", "interval", "paused"}
@@ -123,3 +124,17 @@ async def test_the_status_of_a_recurring_job_is_its_latest_runs(api):
     runs = [(await read(api, f"/v1/jobs/{made['jobId']}/run", 202, "POST"))["runId"] for _ in range(2)]
     found = await read(api, f"/v1/jobs/{made['jobId']}/status")
     assert (found["runId"], found["status"]) == (max(runs), "queued")
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/jobs"])
+@pytest.mark.parametrize("filtered", ["owner", "name", "tag", "task", "status"])
+async def test_a_filter_that_reads_for_too_long_is_told_to_narrow_its_range(api, sql, monkeypatch, path, filtered):
+    monkeypatch.setattr(runs, "LIST_SECONDS", 0.2)
+    query = {filtered: "failed" if filtered == "status" else "nothing"}
+    async with sql.transaction():
+        await sql.execute("LOCK TABLE rota.finished_runs")  # stands for millions of runs that don't match
+        answer = await api.get(path, params=query)
+        assert answer.status_code == 400
+        assert "choose a narrower range with startTime and endTime" in answer.json()["detail"]
+    assert (await api.get(path, params=query)).json()["items"] == [], "the bound ends with its transaction"
+    assert await api.services.runs._database.fetch_value("database_time")

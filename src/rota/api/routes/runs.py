@@ -32,7 +32,7 @@ async def list_runs(services: Backend, call: ApiRequest) -> RunList:
     """List runs: those of the last 24 hours, unless a time or status is given."""
     limit = read_limit(call.query)
     wanted = run_filter(call.query, services.now, call.only)
-    rows = await services.runs.find(call.namespace, wanted, limit)
+    rows = await services.runs.find_soon(call.namespace, wanted, limit)
     return show_runs(rows, limit)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,7 +12,7 @@ import msgspec
 from rota.domain.ids import LAST_ID, floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
-from rota.store.read.runs import RunFilter, find_run
+from rota.store.read.runs import Reader, RunFilter, find_run, find_runs, read_list
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
@@ -41,15 +42,18 @@ class Jobs:
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
-        return await self._database.fetch(
-            "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
-        )
+
+        async def read(statements: Reader) -> list[Any]:
+            return await statements.fetch(
+                "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
+            )
+
+        return await read_list(self._database, wanted, read)
 
     async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """One-shot jobs that match, latest planned first."""
-        return await self._database.fetch(
-            "list_runs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit, one_shots=True
-        )
+        read = partial(find_runs, namespace=namespace, wanted=wanted, limit=limit, one_shots=True)
+        return await read_list(self._database, wanted, read)
 
 
 async def find_job(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
