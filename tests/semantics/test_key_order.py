@@ -96,3 +96,13 @@ async def test_a_run_goes_on_when_the_one_before_it_that_no_scheduler_promoted_i
         return await gates.claim()
 
     assert await ids_of(await eventually(claimed)) == [later]
+
+
+async def test_a_missed_time_that_the_misfire_rules_have_yet_to_judge_holds_up_no_other_run(gates, sql):
+    await gates.engine.submit(orderingKey="k", scheduleType="future", delaySeconds=3)
+    await sql.execute(
+        "UPDATE rota.upcoming_runs SET cause = 'schedule', run_at = now() - interval '1 hour',"
+        " nominal_at = now() - interval '1 hour'"
+    )
+    later = await gates.engine.submit(orderingKey="k")
+    assert await ids_of(await gates.claim()) == [later]

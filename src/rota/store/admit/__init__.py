@@ -43,6 +43,7 @@ from rota.domain.gates import (
     hear,
     uncalled_lines,
 )
+from rota.domain.misfire import MISSED_AFTER
 from rota.domain.policies import Policies, decode_policies
 from rota.errors import DataRejectedError
 from rota.store.admit.gate_states import (
@@ -225,7 +226,9 @@ class Gates:
         begin_at = -math.inf if whole else (states.now - _OVERDUE).timestamp()
         rows: list[Any] = []
         with (self._overdue_looks.measured if whole else self._overdue_looks.compared)(lambda: len(rows)):
-            rows += await statements.fetch("overdue_of_keys", begin_at=begin_at, limit=_OVERDUE_PER_SHARD)
+            rows += await statements.fetch(
+                "overdue_of_keys", begin_at=begin_at, missed_after=MISSED_AFTER, limit=_OVERDUE_PER_SHARD
+            )
         for row in rows:
             if line := states.lines.get(Gate(row["namespace"], "order", row["key"])):
                 line.meet_overdue(row["id"], row["nominal_at"])

@@ -1,6 +1,6 @@
 -- Runs with an ordering key that are due and were not promoted yet, because their shard has no owner at this moment or
--- its owner is behind; the oldest of each shard, at most so many. No run of their key may overtake them. `begin_at`:
--- seconds since the epoch.
+-- its owner is behind; the oldest of each shard, at most so many. No run of their key may overtake them. Those that the
+-- misfire rules have yet to judge (as in promote) hold up no other run. `begin_at`: seconds since the epoch.
 -- Index: upcoming_runs_due, one range per shard.
 -- Locks: none
 -- Idioms: from position.
@@ -11,6 +11,8 @@ SELECT u.namespace, u.policies ->> 'order' AS key, u.id, u.nominal_at
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.policies, u.id, u.nominal_at FROM rota.upcoming_runs AS u
         WHERE u.shard = s.shard AND u.run_at >= to_timestamp(:begin_at::float8) AND u.run_at <= moment.present
+          AND (u.run_at > moment.present - :missed_after::interval OR u.cause <> 'schedule' OR u.attempt > 0
+               OR u.snoozes > 0)
         ORDER BY u.run_at
         LIMIT :limit
        ) AS u

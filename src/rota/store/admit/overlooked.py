@@ -16,7 +16,7 @@ from rota.store.admit.gate_states import call_gates, candidate_of, gate_of, read
 from rota.store.lease import leased
 from rota.store.postgres.database import Database
 
-GATES_PER_LOOK = 500
+GATES_PER_LOOK = 1000
 _BEFORE_ALL = ("", "", "")
 
 
