@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from engine import plain, report
-from gatekeeping import ids_of
+from gatekeeping import ids_of, time_of_schedule
 from support import DEADLINE_SECONDS, eventually, in_time, job, patience
 
 
@@ -64,10 +64,7 @@ async def test_admission_passes_over_a_waiting_run_that_a_program_holds_and_come
         assert await ids_of(await in_time(gates.claim(), 5)) == [behind_other]
         assert await gates.claim() == []
 
-    async def claimed():
-        return await gates.claim()
-
-    assert await ids_of(await eventually(claimed)) == [held]
+    assert await ids_of(await eventually(gates.claim)) == [held]
     assert first != held
 
 
@@ -81,10 +78,7 @@ async def test_a_token_is_not_lost_on_a_run_that_a_program_holds(gates, program,
         await sql.execute("UPDATE rota.gates SET counted_at = now() - interval '1 day', wakes_at = now()")
         assert await in_time(gates.claim(), 5) == []
 
-    async def claimed():
-        return await gates.claim()
-
-    assert await ids_of(await eventually(claimed)) == [held]
+    assert await ids_of(await eventually(gates.claim)) == [held]
 
 
 async def test_many_held_runs_at_the_head_of_a_shard_hide_none_behind_them(gates, program, sql):
@@ -111,12 +105,7 @@ async def test_a_later_fire_time_does_not_wait_for_the_row_of_the_one_it_replace
     job_id = await gates.engine.recurring(scheduleType="interval", everySeconds=3600, overlap="replace")
     runs = []
     for ago in (100, 0):
-        runs.append((await gates.engine.api.post(f"/v1/jobs/{job_id}/run")).json()["runId"])
-        await sql.execute(
-            "UPDATE rota.held_runs SET cause = 'schedule', nominal_at = now() - $1 * interval '1 second'"
-            " WHERE cause = 'manual'",
-            ago,
-        )
+        runs.append(await time_of_schedule(gates, sql, job_id, ago))
         if ago:
             await gates.admit()
     other = await gates.engine.submit(orderingKey="b")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine import plain, report
-from gatekeeping import ids_of
+from gatekeeping import ids_of, time_of_schedule
 from rota.domain.run import Outcome
 from rota.store import admit
 from rota.store.admit import overlooked
@@ -154,12 +154,7 @@ async def test_a_fire_time_behind_another_whose_note_was_lost_is_found_by_the_sl
     job_id = await gates.engine.recurring(scheduleType="interval", everySeconds=3600, overlap="queue")
     claims = []
     for ago in (100, 0):
-        await gates.engine.api.post(f"/v1/jobs/{job_id}/run")
-        await sql.execute(
-            "UPDATE rota.held_runs SET cause = 'schedule', nominal_at = now() - $1 * interval '1 second'"
-            " WHERE cause = 'manual'",
-            ago,
-        )
+        await time_of_schedule(gates, sql, job_id, ago)
         claims += await gates.claim()
     assert len(claims) == 1
     assert await gates.scheduler.gate_inspector.tick() == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import plain, report
-from gatekeeping import ids_of
+from gatekeeping import ids_of, time_of_schedule
 from rota.domain import gates as gates_module
 from rota.domain.gates import (
     FAR_FUTURE,
@@ -162,6 +162,17 @@ async def test_a_run_that_the_database_refuses_is_set_aside_alone(gates, sql):
     await sql.execute("ALTER TABLE rota.live_runs DROP CONSTRAINT refusing")
     await gates.scheduler.gate_inspector.tick()
     assert await ids_of(await gates.claim()) == [bad]
+
+
+async def test_a_time_that_replaces_what_the_database_keeps_is_set_aside_alone(gates, sql):
+    job_id = await gates.engine.recurring(scheduleType="interval", everySeconds=3600, overlap="replace")
+    first = await time_of_schedule(gates, sql, job_id, 100)
+    await gates.admit()
+    await sql.execute(f"ALTER TABLE rota.finished_runs ADD CONSTRAINT refusing CHECK (id <> '{plain(first)}')")
+    replacing = await time_of_schedule(gates, sql, job_id, 0)
+    other = await gates.engine.submit(orderingKey="a")
+    assert other in await ids_of(await gates.claim())
+    assert "refused" in (await gates.waiting_for(replacing))[1]
 
 
 async def test_a_bucket_and_a_breaker_that_hold_nothing_readable_go_on(gates, sql):

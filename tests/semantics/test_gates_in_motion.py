@@ -11,7 +11,7 @@ import pytest
 
 import rota.store.postgres
 from engine import report
-from gatekeeping import ids_of
+from gatekeeping import ids_of, time_of_schedule
 from rota.domain.gates import Bucket, Candidate, Gate, GateStates, OpenRun, decide
 from rota.domain.ids import new_id
 from rota.domain.policies import Policies
@@ -39,16 +39,6 @@ async def fired(gates, sql, **fields):
     await gates.scheduler.firer.tick()
     await gates.scheduler.promoter.tick()
     return job_id
-
-
-async def time_of_schedule(gates, sql, job_id, ago):
-    """A run of the job as its schedule would have made it, so many seconds ago."""
-    await gates.engine.api.post(f"/v1/jobs/{job_id}/run")
-    await sql.execute(
-        "UPDATE rota.held_runs SET cause = 'schedule', nominal_at = now() - $1 * interval '1 second'"
-        " WHERE cause = 'manual'",
-        ago,
-    )
 
 
 async def test_a_retry_holds_its_key_also_in_the_last_second_of_its_backoff(gates, sql):

@@ -92,10 +92,7 @@ async def test_a_run_goes_on_when_the_one_before_it_that_no_scheduler_promoted_i
     assert await gates.claim() == []
     assert (await gates.engine.api.post(f"/v1/runs/{first}/cancel")).is_success
 
-    async def claimed():
-        return await gates.claim()
-
-    assert await ids_of(await eventually(claimed)) == [later]
+    assert await ids_of(await eventually(gates.claim)) == [later]
 
 
 async def test_a_missed_time_that_the_misfire_rules_have_yet_to_judge_holds_up_no_other_run(gates, sql):

@@ -24,6 +24,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID
@@ -303,9 +304,8 @@ class _Round:
         done.more = done.more or bool(line.deferred) or len(goes) >= MOST_AT_A_GATE
         await self._move(statements, waits, _hold, done)
         await self._move(statements, sorted(skips, key=_by_id), _skip, done)
-        for candidate, verdict in verdicts:
-            if verdict.cancel and verdict.gate:
-                await _replace(statements, candidate, verdict.cancel, verdict.gate, done)
+        replaces = [(c.namespace, c.id, verdict.cancel, verdict.gate) for c, verdict in verdicts if verdict.cancel]
+        await self._move(statements, replaces, partial(_replace, done), done)
         asides = [(namespace, run_id, "new", why[:_REASON_CHARACTERS]) for namespace, run_id, why in done.aside]
         await _hold(statements, asides)
 
@@ -442,18 +442,18 @@ async def _skip(statements: Statements, rows: Sequence[tuple[Any, ...]]) -> list
     return await statements.fetch("skip_held", **columns(rows, "namespaces run_ids reasons")) if rows else []
 
 
-async def _replace(
-    statements: Statements, candidate: Candidate, runs: Sequence[UUID], gate: Gate, done: Admitted
-) -> None:
-    """Cancels the runs that a candidate replaces; those that another transaction holds, in a moment."""
-    locked = await statements.fetch("lock_open_runs", namespace=candidate.namespace, run_ids=sorted(runs))
-    ours = [row["id"] for row in locked]
-    if ours:
-        hit = await cancel_runs(statements, candidate.namespace, ours, "replaced by a later run of its job")
-        done.workers |= {worker_id for worker_id in hit.values() if worker_id}
-        done.more = True
-    if len(ours) < len(runs):
-        done.again.add(gate)
+async def _replace(done: Admitted, statements: Statements, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Cancels the runs that candidates replace; those that another transaction holds, in a moment."""
+    for namespace, _, runs, gate in rows:
+        locked = await statements.fetch("lock_open_runs", namespace=namespace, run_ids=sorted(runs))
+        ours = [row["id"] for row in locked]
+        if ours:
+            hit = await cancel_runs(statements, namespace, ours, "replaced by a later run of its job")
+            done.workers |= {worker_id for worker_id in hit.values() if worker_id}
+            done.more = True
+        if len(ours) < len(runs):
+            done.again.add(gate)
+    return []
 
 
 async def _put_back(statements: Statements, rows: Sequence[Any]) -> None:
