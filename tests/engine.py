@@ -64,12 +64,13 @@ class Engine:
         slots: int = 10,
         broker: Any = None,
         pools: tuple[str, ...] = ("default",),
+        namespaces: tuple[str, ...] = ("default",),
         runners: dict[str, Any] | None = None,
         **options: Any,
     ) -> Worker:
         functions = FunctionRunner({**EXAMPLES, **(tasks or {})}, threads=4)
         known = dict.fromkeys(functions.tasks, functions) | (runners or {})
-        profile = WorkerProfile("test", os.getpid(), ("default",), pools, tuple(known), slots)
+        profile = WorkerProfile("test", os.getpid(), namespaces, pools, tuple(known), slots)
         return Worker(
             broker=broker or self.broker(),
             runners=known,

@@ -173,16 +173,22 @@ def build_worker(
     application: Application | None = None,
 ) -> Worker:
     listen = listen_url(settings, database)
-    broker = PostgresBroker(database=database, listen_url=listen, lease_seconds=settings.worker_lease_seconds)
+    broker = PostgresBroker(
+        database=database,
+        listen_url=listen,
+        lease_seconds=settings.worker_lease_seconds,
+        namespace_share=settings.namespace_share,
+    )
     profile = WorkerProfile(
         socket.gethostname(),
         os.getpid(),
-        settings.namespaces,
+        settings.namespace_names,
         settings.pool_names,
         tuple(runners.by_task),
         settings.slots,
         settings.pool_weights,
         application,
+        settings.namespace_weights,
     )
     return Worker(
         broker=broker,
@@ -235,7 +241,7 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         clock = DatabaseClock()
         shards = await waiting_for_database(partial(count_shards, database), settings)
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
-        application = describe_app(app, settings.namespaces) if app.tasks else None
+        application = describe_app(app, settings.namespace_names) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
         if settings.worker_port:
             health = HealthServer(settings.host, settings.worker_port, worker.health)

@@ -6,13 +6,14 @@ Each field of `Settings` is a variable: its name gives the variable, its type th
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 from urllib.parse import unquote
 
+from rota.domain.fleet import NAMESPACE_SHARE
 from rota.domain.limits import FASTEST_PER_SECOND, SLOWEST_PER_SECOND
 from rota.errors import SetupError
 
@@ -27,7 +28,7 @@ _MAX_PORT = 65535
 _MIN_SECRET = 4
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Pool names as in the API (contract/fields.py).
-_POOL = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
+_WEIGHTED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.:-]{0,99})(?:=([0-9]{1,4}))?")
 # Secrets that object storage and PostgreSQL read from the environment.
 _CREDENTIALS = (
     "AWS_SECRET_ACCESS_KEY",
@@ -122,7 +123,10 @@ class Settings:
     pools: tuple[str, ...] = (DEFAULT_POOL,)
     """the pools a worker serves, with optional weights for sharing its slots: `mail=3,reports=1`"""
     namespaces: tuple[str, ...] = (DEFAULT_NAMESPACE,)
-    """the namespaces a worker serves"""
+    """the namespaces a worker serves, with optional weights for sharing its slots: `shop=3,billing=1`"""
+    namespace_share: Annotated[float, Bounds(0.1, 1.0)] = NAMESPACE_SHARE
+    """if a worker serves several namespaces: the part of its slots that one of them may hold; see
+    [fairness](policies.md#namespaces)"""
     drain_seconds: _Seconds = 30.0
     """how long a stopping worker lets its runs continue"""
     grace_seconds: _Seconds = 10.0
@@ -211,9 +215,7 @@ class Settings:
             raise SetupError(f"a lease must be at least {SHORTEST_LEASE_SECONDS:g} seconds")
         if not self.pools or not self.namespaces:
             raise SetupError("ROTA_POOLS and ROTA_NAMESPACES must name at least one each")
-        if len(set(self.pool_names)) < len(self.pools):
-            raise SetupError("ROTA_POOLS names a pool twice")
-        _ = self.pool_weights
+        _ = self.pool_weights, self.namespace_weights
         if self.log_level.lower() not in _LOG_LEVELS:
             raise SetupError(f"ROTA_LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}, not {self.log_level!r}")
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -239,13 +241,17 @@ class Settings:
     @property
     def pool_weights(self) -> tuple[int, ...]:
         """How pools share a worker's slots: 'mail=3,reports=1' gives mail three quarters."""
-        weights = []
-        for word in self.pools:
-            match = _POOL.fullmatch(word)
-            if match is None or not 1 <= int(match[2] or 1) <= _MAX_WEIGHT:
-                raise SetupError(f"ROTA_POOLS wants names with optional weights (mail=3,reports=1), not {word[:100]!r}")
-            weights.append(int(match[2] or 1))
-        return tuple(weights)
+        return _weights("pool", self.pools, "mail=3,reports=1")
+
+    @property
+    def namespace_names(self) -> tuple[str, ...]:
+        """The namespaces a worker serves."""
+        return tuple(word.partition("=")[0] for word in self.namespaces)
+
+    @property
+    def namespace_weights(self) -> tuple[int, ...]:
+        """How namespaces share a worker's slots: 'shop=3,billing=1' gives shop three quarters."""
+        return _weights("namespace", self.namespaces, "shop=3,billing=1")
 
     @property
     def url(self) -> str:
@@ -312,6 +318,18 @@ def _check_secret(name: str, value: str) -> None:
         raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name has only letters, digits and _")
     if len(value) < _MIN_SECRET:
         raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking it would hide half of a log")
+
+
+def _weights(kind: str, words: Sequence[str], example: str) -> tuple[int, ...]:
+    variable, weights = f"ROTA_{kind.upper()}S", {}
+    for word in words:
+        match = _WEIGHTED.fullmatch(word)
+        if match is None or not 1 <= int(match[2] or 1) <= _MAX_WEIGHT:
+            raise SetupError(f"{variable} wants names with optional weights ({example}), not {word[:100]!r}")
+        weights[match[1]] = int(match[2] or 1)
+    if len(weights) < len(words):
+        raise SetupError(f"{variable} names a {kind} twice")
+    return tuple(weights.values())
 
 
 def _check_network(variable: str, word: str) -> None:

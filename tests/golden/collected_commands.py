@@ -43,7 +43,23 @@ _JOBS = Path(__file__).parent / "one_job.jsonl"
 _STATUSES = (400, 401, 403, 404, 408, 409, 412, 413, 422, 429, 500, 502, 503, 504)
 _PROBLEM = {"type": "urn:rota:bad-input", "title": "Bad input", "status": 400, "detail": "no"}
 # Two that are accepted tell which field a variable sets.
-_SAMPLES = ("7", "12", "2000", "3000", "on", "off", "debug", "info", "10.0.0.5", "10.1.0.0/16", "/a", "/b", "a, b,,c")
+_SAMPLES = (
+    "7",
+    "12",
+    "2000",
+    "3000",
+    "on",
+    "off",
+    "debug",
+    "info",
+    "10.0.0.5",
+    "10.1.0.0/16",
+    "/a",
+    "/b",
+    "a, b,,c",
+    "0.25",
+    "0.5",
+)
 _PROBES = (
     *("-1", "0", "0.0005", "0.001", "0.5", "1", "1.5", "300", "301", "1023", "1024", "65535", "65536", "1000000"),
     *("1000001", "31622400", "31622401", "nan", "inf", "on", "No", "TRUE", "maybe", "debug", "Error", "a, b", "a, a"),

@@ -61,20 +61,24 @@ def scans(plan, table):
     return [node for node in nodes(plan) if node.get("Relation Name") == table and "Scan" in node["Node Type"]]
 
 
-async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine):
+@pytest.mark.parametrize("statement", ["claim", "claim_shared"])
+async def test_claim_walks_its_lanes_and_nothing_else(crowded, engine, statement):
     await engine.submit()
     broker = engine.broker()
     worker_id = await engine.join(broker, "rota.echo", "rota.sleep")
     lanes = broker._lanes["default", "default"]
+    one_each = [1] * len(lanes)
+    shares = {"tenants": one_each, "held": one_each, "weights": one_each, "most": [80] * len(lanes)}
     plan = await explain(
         crowded,
-        "claim",
+        statement,
         worker_id=worker_id,
         lanes=lanes,
         begin_at=[0.0] * len(lanes),
         room=100,
         lookahead=timedelta(seconds=1),
         portion=100,
+        **(shares if statement == "claim_shared" else {}),
     )
     used = scans(plan, "live_runs")
     assert {node.get("Index Name") for node in used} == {"live_runs_ready", None}

@@ -7,14 +7,16 @@ import time
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import pytest
+
 from rota.clock import DatabaseClock
 from rota.domain.run import Claim
 from rota.worker.claim_queue import ClaimQueue
 from support import eventually
 
 
-def claim(ready_at: float, number: int = 1) -> Claim:
-    return Claim("default", uuid4(), uuid4(), number, "t", 0, None, None, "{}", None, ready_at, ready_at, 0, 0)
+def claim(ready_at: float, number: int = 1, priority: int = 0) -> Claim:
+    return Claim("default", uuid4(), uuid4(), number, "t", priority, None, None, "{}", None, ready_at, ready_at, 0, 0)
 
 
 class Due:
@@ -76,3 +78,14 @@ async def test_clearing_gives_back_everything_and_stops_the_timer():
     assert len(due.queue.clear()) == 5
     await asyncio.sleep(0.05)
     assert due.claims == []
+
+
+@pytest.mark.parametrize(("in_turns", "order"), [(False, [3, 2, 1]), (True, [2, 1, 3])])
+async def test_in_turns_what_became_due_earlier_goes_first_whatever_comes_later(in_turns, order):
+    clock = DatabaseClock()
+    moments = iter(range(100))
+    queue = ClaimQueue(clock, lambda: None, lambda: float(next(moments)), in_turns=in_turns)
+    now = clock.now()
+    queue.add([claim(now - 1, 1), claim(now - 1, 2, priority=1)])
+    queue.add([claim(now, 3, priority=2)])
+    assert [queue.next().number for _ in range(3)] == order

@@ -15,10 +15,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
+from rota.broker.namespace_shares import NamespaceShares
 from rota.broker.pool_shares import PoolShares
 from rota.broker.pool_tally import PoolTally
 from rota.broker.protocol import ReportReceipt, Signal, SignalKind
-from rota.domain.fleet import WorkerProfile
+from rota.domain.fleet import NAMESPACE_SHARE, WorkerProfile
 from rota.domain.run import LOOKAHEAD, Claim, Disposition, LogChunk, Progress, Report
 from rota.errors import DatabaseUnavailableError
 from rota.service import Service
@@ -53,9 +54,11 @@ class PostgresBroker:
         listen_url: str | None,
         lease_seconds: float,
         lookahead: timedelta = LOOKAHEAD,
+        namespace_share: float = NAMESPACE_SHARE,
     ) -> None:
         self.lease_seconds = lease_seconds
         self._lookahead = lookahead
+        self._namespace_share = namespace_share
         self._claims = Claims(database)
         self._reports = Reports(database)
         self._logs = Logs(database)
@@ -65,6 +68,7 @@ class PostgresBroker:
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
         self._shares: PoolShares | None = None
+        self._namespaces: NamespaceShares | None = None  # None: it serves one
         self._whole_looks = FullScanBudget()
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
@@ -88,9 +92,10 @@ class PostgresBroker:
         self._in_doubt_until = -math.inf
         self._reconciled_at = time.monotonic()
         self._pools = frozenset(profile.pools)
-        weights = profile.weights or (1,) * len(profile.pools)
-        several = len(profile.pools) > 1
-        self._shares = PoolShares(dict(zip(profile.pools, weights, strict=True))) if several else None
+        pools, namespaces = profile.pool_weights, profile.namespace_weights
+        self._shares = PoolShares(pools) if len(pools) > 1 else None
+        several = len(namespaces) > 1
+        self._namespaces = NamespaceShares(namespaces, most_share=self._namespace_share) if several else None
         self._lanes = await self._claims.register(self._id, profile, timedelta(seconds=self.lease_seconds))
         _, self._paused = await self._claims.signals(self._id)
         return self._id
@@ -106,13 +111,20 @@ class PostgresBroker:
             raise
 
     async def _claim_from(self, pools: Collection[str], room: int) -> list[Claim]:
-        lanes = [
-            lane
-            for (namespace, pool), some in self._lanes.items()
-            if pool in pools and (namespace, pool) not in self._paused
-            for lane in some
-        ]
-        return await self._claims.claim(self._id, lanes, room, self._lookahead) if lanes and room else []
+        lanes: dict[str, list[int]] = {}
+        for (namespace, pool), some in self._lanes.items():
+            if pool in pools and (namespace, pool) not in self._paused:
+                lanes.setdefault(namespace, []).extend(some)
+        if not lanes or not room:
+            return []
+        if self._namespaces is None:
+            (all_lanes,) = lanes.values()
+            return await self._claims.claim(self._id, all_lanes, room, self._lookahead)
+        shares = self._namespaces.of(lanes, room)
+        claims = await self._claims.claim(self._id, (), room, self._lookahead, shares)
+        for claim in claims:
+            self._namespaces.took(claim.namespace, (claim.number,))
+        return claims
 
     async def _claim_by_weight(self, shares: PoolShares, room: int) -> list[Claim]:
         """Claims each pool's share, then gives the remaining room to pools that filled theirs."""
@@ -139,8 +151,7 @@ class PostgresBroker:
             if number not in recorded.fenced and number not in rejected:
                 disposition = recorded.dispositions.get(number, Disposition.succeed)
                 self._tally.ended(report.claim, report.started, disposition)
-        if self._shares:
-            self._shares.gave(report.claim.number for report in reports if report.claim.number not in rejected)
+        self._gave([report.claim.number for report in reports if report.claim.number not in rejected])
         self._tally.forget(recorded.fenced)
         return ReportReceipt(frozenset(recorded.fenced), rejected)
 
@@ -158,6 +169,11 @@ class PostgresBroker:
             self._doubt()
         self._last_beat = beat
         return beat.database_time if beat else None
+
+    def _gave(self, claims: Collection[int]) -> None:
+        for holdings in (self._shares, self._namespaces):
+            if holdings:
+                holdings.gave(claims)
 
     def _doubt(self) -> None:
         _log.warning("the database was replaced, restarted or restored: reconciling claims with its records")
@@ -186,8 +202,7 @@ class PostgresBroker:
         strays = [row for row in claimed if row[2] not in held]
         if strays:
             await self._reports.release(strays)
-            if self._shares:
-                self._shares.gave(claim for _, _, claim in strays)
+            self._gave([claim for _, _, claim in strays])
             _log.info("released claims whose answer was lost", runs=len(strays))
         return len(strays)
 

@@ -14,6 +14,10 @@ from rota.domain.text import nearest
 LIVE = ("live", "ailing")  # statuses of workers that take runs
 
 
+# Of what a worker can hold that serves several namespaces, the part that one of them may have.
+NAMESPACE_SHARE = 0.8
+
+
 class WorkerProfile(msgspec.Struct, frozen=True):
     """What a worker offers."""
 
@@ -25,6 +29,16 @@ class WorkerProfile(msgspec.Struct, frozen=True):
     slots: int
     weights: tuple[int, ...] = ()  # of its pools, in order; empty: all equal
     application: Application | None = None
+    weights_of_namespaces: tuple[int, ...] = ()  # in order; empty: all equal
+
+    @property
+    def pool_weights(self) -> dict[str, int]:
+        return dict(zip(self.pools, self.weights or (1,) * len(self.pools), strict=True))
+
+    @property
+    def namespace_weights(self) -> dict[str, int]:
+        weights = self.weights_of_namespaces or (1,) * len(self.namespaces)
+        return dict(zip(self.namespaces, weights, strict=True))
 
 
 class FleetOffer(NamedTuple):

@@ -75,7 +75,11 @@ class AppWorker:
         self._runners = Runners(settings, app, self._transactions)
         self._claims = Claims(database)
         self._broker = PostgresBroker(
-            database=database, listen_url=None, lease_seconds=LEASE_SECONDS, lookahead=timedelta(0)
+            database=database,
+            listen_url=None,
+            lease_seconds=LEASE_SECONDS,
+            lookahead=timedelta(0),
+            namespace_share=1.0,
         )
         self._logs = LogWriter(self._broker)
         self._reporter = Reporter(self._broker, self._logs, self._answered)

@@ -1,4 +1,9 @@
-"""Claims that have not started: each waits until it is due, then by rank for a free slot."""
+"""Claims that have not started: each waits until it is due, then by rank for a free slot.
+
+In turns, what became due earlier goes first, and rank decides among what became due together: if several namespaces
+share a worker, runs of one that keep coming with a higher priority must not pass the others' again and again. The
+broker has shared out what is claimed; the queue keeps to that.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,22 @@ _LONGEST_SLEEP_SECONDS = 0.5
 class ClaimQueue:
     """Holds claims that have not started; calls `on_due` when some can start."""
 
-    def __init__(self, clock: DatabaseClock, on_due: Callable[[], None], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        clock: DatabaseClock,
+        on_due: Callable[[], None],
+        monotonic: Callable[[], float],
+        *,
+        in_turns: bool = False,
+    ) -> None:
         self._clock = clock
         self._monotonic = monotonic
         self._on_due = on_due
         self._early: dict[int, Claim] = {}
         self._by_moment: list[tuple[float, int, Claim]] = []  # a heap; removed claims stay until they are due
-        self._due: list[tuple[float, int, float, Claim]] = []  # a heap by rank; the third item is when it became due
+        # A heap by turn (0 if there are none) and rank; the fourth item is when it became due.
+        self._due: list[tuple[float, float, int, float, Claim]] = []
+        self._in_turns = in_turns
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -41,44 +55,47 @@ class ClaimQueue:
                 heapq.heappush(self._by_moment, (claim.ready, claim.number, claim))
                 self._early[claim.number] = claim
             else:
-                heapq.heappush(self._due, (claim.rank, claim.number, since, claim))
+                self._push_due(claim, since)
         self._turn()
 
     def next(self) -> Claim:
         """Removes and returns the first due claim; there must be one."""
-        return heapq.heappop(self._due)[3]
+        return heapq.heappop(self._due)[4]
 
     def numbers(self) -> set[int]:
-        return {number for _, number, _, _ in self._due} | self._early.keys()
+        return {entry[2] for entry in self._due} | self._early.keys()
 
     def remove(self, number: int) -> Claim | None:
         """Removes and returns a claim; None if it is not here."""
         if claim := self._early.pop(number, None):
             return claim
         for entry in self._due:
-            if entry[1] == number:
+            if entry[2] == number:
                 self._due.remove(entry)
                 heapq.heapify(self._due)
-                return entry[3]
+                return entry[4]
         return None
 
     def take_overdue(self, seconds: float) -> list[Claim]:
         """Removes and returns claims that have been due for longer than this."""
         since = self._monotonic() - seconds
-        overdue = [claim for _, _, due_since, claim in self._due if due_since < since]
+        overdue = [entry[4] for entry in self._due if entry[3] < since]
         if overdue:
-            self._due = [entry for entry in self._due if entry[2] >= since]
+            self._due = [entry for entry in self._due if entry[3] >= since]
             heapq.heapify(self._due)
         return overdue
 
     def clear(self) -> list[Claim]:
         """Removes and returns all claims."""
-        claims = [*self._early.values(), *(claim for _, _, _, claim in self._due)]
+        claims = [*self._early.values(), *(entry[4] for entry in self._due)]
         self._early.clear()
         self._by_moment.clear()
         self._due.clear()
         self._disarm()
         return claims
+
+    def _push_due(self, claim: Claim, since: float) -> None:
+        heapq.heappush(self._due, (since if self._in_turns else 0.0, claim.rank, claim.number, since, claim))
 
     def _turn(self) -> None:
         """Moves claims that are now due, and sets a timer for the next."""
@@ -87,7 +104,7 @@ class ClaimQueue:
         while self._by_moment and self._by_moment[0][0] <= now:
             _, number, claim = heapq.heappop(self._by_moment)
             if self._early.pop(number, None):
-                heapq.heappush(self._due, (claim.rank, number, since, claim))
+                self._push_due(claim, since)
         if self._by_moment:
             delay = min(self._by_moment[0][0] - now, _LONGEST_SLEEP_SECONDS)
             self._timer = asyncio.get_running_loop().call_later(delay, self._turn)

@@ -41,6 +41,7 @@ class Slots:
         make_executor: Callable[..., Executor],
         on_room: Callable[[], None],
         on_ended: Callable[[Report], None],
+        in_turns: bool = False,
     ) -> None:
         self.broker = broker
         self.lease = lease
@@ -49,7 +50,7 @@ class Slots:
         self._count = count
         self._on_room = on_room
         self._on_ended = on_ended
-        self._queue = ClaimQueue(clock, self.start_ready, lease.monotonic)
+        self._queue = ClaimQueue(clock, self.start_ready, lease.monotonic, in_turns=in_turns)
         self._refilling = False
         self._mean_seconds: float | None = None
         self._loop = asyncio.get_running_loop()

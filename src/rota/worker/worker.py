@@ -128,6 +128,7 @@ class Worker:
             ),
             on_room=lambda: self._claimer.wake(),  # noqa: PLW0108 - made below
             on_ended=self._ended,
+            in_turns=len(profile.namespaces) > 1,
         )
         self._claimer = Claimer(self.slots, stalled_seconds=stalled_seconds)
         self._upkeep = Upkeep(self.slots, self._claimer)

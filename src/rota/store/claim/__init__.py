@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -45,6 +45,16 @@ class PoolActivity(msgspec.Struct):
     failed: int = 0
     retried: int = 0
     lags: list[int] = msgspec.field(default_factory=lambda: [0] * STEPS)
+
+
+class NamespaceShare(msgspec.Struct):
+    """One of several namespaces that share a worker: what it holds there, its weight, and the most it may hold."""
+
+    namespace: str
+    lanes: list[int]
+    held: int
+    weight: int
+    most: int
 
 
 class ClaimSize:
@@ -110,23 +120,35 @@ class Claims:
         self._database.wake(schedules=app is not None)
         return lanes
 
-    async def claim(self, worker_id: UUID, lanes: Sequence[int], room: int, lookahead: timedelta) -> list[Claim]:
-        """Up to `room` ready runs, now this worker's. Large payloads are fetched along."""
+    async def claim(
+        self,
+        worker_id: UUID,
+        lanes: Sequence[int],
+        room: int,
+        lookahead: timedelta,
+        shares: Sequence[NamespaceShare] = (),
+    ) -> list[Claim]:
+        """Up to `room` ready runs, now this worker's. Large payloads are fetched along.
+
+        With `shares`, their lanes are meant, and their namespaces divide the room.
+        """
         claims: list[Claim] = []
         while left := room - len(claims):
             portion = self._portion.of(left)
-            with self._positions.look(lanes) as look:
-                rows = await self._database.fetch(
-                    "claim",
-                    worker_id=worker_id,
-                    lanes=lanes,
-                    begin_at=look.begin_at,
-                    room=left,
-                    lookahead=lookahead,
-                    portion=portion,
-                )
+            asked: dict[str, Any] = _by_lane(shares) if shares else {"lanes": lanes}
+            if not asked["lanes"]:
+                break  # every namespace holds as much as it may
+            asked |= {"worker_id": worker_id, "room": left, "lookahead": lookahead, "portion": portion}
+            with self._positions.look(asked["lanes"]) as look:
+                if shares:
+                    rows = await self._database.fetch("claim_shared", begin_at=look.begin_at, **asked)
+                else:
+                    rows = await self._database.fetch("claim", begin_at=look.begin_at, **asked)
                 look.took((row[0], row[1]) for row in rows)
-            claims += [Claim(*row[3:]) for row in rows]
+            some = [Claim(*row[3:]) for row in rows]
+            claims += some
+            for share in shares:
+                share.held += sum(claim.namespace == share.namespace for claim in some)
             self._portion.adapt(room=left, taken=len(rows), locked=rows[0]["locked"] if rows else 0)
             if len(rows) < portion:
                 break  # no lane had more
@@ -201,3 +223,14 @@ class Claims:
             return msgspec.structs.replace(claim, payload=body, payload_blob=blob)
 
         return [completed(claim) if claim.payload_id else claim for claim in claims]
+
+
+def _by_lane(shares: Iterable[NamespaceShare]) -> dict[str, Any]:
+    """A row for each lane of the namespaces that may hold more."""
+    rows = (
+        (lane, number, share.held, share.weight, share.most)
+        for number, share in enumerate(shares)
+        if share.held < share.most
+        for lane in share.lanes
+    )
+    return columns(rows, "lanes tenants held weights most")
