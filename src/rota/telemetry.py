@@ -29,7 +29,7 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
             *((structlog.processors.format_exc_info, structlog.processors.JSONRenderer()) if json else _for_people()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        # Not through the stream that captures what runs print.
+        # Logs bypass the stream that captures the output of runs.
         logger_factory=lambda *_: structlog.PrintLogger(_lenient(getattr(sys.stderr, "original", sys.stderr))),
         cache_logger_on_first_use=False,
     )
@@ -39,7 +39,7 @@ def configure_logging(*, level: str = "info", json: bool = False, role: str = "r
 
 
 class _Lenient(io.StringIO):
-    """A stream whose faults stay with it: its disk may be full or its reader gone, and whoever logs must go on."""
+    """A stream that ignores write errors (full disk, closed pipe): logging must not stop the program."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ def test_a_disk_too_small_for_a_database_is_told_in_a_line(small_disk, short_pat
     who = Newcomer(short_path, free_port(), ROTA_HOME=str(small_disk(20) / "home"))
     done = who("up")
     assert done.code == 2
-    assert "is full: make room on it, or choose a home on another (--home)" in done.said
+    assert "is full: free some space, or choose a home on another disk (--home)" in done.said
     assert len(done.err.strip().splitlines()) == 1, done.err
 
 

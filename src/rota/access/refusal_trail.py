@@ -1,10 +1,9 @@
 """Refused changes in the audit trail.
 
-Any authenticated caller can be refused as often as they like, so what refusals write is bounded: the first of an actor,
-action and outcome is recorded at once, and those that follow within a minute as one entry that says how many there
-were. They are recorded where the actor belongs: nobody writes into the trail of a namespace in which they have no role,
-and its admins don't learn the names and addresses of other tenants. What was counted and not yet recorded is lost with
-the process.
+A caller can be refused any number of times, so the trail must not grow with each refusal. The first refusal of an
+actor, action and outcome is recorded at once; those of the next minute become one entry with their count. Refusals are
+recorded in a namespace where the actor has a role. So a caller can't write into the trail of another tenant, and that
+tenant's admins don't see foreign names and addresses. If the process dies, counts that were not yet recorded are lost.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _log = get_logger("audit")
 
 
 class _Repeats(msgspec.Struct):
-    """Refusals of one kind: the latest of them, how many are not recorded, and since when they are counted."""
+    """Refusals of one kind: the latest, when counting began, and how many are not recorded yet."""
 
     latest: AuditEntry
     since: float
@@ -55,7 +54,7 @@ class RefusalTrail(Service):
             known.latest = entry
             return
         if len(self._repeats) >= MOST_KINDS:
-            _log.warning("too many kinds of refusals to record another", actor=entry.actor, action=action)
+            _log.warning("a refusal was not recorded: too many kinds at once", actor=entry.actor, action=action)
             return
         self._repeats[kind] = _Repeats(entry, self._monotonic())
         try:
@@ -65,7 +64,7 @@ class RefusalTrail(Service):
             raise
 
     async def tick(self) -> int:
-        """Records the refusals of the last minute, and forgets kinds that did not come again."""
+        """Records the refusals counted in the last minute, and forgets kinds without new ones."""
         over = self._monotonic() - WINDOW_SECONDS
         return await self._flush([kind for kind, repeats in self._repeats.items() if repeats.since <= over])
 

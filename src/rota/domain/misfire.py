@@ -19,7 +19,7 @@ MISSED_AFTER = timedelta(seconds=60)
 
 
 def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why each of these times is skipped; None if it runs. Lateness counts from the start with jitter."""
+    """Why each of these times is skipped; None if it runs. Lateness counts from the start, jitter included."""
     rule = timetable.misfire_rule
     starts = [start_of(job_id, moment, timetable.jitter_seconds) for moment in times]
     missed = [start for start in starts if start <= now]
@@ -37,7 +37,7 @@ def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, 
 
 
 def judge_late(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why a job's runs for these times are skipped; None if they run. Later times without a run yet count too."""
+    """Why a job's runs for these times are skipped; None if they run. Considers later times that have no run yet."""
     rule = timetable.misfire_rule
     wanted = (rule.cap if rule.policy == "all" else 1) + len(times)
     missed = sorted({*times, *last_times(timetable.schedule(job_id), min(times), now, wanted)})

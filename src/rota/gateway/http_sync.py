@@ -35,7 +35,7 @@ class SyncHttpGateway:
         self._patience = Patience()
 
     def patient(self, seconds: float | None) -> Self:
-        """The same gateway, which tries for so long to submit; None: for as long as the client does."""
+        """The same gateway, with another time limit for repeating submissions; None: the client's."""
         if seconds is None:
             return self
         made = copy(self)

@@ -8,10 +8,10 @@ run. The mark never goes back with the clock.
 Missed times are judged when their runs are planned (domain/firing.py). Runs that were already made are judged by the
 same rule when they are due (misfire_judge.py).
 
-Catching up. After an outage thousands of schedules can have hundreds of times each. They are written in statements of
-about RUNS_PER_STATEMENT runs: each is durable by itself, and none comes near a time-out. Schedules that are on time go
-first in each round; of the others, those that have waited longest. After ROUND_SECONDS, and one statement for late ones
-at least, the firer looks again.
+Catching up. After an outage, thousands of schedules can each have hundreds of missed fire times. They are written in
+statements of about RUNS_PER_STATEMENT runs: each is durable by itself, and none comes near a timeout. In each round,
+schedules that are on time go first, then the most overdue ones. A round ends after ROUND_SECONDS, but not before it has
+written one statement for late schedules.
 """
 
 from __future__ import annotations

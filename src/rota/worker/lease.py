@@ -1,7 +1,7 @@
-"""A worker's lease: until when its claims are surely its own.
+"""A worker's lease: how long its claims are certainly its own.
 
-One clock decides: the machine's, counting the time it was suspended (`rota.clock.uptime`). Times are taken when a beat
-is sent, so the worker's view of its lease always ends before the reaper's.
+The lease is measured by the machine's uptime, including the time it was suspended (`rota.clock.uptime`). It counts from
+the moment a beat is sent, so for the worker the lease always ends earlier than for the reaper.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A budget for the memory of requests: those over it are refused before they are read.
 
 A body counts from the moment its length is known until its request is answered, so submissions that wait for their
-commit count too: each byte as it came and as it is read, and each job with what is made of it.
+commit count too. Each byte counts twice (received and parsed), and each job adds the objects made from it.
 
-A namespace gets half of the budget, so that none can keep all others out. A single request is never refused: the first
-of a namespace that holds nothing, if the others leave half of the budget; any request if it is alone.
+A namespace gets at most half of the budget, so that it can't keep the others out. A request that is alone is never
+refused, however large; nor is a namespace's only request while the other namespaces leave room for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from rota.errors import OverloadedError
 
 MOST_BYTES = 128 * 1024 * 1024
-BYTES_PER_BYTE = 2  # as it came, and as it is read
+BYTES_PER_BYTE = 2  # received, and parsed
 BYTES_PER_JOB = 2048  # the objects between a request and its row
 
 
@@ -55,7 +55,7 @@ class Hold:
         self.size = 0
 
     def grow_by(self, size: int) -> None:
-        """Takes as much more; raises OverloadedError when other requests hold too much already."""
+        """Takes `size` bytes more; raises OverloadedError if other requests hold too much."""
         budget = self._budget
         for held, most, whose in (
             (budget.held, budget.most_bytes, ""),
@@ -67,6 +67,6 @@ class Hold:
         self.size += size
 
     def grow_to(self, size: int) -> None:
-        """Takes what is missing to `size`."""
+        """Takes what is missing to `size` bytes in all."""
         if size > self.size:
             self.grow_by(size - self.size)

@@ -1,5 +1,5 @@
-"""Places that tenants share: a namespace gets half of them and a single owner a fifth, so that none can keep all others
-out."""
+"""Places that tenants share: a namespace gets at most half of them and an owner a fifth, so that no tenant can keep the
+others out."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ MOST_REQUESTS = 5000  # that a server handles at a time
 
 
 class Shares:
-    """So many places on this server. `what` those who have one do, and `advice` for those who don't, in messages."""
+    """At most `most` requests of a kind on this server.
+
+    Errors say `what` these requests do ("follow logs") and what the caller can do instead (`advice`).
+    """
 
     def __init__(self, most: int, *, what: str, advice: str = "try again later") -> None:
         self.most = most
         self._what = what
         self._advice = advice
-        self._taken: Counter[tuple[str, ...]] = Counter()  # in all, by a namespace, and by each of its owners
+        self._taken: Counter[tuple[str, ...]] = Counter()  # of all, of each namespace, and of each owner
 
     @property
     def taken(self) -> int:

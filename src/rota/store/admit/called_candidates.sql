@@ -1,5 +1,5 @@
--- The first runs at each of these gates, at most so many of each (`rooms`). Asked under the locks of these gates, so
--- that no run is on its way to them.
+-- The first runs at each of these gates, at most `rooms` per gate. The caller holds the locks of these gates, so that
+-- no run is on its way to them.
 -- Index: held_runs_waiting.
 -- Locks: none
 SELECT r.namespace, r.id, r.job_id, r.policies, g.kind, g.key

@@ -1,6 +1,6 @@
--- Runs at a gate that admission has not looked at and that are due, at most so many per shard; ours until the
--- transaction ends. One that another transaction holds, or that was set aside (`gate_key` says why), is passed over:
--- it must not stand in the way of those behind it.
+-- Due runs at a gate that admission has not looked at, at most `limit` per shard, locked until the transaction ends.
+-- Skips runs that another transaction holds or that were set aside (`gate_key` says why), so that they don't block
+-- those behind them.
 -- Index: held_runs_gate.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 WITH leased AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- Runs that workers gave back because their job changed, with what the job says now; at most so many per shard.
+-- Runs that workers gave back because their job changed, with the job's current version; at most `limit` per shard.
 -- `started`: whether the run was ever started, also if that attempt was not charged.
 -- Index: held_runs_gate; the primary keys of jobs and attempts.
 -- Locks: none

@@ -42,7 +42,7 @@ class Schedules:
     async def due_jobs(
         self, owned: Mapping[int, int], horizon: timedelta, limit: int, late_limit: int
     ) -> Iterator[ScheduledJob]:
-        """Jobs to fire: those that are on time, then late ones, each oldest first; so many of each kind per shard."""
+        """Jobs to fire: per shard at most `limit` that are on time, then `late_limit` late ones, each oldest first."""
         with self._fired.look(owned) as look:
             rows = await self._database.fetch(
                 "due_jobs",

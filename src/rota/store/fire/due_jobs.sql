@@ -1,6 +1,6 @@
--- Jobs whose next fire time is inside the horizon: those that are on time, and late ones apart, at most so many of each
--- per shard, so that catching up keeps no schedule from being on time. `begin_at`: where to begin in each shard (seconds
--- since the epoch).
+-- Jobs whose next fire time is inside the horizon. Reads on-time jobs (at most `limit` per shard) and late ones
+-- (`late_limit`) apart, so that catching up delays no schedule that is on time. `begin_at`: where to begin in each
+-- shard (seconds since the epoch).
 -- Index: jobs_due, two ranges per shard.
 -- Locks: none: fire compares and sets.
 -- Idioms: from position.

@@ -93,20 +93,20 @@ class Logs:
         return await self._database.fetch("kept_logs_of_run", namespace=namespace, run_id=run_id)
 
     async def ended(self, limit: int, size: int) -> list[Any]:
-        """Logs that ended and are not in object storage yet, with what they say: so many, and about so many bytes."""
+        """Logs that ended and are not in object storage yet: at most `limit`, and about `size` bytes."""
         return await self._database.fetch("logs_to_upload", limit=limit, size=size)
 
     async def find_endless(self) -> None:
-        """Counts as ended what belongs to days that are over and does not run any more."""
+        """Marks logs of past days as ended if their runs no longer run."""
         await self._database.fetch("end_abandoned_logs")
 
     async def drop_days(self, recent_days: int) -> int:
-        """Lets chunks of old days go that are kept in object storage; returns how many days."""
+        """Drops partitions of old logs that are in object storage; returns how many."""
         dropped: int = await self._database.fetch_value("drop_log_days", recent_days=recent_days)
         return dropped
 
     async def note_kept(self, kept: Sequence[KeptLog]) -> None:
-        """They are in object storage now."""
+        """Records that these logs are in object storage."""
         await with_days(
             self._database,
             [log.run_id for log in kept],
@@ -119,7 +119,7 @@ class Logs:
     async def search(
         self, namespace: str, first: UUID, place: ChunkKey, text: str, chunks: int, owner: str | None
     ) -> tuple[list[Any], ChunkKey | None]:
-        """Chunks that contain the text among so many below a place, and the place the look came to (None: the end)."""
+        """Reads `chunks` chunks below a place; returns those with the text, and where to go on (None: the end)."""
         run_id, claim, number = place
         rows = await self._database.fetch(
             "search_logs",

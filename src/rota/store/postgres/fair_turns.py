@@ -1,8 +1,8 @@
 """Turns at a resource that tenants share: the connections of a pool.
 
-Those who wait stand in a line of their tenant, and the lines take turns, so a thousand requests of one tenant delay
-another's by one turn, not by a thousand. With one tenant it is a plain queue. Which tenant asks is in the context of
-the task that asks (`act_for`); a server's own services are one of the tenants.
+Each tenant has a queue, and the queues take turns: a thousand requests of one tenant delay another tenant by one turn,
+not by a thousand. With one tenant it is a plain queue. The context of the asyncio task says for which tenant it asks
+(`act_for`); the server's own services count as one tenant.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _tenant: ContextVar[str] = ContextVar("tenant", default=OURSELVES)
 
 
 def act_for(tenant: str) -> None:
-    """What this task asks for from now on, it asks for on behalf of this tenant."""
+    """From now on, this asyncio task asks on behalf of this tenant."""
     _tenant.set(tenant)
 
 
 class FairTurns:
-    """So many may have a turn at a time."""
+    """At most `most` turns at a time."""
 
     def __init__(self, most: int) -> None:
         self._free = most

@@ -1,6 +1,6 @@
--- Skips runs that no worker took in time: live or held -> finished (skipped); at most so many of each place and shard.
--- A run that moves at this moment is left for the next round. `claim IS NULL`, since `worker_id IS NULL` would let in
--- the index of all that is ready, and with it a plan that reads it for each shard.
+-- Skips runs that no worker took in time: live or held -> finished (skipped); at most `limit` per table and shard.
+-- A run that is moving now is left for the next round. `claim IS NULL`, because `worker_id IS NULL` would allow a plan
+-- that reads the index of all ready runs once per shard.
 -- Index: live_runs_expiring, held_runs_expiring.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: ctid.

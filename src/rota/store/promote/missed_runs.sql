@@ -1,5 +1,5 @@
--- Runs made by a schedule that were not promoted in time, because everything was down; at most so many per shard, with
--- what the job's schedule says, for the misfire rules.
+-- Runs made by a schedule that were not promoted in time, because everything was down; at most `limit` per shard, with
+-- the job's schedule, for the misfire rules.
 -- Index: upcoming_runs_due; the primary key of jobs.
 -- Locks: none
 -- Idioms: OFFSET 0.

@@ -1,8 +1,7 @@
--- Promotes runs that are due within the lookahead: upcoming -> live, or held where they have policies; at most so many
+-- Promotes runs that are due within the lookahead: upcoming -> live, or held if they have policies; at most `limit`
 -- per shard. A schedule's run that is later than `missed_after` is left to the misfire rules. `begin_at`: where to
--- begin in each shard (seconds since the epoch). Gives how many runs went to each pool from each shard, and how far
--- that shard has been emptied. A shard whose lease has a newer epoch is passed over. Safe with two owners all the same:
--- a row moves once.
+-- begin in each shard (seconds since the epoch). Returns how many runs went to each pool from each shard, and how far
+-- that shard is now empty. Skips a shard whose lease has a newer epoch. Even two owners are safe: a row moves once.
 -- Index: upcoming_runs_due, one range per shard.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: ctid, from position.

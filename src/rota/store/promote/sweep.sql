@@ -1,7 +1,6 @@
--- Housekeeping on small tables, at most so many rows of each: expired keys (a unique key whose job still waits is
--- kept), buckets that are full again, sessions that are over, events of long ago, workers gone that hold nothing any
--- more (recorded, so that the reaper need not look again; after an hour deleted), old tallies, schedulers silent for a
--- day.
+-- Housekeeping on small tables, at most `limit` rows of each: expired keys (a unique key whose job still waits is
+-- kept), buckets that are full again, ended sessions, old events, gone workers that hold no runs (marked, so that the
+-- reaper need not look again; deleted after an hour), old tallies, schedulers silent for a day.
 -- Index: submission_keys_expiry, gates_idle, api_keys_ended_sessions, the primary key of events, live_runs_claimed; the
 -- rest reads small tables.
 -- Locks: keys, gates and buckets FOR UPDATE SKIP LOCKED; the rows it deletes.

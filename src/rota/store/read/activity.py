@@ -14,7 +14,7 @@ PORTION = timedelta(seconds=5)  # of the tallies' time
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """One look. `counts` and `live` have looked at no more than so many rows each."""
+    """One look. `counts` and `live` are of at most `most` rows each."""
 
     moment: datetime
     counts: Any  # retrying, scheduled, blocked, dead_letters
@@ -24,13 +24,13 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Tallies:
-    """Reads what workers tell with their beats, and counts what waits."""
+    """Reads what workers report with their beats, and counts waiting runs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def look(self, namespace: str, *, window: timedelta, history: timedelta, most: int) -> Activity:
-        """Looks once: lags of the `window`, tallies of the `history`, at most so many of each kind that waits."""
+        """Lags of the `window`, tallies of the `history`, and waiting runs, counted up to `most` of each kind."""
         counts: Any = await self._database.fetch_row("count_others", namespace=namespace, most=most)
         moment: datetime = counts["moment"]
         lags: dict[str, list[int]] = {}

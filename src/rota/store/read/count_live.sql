@@ -1,4 +1,4 @@
--- What is ready or runs in a namespace, by pool, and since when the oldest has been ready; looks at so many at most.
+-- Counts a namespace's ready and running runs by pool, and since when the oldest is ready; reads at most `most` rows.
 -- Index: primary key, in the order of ids: what was planned first is looked at first.
 -- Locks: none
 SELECT l.pool, count(*) FILTER (WHERE l.worker_id IS NULL) AS queued,

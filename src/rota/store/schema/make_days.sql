@@ -1,4 +1,4 @@
--- Makes the day partitions of history from yesterday to so many days ahead. Gives how many were missing.
+-- Makes the day partitions of history from yesterday to `ahead` days ahead. Returns how many were missing.
 -- Index: none
 -- Locks: the parent tables, briefly, where a day is missing; see make_day.
 SELECT count(*) FILTER (WHERE rota.make_day((now() AT TIME ZONE 'UTC')::date + ahead))

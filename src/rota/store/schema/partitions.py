@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 async def make_days(database: Database, ahead: int) -> int:
-    """Makes the partitions from yesterday to so many days ahead; returns how many were missing."""
+    """Makes the partitions from yesterday to `ahead` days ahead; returns how many were missing."""
     made: int = await database.fetch_value("make_days", ahead=ahead)
     return made
 

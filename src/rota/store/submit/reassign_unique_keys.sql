@@ -1,4 +1,4 @@
--- Gives unique keys to other jobs, for so many seconds (null: while the job waits).
+-- Gives unique keys to other jobs, for `seconds` (null: while the job waits).
 -- Index: primary key.
 -- Locks: none of its own: callers have locked the keys.
 INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)

@@ -1,5 +1,5 @@
--- Takes unique keys (in order, none twice) for so many seconds (null: while the job waits; the sweeper looks at such a
--- key again), or shows who has them.
+-- Takes unique keys (in order, none twice) for `seconds` (null: while the job waits; the sweeper checks such a key
+-- again), or returns the jobs that hold them.
 -- Index: primary key.
 -- Locks: the keys' rows, taken or held by another job, until the transaction ends.
 INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)

@@ -1,7 +1,7 @@
-"""Unique keys of a batch: which items go in, which meet another job, and which jobs they replace.
+"""Unique keys of a batch: which items are written, which are duplicates of a job, and which jobs they replace.
 
-The items are decided in their order, each as if those before it had been committed, but all in one transaction: take
-the keys, write what goes in, hand over the keys and cancel what is replaced.
+Items are decided in order, as if the items before were committed, but all in one transaction: lock the keys, write the
+items, reassign the keys, cancel the jobs that are replaced.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rota.store.postgres.settling import until_settled
 
 
 class DecidedAnewError(RotaError):
-    """What the decision rests on changed: roll back, and begin the transaction again."""
+    """The facts behind the decision changed: roll back and repeat the transaction."""
 
 
 class Duplicate(msgspec.Struct, frozen=True):
-    """The job that has a unique key already, and what is to be done with another."""
+    """The job that already has an item's unique key. `kept`: answer with this job, instead of an error."""
 
     job_id: UUID
     status: str
@@ -34,7 +34,7 @@ class Duplicate(msgspec.Struct, frozen=True):
 
 
 class _KeyHolder(msgspec.Struct, frozen=True):
-    """Who has a unique key."""
+    """The job that has a unique key. `unseen`: our database role can't reach it."""
 
     job_id: UUID
     status: str
@@ -45,7 +45,7 @@ class _KeyHolder(msgspec.Struct, frozen=True):
 
 
 class UniqueKeys:
-    """The items of a batch that have a unique key, and what becomes of them."""
+    """Decides about the items of a batch that have a unique key."""
 
     def __init__(self, items: Sequence[Submission]) -> None:
         self._items = items
@@ -63,7 +63,7 @@ class UniqueKeys:
         self._replacing: dict[tuple[str, UUID], Submission] = {}
 
     async def take(self, statements: Statements) -> list[Submission]:
-        """Locks the keys; returns the items that go in. Raises DecidedAnewError."""
+        """Locks the keys; returns the items to write. Raises DecidedAnewError."""
         self._forget()
         items = [item for item in self._items if item.id not in self.repeated]
         if not items:
@@ -72,7 +72,7 @@ class UniqueKeys:
         for item in items:
             firsts.setdefault(_key(item), item)
         holders = await _holders(statements, [firsts[key] for key in sorted(firsts)])
-        # The same request, sent at the same time, has been written by now: we waited for its unique key.
+        # We waited for the unique keys. If the same request was sent twice, the other one has been written by now.
         self._leave_out(await _repeated(statements, items))
         for item in items:
             holder = holders.get(_key(item))
@@ -86,7 +86,7 @@ class UniqueKeys:
             self._going[item.id] = item
             holders[_key(item)] = _KeyHolder(
                 item.id,
-                status="",  # asked for when it is written
+                status="",  # read after the item is written
                 recurring=isinstance(item, Recurring),
                 waits=True,
                 unseen=item.id in self._unseen,
@@ -96,7 +96,7 @@ class UniqueKeys:
         return list(self._going.values())
 
     async def settle(self, statements: Statements, left_out: Iterable[UUID]) -> None:
-        """Hands over the keys and cancels what is replaced, once the items are written. Raises DecidedAnewError."""
+        """Once the items are written: reassigns keys and cancels replaced jobs. Raises DecidedAnewError."""
         self._leave_out(self._going.keys() & {*left_out})
         statuses = await self._look_at_own(statements)
         for item, holder in self._met:
@@ -109,18 +109,18 @@ class UniqueKeys:
         await _replace(statements, self._replacing)
 
     def _leave_out(self, ids: Iterable[UUID]) -> None:
-        """Without those whose idempotency key is taken, which are no duplicates, the others may fare otherwise."""
+        """Items whose idempotency key is taken are repeats, not duplicates: decide again without them."""
         if repeated := {*ids}:
             self.repeated |= repeated
-            raise DecidedAnewError("a request was written by another at the same time")
+            raise DecidedAnewError("another process wrote the same request at the same time")
 
     async def _look_at_own(self, statements: Statements) -> dict[UUID, str]:
-        """The statuses of our items that others of them met or replace."""
+        """The statuses of our own items that later items of the batch duplicate or replace."""
         met = {holder.job_id for _, holder in self._met} | {job_id for _, job_id in self._replacing}
         rows = await _look(statements, [(item.namespace, item.id) for item in self._going.values() if item.id in met])
         if unseen := {row["id"] for row in rows if row["unseen"]} - self._unseen:
             self._unseen |= unseen
-            raise DecidedAnewError("our database role can't reach a job of the batch, so no other can replace it")
+            raise DecidedAnewError("our database role can't reach a job of this batch, so it can't be replaced")
         return {row["id"]: _status(row) for row in rows}
 
 
@@ -129,7 +129,7 @@ async def _look(statements: Statements, jobs: Sequence[tuple[str, UUID]]) -> lis
 
 
 async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[UUID]:
-    """Those whose idempotency key is taken: their first answer stands."""
+    """Items whose idempotency key is taken: they get the first answer."""
     keyed = [(item, item.key) for item in items if item.key]
     if not keyed:
         return set()
@@ -141,7 +141,7 @@ async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[
 
 
 async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[tuple[str, str], _KeyHolder]:
-    """Takes the keys, which are sorted; those that others have, with how these stand."""
+    """Takes the keys, in the order given; returns the other jobs that hold some of them."""
     rows = await statements.fetch("take_unique_keys", **_unique_columns(items))
     mine = {item.id for item in items}
     others = [row for row in rows if row["job_id"] not in mine]
@@ -162,13 +162,13 @@ def _status(row: Any) -> str:
 
 def _is_in_the_way(item: Submission, holder: _KeyHolder) -> bool:
     if _unique(item).on_duplicate == "replace":
-        # What waits is replaced, unless it is a schedule, or out of our role's reach.
+        # A waiting job is replaced, unless it is a schedule or our role can't reach it.
         return holder.waits and (holder.recurring or holder.unseen)
     return holder.waits or holder.in_window
 
 
 async def _replace(statements: Statements, replacing: Mapping[tuple[str, UUID], Submission]) -> None:
-    """Cancels jobs that still wait, for the items that replace them."""
+    """Cancels the waiting jobs that items replace."""
     waiting = {
         key: f"replaced by {show_job(item.id)}, which has the same unique key" for key, item in replacing.items()
     }
@@ -177,7 +177,7 @@ async def _replace(statements: Statements, replacing: Mapping[tuple[str, UUID], 
         if waiting:
             rows = [(*key, reason) for key, reason in waiting.items()]
             await statements.fetch("replace_waiting", **columns(rows, "namespaces run_ids reasons"))
-            # One that moved at that moment is looked for again, until it was hit or does not wait any more.
+            # A job that was just moving is tried again, until it is cancelled or no longer waits.
             for row in await _look(statements, list(waiting)):
                 if not row["waits"]:
                     del waiting[row["namespace"], row["id"]]
@@ -192,7 +192,7 @@ def _unique_columns(items: Iterable[Submission]) -> dict[str, Any]:
 
 
 def _unique(item: Submission) -> Unique:
-    assert item.unique is not None  # noqa: S101 - callers chose those that have one
+    assert item.unique is not None  # noqa: S101 - callers pass only items that have one
     return item.unique
 
 

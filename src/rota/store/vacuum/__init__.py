@@ -1,9 +1,9 @@
 """Vacuuming the tables that runs pass through.
 
 A run leaves two dead rows behind in `live_runs`, 40,000 a second at full speed. Autovacuum looks at a table once per
-`autovacuum_naptime`, by default a minute, and every reader of the table walks over all that has died since. So a
-scheduler vacuums it as soon as enough has died. A vacuum that could not remove much, because an open transaction still
-sees the rows, is repeated only when as many again have died: an old snapshot must not keep us busy in vain.
+`autovacuum_naptime`, by default a minute, and until then every reader walks over all dead rows. So a scheduler vacuums
+the table as soon as enough rows have died. If an open transaction still sees the dead rows, a vacuum can't remove them;
+it is repeated only when the number of dead rows has doubled, so that an old snapshot doesn't cause endless vacuums.
 """
 
 from __future__ import annotations

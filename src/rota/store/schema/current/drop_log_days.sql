@@ -1,5 +1,5 @@
--- Drops the chunks of days and months that ended so many days ago and are wholly in object storage; returns how many
--- partitions it dropped. Runs with its owner's rights, so that narrow roles can call it.
+-- Drops log partitions (days and months) that ended `recent_days` ago and are wholly in object storage; returns how
+-- many it dropped. Runs with its owner's rights, so that narrow roles can call it.
 CREATE FUNCTION rota.drop_log_days(recent_days integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET lock_timeout = '1s'
