@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import asyncpg
 import psycopg
 import pytest
 import pytest_asyncio
+import structlog
 from hypothesis import HealthCheck, settings
 
 from databases import TEMPLATE, cloned, pool_on
@@ -95,6 +97,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if str(item.path.relative_to(here)).startswith(SLOW):
             item.add_marker("slow")
+
+
+@pytest.fixture(autouse=True)
+def own_logging():
+    """A test that configures logging, as a command in this process does, does it for itself alone."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        structlog.contextvars.clear_contextvars()
+        logging.getLogger("asyncpg").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

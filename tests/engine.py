@@ -21,7 +21,7 @@ from rota.store.report import Reports
 from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
 from rota.worker.worker import Worker
-from support import eventually, job
+from support import GUARD_SECONDS, eventually, job
 
 
 class Engine:
@@ -39,17 +39,18 @@ class Engine:
     def blobs(self) -> Any:
         return self.api.services.blobs
 
-    def scheduler(self) -> Scheduler:
+    def scheduler(self, *, lease_seconds: float = 3.0) -> Scheduler:
         return Scheduler(
             database=self.database,
             listen_url=self.url,
-            lease_seconds=3.0,
+            lease_seconds=lease_seconds,
             blobs=self.blobs,
         )
 
     async def leading(self) -> Scheduler:
         """A scheduler that owns all shards and does nothing unless ticked."""
-        scheduler = self.scheduler()
+        # Nothing renews its leases, however long a busy machine takes for the test.
+        scheduler = self.scheduler(lease_seconds=10 * GUARD_SECONDS)
         await scheduler.leases.tick()
         return scheduler
 

@@ -126,7 +126,7 @@ def test_any_bytes_are_a_message_or_refused(body):
 
 def test_every_message_of_a_process_is_attacked_here():
     attacked = {message["type"] for case in NONSENSE for message in case.values[0] if isinstance(message, dict)}
-    assert {kind.__name__ for kind in FromChild.__args__} - attacked == {"Begun"}
+    assert {kind.__name__ for kind in FromChild.__args__} - attacked == {"Ready"}
 
 
 async def test_a_run_does_not_get_the_end_of_the_one_before(engine, worker):

@@ -290,12 +290,12 @@ async def test_what_is_mistaken_for_a_payload_stays_out_of_the_trail(api, somebo
     alice = await somebody("submitter")
     made = (await alice.post("/v1/jobs", json=job(scheduleType="future", delaySeconds=9999))).json()
     for body in (
-        {"Payload": {"card": "4111 1111"}},
-        {"retry": {"payload": {"card": "4111 1111"}}},
-        {"name": "x", "payload ": {"card": "4111 1111"}},
+        {"Payload": {"card": "no hex: 4111"}},
+        {"retry": {"payload": {"card": "no hex: 4111"}}},
+        {"name": "x", "payload ": {"card": "no hex: 4111"}},
     ):
         assert (await alice.put(f"/v1/jobs/{made['jobId']}", json=body)).status_code == 400
-    assert "4111" not in json.dumps(await audited(api))
+    assert "no hex" not in json.dumps(await audited(api))
 
 
 async def test_a_key_that_somebody_sends_in_the_wrong_field_stays_out_of_the_trail(api, somebody):
