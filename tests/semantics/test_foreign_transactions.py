@@ -11,6 +11,8 @@ import pytest
 
 from engine import plain, report
 from gatekeeping import ids_of, time_of_schedule
+from rota.domain.gates import MOST_AT_A_GATE
+from rota.domain.run import Outcome
 from support import DEADLINE_SECONDS, eventually, in_time, job, patience
 
 
@@ -88,6 +90,31 @@ async def test_many_held_runs_at_the_head_of_a_shard_hide_none_behind_them(gates
     await sql.execute("UPDATE rota.held_runs SET shard = 7")
     async with holding(program, *(answer["runId"] for answer in answers["results"])):
         assert await ids_of(await in_time(gates.claim(), 5)) == [last]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"concurrencyKey": "c", "concurrencyLimit": 1},
+        {"rateLimit": {"limit": 1, "perSeconds": 0.5, "burst": 1, "key": "r"}},
+        {"breaker": {"failures": 1, "cooldownSeconds": 0.5, "key": "b"}},
+    ],
+    ids=["limit", "rate", "breaker"],
+)
+async def test_many_held_runs_at_the_head_of_a_gate_hide_none_behind_them(gates, program, fields):
+    await gates.engine.submit(**fields, maxRetries=0)
+    (claim,) = await gates.claim()
+    if "breaker" in fields:
+        await gates.broker.report([report(claim, Outcome.failed, error="it failed")])
+        await gates.admit()
+    jobs = [job(**fields) for _ in range(MOST_AT_A_GATE + 2)]
+    answers = (await gates.engine.api.post("/v1/jobs/batch", json=jobs)).json()["results"]
+    last = await gates.engine.submit(**fields)
+    await gates.admit()
+    async with holding(program, *(answer["runId"] for answer in answers)):
+        if "concurrencyKey" in fields:
+            await gates.broker.report([report(claim)])
+        assert await ids_of(await eventually(gates.claim)) == [last]
 
 
 async def test_admission_rests_while_all_there_is_to_do_is_held(gates, program):

@@ -355,3 +355,43 @@ async def test_claims_whose_answer_was_lost_do_not_count_for_their_pool_any_more
         await broker.claim(4)
     assert await broker.reconcile(frozenset()) == 2
     assert set(broker._shares._held.values()) == {0}
+
+
+async def changed_while_claimed(gates, **fields):
+    """A schedule's run that a worker has, whose job was changed meanwhile: its id, its claim and its job's id."""
+    job_id = await gates.engine.recurring(scheduleType="interval", everySeconds=3600, **fields)
+    run_id = (await gates.engine.api.post(f"/v1/jobs/{job_id}/run")).json()["runId"]
+    (claim,) = await gates.claim()
+    assert (await gates.engine.api.put(f"/v1/jobs/{job_id}", json={"name": "other"})).is_success
+    return run_id, claim, job_id
+
+
+async def test_a_run_that_was_recalled_is_not_overtaken(gates):
+    recalled, claim, _ = await changed_while_claimed(gates, orderingKey="a")
+    later = await gates.engine.submit(orderingKey="a")
+    await gates.broker.report([report(claim, Outcome.released)])
+    assert await gates.claim() == []
+    await gates.scheduler.recaller.tick()
+    (claim,) = await gates.claim()
+    assert await ids_of([claim]) == [recalled]
+    await gates.broker.report([report(claim)])
+    assert await ids_of(await gates.claim()) == [later]
+
+
+async def test_a_run_that_failed_and_was_recalled_holds_its_key_until_its_job_lets_go(gates):
+    _, claim, job_id = await changed_while_claimed(gates, orderingKey="a")
+    later = await gates.engine.submit(orderingKey="a")
+    await gates.broker.report([report(claim, Outcome.failed, error="it failed")])
+    assert await gates.claim() == []
+    await gates.engine.api.post(f"/v1/jobs/{job_id}/pause")
+    assert await gates.claim() == []
+    await gates.scheduler.recaller.tick()
+    assert await ids_of(await gates.claim()) == [later], "a paused run holds no key"
+
+
+async def test_a_run_that_failed_and_was_recalled_has_not_ended(gates, sql):
+    _, claim, job_id = await changed_while_claimed(gates, overlap="skip")
+    await gates.broker.report([report(claim, Outcome.failed, error="it failed")])
+    later = await time_of_schedule(gates, sql, job_id, 0)
+    await gates.admit()
+    assert (await gates.engine.run(later))["status"] == "skipped"

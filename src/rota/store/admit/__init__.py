@@ -108,6 +108,8 @@ class _Found(msgspec.Struct):
     waits_at: dict[_RunKey, Gate] = msgspec.field(default_factory=dict)
     # Gates at which as many were found as were asked for: there may be more.
     full: dict[Gate, Policies] = msgspec.field(default_factory=dict)
+    # Gates that were called and where another transaction holds one of the first runs.
+    held_up: set[Gate] = msgspec.field(default_factory=set)
     # Gates that were called and had no room left in this round.
     left_out: set[Gate] = msgspec.field(default_factory=set)
     more: bool = False  # whether runs that are new were left for the next round
@@ -264,6 +266,7 @@ class _Round:
             called.setdefault(gate, MOST_AT_A_GATE if gate.kind in ("limit", "rate") else 1)
         await _find(statements, called, new, found)
         done.more |= found.more
+        done.again |= found.held_up
         await call_gates(statements, found.left_out)
         if not found.runs and not any(departure.policies.breaker for departure in departures):
             await _forget_waking(statements, woken)
@@ -375,6 +378,8 @@ async def _find_called(statements: Statements, called: Mapping[Gate, int], found
     others: set[Gate] = set()
     for row in rows:
         gate = gate_of(row)
+        if not row["free"]:
+            continue
         gates = _gates_of_row(row)
         counts[gate] = counts.get(gate, 0) + 1
         unlocked = {other for other in gates if other not in found.locked}
@@ -390,6 +395,8 @@ async def _find_called(statements: Statements, called: Mapping[Gate, int], found
         found.waits_at[key] = gate
         # Their other gates are only tried: to wait for them now would be out of order.
         others |= unlocked
+    free = {row["id"] for row in rows if row["free"]}
+    found.held_up = {gate_of(row) for row in rows if row["id"] not in free}
     if others:
         numbers = {_number(gate) for gate in others}
         had = {row["number"] for row in await statements.fetch("try_lock_gates", numbers=sorted(numbers))}

@@ -1,7 +1,8 @@
 -- Who is first in line at each ordering key and where it waits, and who has the key: a live run, or one that was
--- started, waits to be started again and does not let go (also where it is promoted and not due yet). Asked under the
--- locks of these keys. What is due is judged by the clock after that: by the start of the transaction, a run that
--- another scheduler has held here in the meantime would not be due.
+-- started, waits to be started again and does not let go (also where it is promoted and not due yet). A run that was
+-- recalled keeps its place until it is decided what becomes of it. Asked under the locks of these keys. What is due is
+-- judged by the clock after that: by the start of the transaction, a run that another scheduler has held here in the
+-- meantime would not be due.
 -- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
 -- Locks: none
 WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS present)
@@ -13,13 +14,13 @@ SELECT i.namespace, i.key, head.id AS head, head.gate AS head_gate, head.nominal
                     AND (u.attempt > 0 OR u.snoozes > 0) AND NOT (u.policies ? 'letGo') LIMIT 1),
                 (SELECT h.id FROM rota.held_runs AS h
                   WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key
-                    AND h.gate NOT IN ('pause', 'recall') AND h.run_at > moment.present
+                    AND h.gate <> 'pause' AND h.run_at > moment.present
                     AND (h.attempt > 0 OR h.snoozes > 0) AND NOT (h.policies ? 'letGo') LIMIT 1)) AS holder
   FROM moment
  CROSS JOIN unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)
   LEFT JOIN LATERAL (
        SELECT h.id, h.gate, h.nominal_at FROM rota.held_runs AS h
-        WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate NOT IN ('pause', 'recall')
+        WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate <> 'pause'
           AND h.run_at <= moment.present
         ORDER BY h.nominal_at, h.id LIMIT 1
        ) AS head ON true

@@ -1,5 +1,5 @@
 -- The runs of jobs that have not ended: live, started and waiting to be started again, or not started and at a gate
--- (named). Asked under the locks of these jobs.
+-- (named); also one that was recalled and is not decided on yet. Asked under the locks of these jobs.
 -- Index: live_runs_of_job, upcoming_runs_of_job, held_runs_of_job.
 -- Locks: none
 SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
@@ -14,6 +14,6 @@ SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
        UNION ALL
        SELECT h.id, h.nominal_at, CASE WHEN h.attempt = 0 AND h.snoozes = 0 THEN h.gate END FROM rota.held_runs AS h
         WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id
-          AND h.gate NOT IN ('pause', 'recall')
+          AND h.gate <> 'pause'
           AND (h.gate <> 'new' OR h.attempt > 0 OR h.snoozes > 0)
        ) AS r

@@ -1,6 +1,6 @@
 -- Decides recalled runs by what their job says now: 'go' (with the job's present definition), 'hold' (it is paused),
 -- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'. A job that is no longer at the
--- version the fate was read from keeps the run at the gate for another look.
+-- version the fate was read from keeps the run at the gate for another look. What waited for the run is called.
 -- Index: primary keys.
 -- Locks: the job's row FOR SHARE, then the run.
 -- Idioms: OFFSET 0, one-element array, by_id.
@@ -26,7 +26,10 @@ WITH decided AS MATERIALIZED (
               d.new_payload AS payload, d.new_payload_id AS payload_id, d.new_options AS options, h.cause,
               h.retry_of, h.root_id, h.shard, h.nominal_at, h.run_at, h.attempt, h.losses, h.created_at,
               rota.changed_expiry(h.expires_at, h.options, h.attempt, h.snoozes, d.new_options, h.run_at) AS expires_at,
-              h.checkpoint, h.snoozes, d.new_policies AS policies, d.fate
+              h.checkpoint, h.snoozes, d.new_policies AS policies, d.fate, h.policies AS old_policies
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies)
+    SELECT namespace, id, job_id, old_policies FROM taken WHERE old_policies IS NOT NULL
 ), held AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'pause' FROM taken WHERE fate = 'hold'
 ), waiting AS (
