@@ -81,36 +81,61 @@ async def test_nobody_waiting_costs_nothing(engine, looks):
 async def test_one_too_many_is_told_to_come_back(engine):
     run_id = await engine.submit()
     ends = engine.api.services.run_ends
-    ends.shares.most = 5
+    ends.shares.most = 1
     waiting = asyncio.create_task(ends.wait("default", plain(run_id), 30, "admin"))
     await eventually(lambda: ends.waiting)
     answer = await engine.api.get(f"/v1/runs/{run_id}", params={"waitSeconds": 5})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "1 of your requests wait for runs" in answer.json()["detail"]
+    with pytest.raises(OverloadedError):
+        await ends.wait("default", plain(run_id), 30, "admin")
     waiting.cancel()
 
 
-async def test_one_tenant_leaves_places_to_the_others(engine):
+async def test_a_tenant_takes_all_places_until_another_needs_one(engine):
+    """The newcomer gets a place of the namespace that has most, and there of the owner who has most."""
     run_id = plain(await engine.submit())
     ends = engine.api.services.run_ends
-    ends.shares.most = 10
+    ends.shares.most = 6
+    waits = []
 
     async def wait(namespace, holder):
-        return await ends.wait(namespace, run_id, 60, holder)
+        task = asyncio.create_task(ends.wait(namespace, run_id, 3600, holder))
+        before = sum(one.done() for one in waits)
+        for _ in range(10):
+            await asyncio.sleep(0)  # until it waits, and one that had to go has gone
+        waits.append(task)
+        assert ends.waiting <= 6
+        return [number for number, one in enumerate(waits) if one.done()][before:]
 
-    waiting = [asyncio.create_task(wait("greedy", f"owner {number // 2}")) for number in range(5)]
-    await eventually(lambda: ends.waiting == 5)
-    for namespace, holder in (("greedy", "owner 0"), ("greedy", "another")):
-        with pytest.raises(OverloadedError, match="wait for runs"):
-            await wait(namespace, holder)
-    waiting += [asyncio.create_task(wait("modest", f"owner {number // 2}")) for number in range(5)]
-    await eventually(lambda: ends.waiting == 10)
-    with pytest.raises(OverloadedError, match="on this server wait"):
-        await wait("third", "owner")
-    for one in waiting:
-        one.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    assert ends.shares.taken == 0
+    for holder in ("x", "x", "x", "x", "y", "y"):
+        assert await wait("greedy", holder) == []
+    with pytest.raises(OverloadedError):
+        ends.check_room("greedy", "x")
+    displaced = [await wait("modest", "m") for _ in range(3)]
+    assert displaced[:2] == [[0], [1]], "those of x, who has most, the longest first"
+    assert len(displaced[2]) == 1, "then x and y have as many"
+    with pytest.raises(OverloadedError):
+        ends.check_room("modest", "m")
+    assert await wait("modest", "n") == [6], "an owner without a place gets one of their own namespace"
+    assert await wait("third", "t") != []
+    assert ends.waiting == 6
+    for task in waits:
+        task.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
+    assert (ends.waiting, ends.shares.taken) == (0, 0)
+
+
+async def test_a_wait_that_makes_room_is_answered_with_the_run_as_it_is(engine, somebody):
+    run_id = await engine.submit()
+    ends = engine.api.services.run_ends
+    ends.shares.most = 1
+    waiting = asyncio.create_task(engine.api.get(f"/v1/runs/{run_id}", params={"waitSeconds": 60}))
+    await eventually(lambda: ends.waiting)
+    newcomer = asyncio.create_task(ends.wait("another", plain(run_id), 60, "bob"))
+    await asyncio.sleep(0)
+    ends_early = await in_time(waiting)
+    assert (ends_early.status_code, ends_early.json()["status"]) == (200, "queued")
+    newcomer.cancel()
 
 
 async def test_a_server_that_stops_lets_everybody_go(engine):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rota.errors import OverloadedError
 
-MOST_REQUESTS = 5000  # that a server handles at a time
+MOST_REQUESTS = 12_500  # that a server handles at a time, also those that wait for runs
 
 
 class Shares:

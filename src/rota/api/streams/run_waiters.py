@@ -1,18 +1,24 @@
 """Waiting for runs to end.
 
 Most of these runs are short, so polls are frequent for a moment after a waiter arrives.
+
+There is a place for so many waiters. Any tenant may take those that no other needs: a client that is refused asks again
+and again, which costs more than one that waits. When all are taken, a newcomer gets the place of the namespace that has
+most of them, and there of the owner who has most: the longest of its waits is answered early, with the run as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
+from operator import attrgetter
 from uuid import UUID
 
 from rota.api.http.shares import Shares
 from rota.api.streams.followers import Followers
+from rota.errors import OverloadedError
 from rota.store.read.runs import Runs
 
 _SOON_SECONDS = 0.004
@@ -26,6 +32,7 @@ class _Waiter:
         self.namespace = namespace
         self.holder = holder
         self.run_id = run_id
+        self.since = time.monotonic()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def answer(self) -> None:
@@ -40,8 +47,7 @@ class RunWaiters(Followers[_Waiter]):
     jitter = 0
 
     def __init__(self, runs: Runs) -> None:
-        advice = "poll without waitSeconds, or try again later"
-        super().__init__(Shares(MOST_WAITERS, what="wait for runs", advice=advice))
+        super().__init__(Shares(MOST_WAITERS, what="wait for runs"))
         self._runs = runs
         self._released = False
         self._came_at = 0.0
@@ -64,10 +70,36 @@ class RunWaiters(Followers[_Waiter]):
         """Returns when the run has ended or the time is over; raises OverloadedError when too many clients wait."""
         if self._released:
             return
-        self.check_room(namespace, holder)
+        self._make_room(namespace, holder)
         self._came_at = time.monotonic()
         with self._registered(_Waiter(namespace, run_id, holder)) as waiter, suppress(TimeoutError):
             await asyncio.wait_for(waiter.ended, seconds)
+
+    def check_room(self, namespace: str, holder: str) -> None:
+        """Raises OverloadedError when all places are taken and no tenant has more of them than this one."""
+        if self.waiting >= self.shares.most:
+            self._greediest(namespace, holder)
+
+    def _make_room(self, namespace: str, holder: str) -> None:
+        if self.waiting >= self.shares.most:
+            displaced = self._greediest(namespace, holder)
+            self._followers.discard(displaced)
+            displaced.answer()
+
+    def _greediest(self, namespace: str, holder: str) -> _Waiter:
+        """The waiter whose place a newcomer of this holder gets; raises OverloadedError when there is none."""
+        namespaces = Counter(waiter.namespace for waiter in self._followers)
+        greedy, most = namespaces.most_common(1)[0]
+        if namespaces[namespace] >= most:
+            greedy = namespace
+        holders = Counter(waiter.holder for waiter in self._followers if waiter.namespace == greedy)
+        holding, most = holders.most_common(1)[0]
+        if greedy == namespace and holders[holder] >= most:
+            raise OverloadedError(
+                "too many requests on this server wait for runs; poll without waitSeconds, or try again later"
+            )
+        theirs = (one for one in self._followers if (one.namespace, one.holder) == (greedy, holding))
+        return min(theirs, key=attrgetter("since"))
 
     def release(self) -> None:
         """Ends all waits and accepts no more: the server is about to stop."""
