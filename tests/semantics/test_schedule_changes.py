@@ -142,3 +142,20 @@ async def test_a_schedule_that_cannot_be_read_can_be_paused_and_changed(engine, 
     await change(engine, job_id, "pause")
     answer = await engine.api.put(f"/v1/jobs/{job_id}", json={"timezone": "UTC"})
     assert answer.status_code == 200, answer.text
+
+
+def daily(moment):
+    return f"{moment.second} {moment.minute} {moment.hour} * * *"
+
+
+async def test_a_late_run_does_not_yield_to_a_time_that_passed_before_the_schedule_had_it(engine, sql):
+    now = await sql.fetchval("SELECT date_trunc('second', now())")
+    due, later = now - timedelta(seconds=100), now - timedelta(seconds=30)
+    job_id = await engine.recurring(scheduleType="cron", cronExpression=daily(due), timezone="UTC")
+    await sql.execute("UPDATE rota.jobs SET fired_through = $1, next_fire_at = $2", due - timedelta(days=1), due)
+    answer = await engine.api.put(f"/v1/jobs/{job_id}", json={"cronExpression": daily(later)})
+    assert answer.status_code == 200, answer.text
+    scheduler = await engine.leading()
+    await scheduler.misfires.tick()
+    (run,) = await runs_of(sql, job_id)
+    assert (run["nominal_at"], run["status"]) == (due, "queued")

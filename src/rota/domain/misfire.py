@@ -16,6 +16,7 @@ from rota.domain.job import MisfireRule, Timetable
 from rota.domain.schedule import Schedule, fire_times, jitter_of
 
 MISSED_AFTER = timedelta(seconds=60)
+_INSTANT = timedelta(microseconds=1)
 
 
 def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
@@ -36,11 +37,26 @@ def judge_missed(times: Sequence[datetime], job_id: UUID, timetable: Timetable, 
     return [judge(start) for start in starts]
 
 
-def judge_late(times: Sequence[datetime], job_id: UUID, timetable: Timetable, now: datetime) -> list[str | None]:
-    """Why a job's runs for these times are skipped; None if they run. Considers later times that have no run yet."""
+def judge_late(
+    times: Sequence[datetime],
+    job_id: UUID,
+    timetable: Timetable,
+    now: datetime,
+    *,
+    fired_through: datetime,
+    next_fire_at: datetime | None,
+) -> list[str | None]:
+    """Why a job's runs for these times are skipped; None if they run. Considers later times that have no run yet.
+
+    Times between the mark and the next fire time never become runs: they passed before the schedule was what it is now.
+    """
     rule = timetable.misfire_rule
     wanted = (rule.cap if rule.policy == "all" else 1) + len(times)
-    missed = sorted({*times, *last_times(timetable.schedule(job_id), min(times), now, wanted)})
+    schedule, first = timetable.schedule(job_id), min(times)
+    later = last_times(schedule, first, min(now, fired_through), wanted)
+    if next_fire_at is not None:
+        later += last_times(schedule, max(first, next_fire_at - _INSTANT), now, wanted)
+    missed = sorted({*times, *later})
     reasons = dict(zip(missed, judge_missed(missed, job_id, timetable, now), strict=True))
     return [reasons[moment] for moment in times]
 

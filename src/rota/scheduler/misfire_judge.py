@@ -49,8 +49,7 @@ class MisfireJudge(ShardService):
         job = runs[0]
         runs = [run for run in runs if not self._aside.passes_over(_job(run)) and not self._aside.passes_over(run.id)]
         try:
-            nominal = [run.nominal_at for run in runs]
-            reasons = judge_late(nominal, job.job_id, job.timetable, job.database_time) if runs else []
+            reasons = _judge_late(runs) if runs else []
         except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
             self._aside.add(_job(job), error, job_id=str(job.job_id))
             return []
@@ -62,6 +61,18 @@ class MisfireJudge(ShardService):
             self._aside.add(run_id, error, run_id=str(run_id))
         await self._promotions.promote_runs([(run.namespace, run.id) for run, reason in judged if not reason])
         return len(judged)
+
+
+def _judge_late(runs: Sequence[MissedRun]) -> list[str | None]:
+    job = runs[0]
+    return judge_late(
+        [run.nominal_at for run in runs],
+        job.job_id,
+        job.timetable,
+        job.database_time,
+        fired_through=job.fired_through,
+        next_fire_at=job.next_fire_at,
+    )
 
 
 def _of_each_job(missed: Sequence[MissedRun]) -> Iterator[list[MissedRun]]:

@@ -33,6 +33,8 @@ class MissedRun(msgspec.Struct, frozen=True):
     version: int  # of the job
     nominal_at: datetime
     timetable: Timetable
+    fired_through: datetime
+    next_fire_at: datetime | None
     database_time: datetime
 
 

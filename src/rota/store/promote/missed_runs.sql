@@ -9,7 +9,7 @@ WITH leased AS MATERIALIZED (
 )
 SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.version, j.schedule_type, j.cron_expression, j.every_seconds,
        j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
-       clock_timestamp() AS database_time
+       j.fired_through, j.next_fire_at, clock_timestamp() AS database_time
   FROM leased
  CROSS JOIN LATERAL (
        SELECT u.namespace, u.id, u.job_id, u.nominal_at FROM rota.upcoming_runs AS u
