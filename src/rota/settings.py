@@ -317,7 +317,7 @@ def _check_secret(name: str, value: str) -> None:
     if not _NAME.fullmatch(name):
         raise SetupError(f"{SECRET_PREFIX}{name}: a secret's name has only letters, digits and _")
     if len(value) < _MIN_SECRET:
-        raise SetupError(f"{SECRET_PREFIX}{name} is too short: masking it would hide half of a log")
+        raise SetupError(f"{SECRET_PREFIX}{name} is too short to be masked in logs; use a longer secret")
 
 
 def _weights(kind: str, words: Sequence[str], example: str) -> tuple[int, ...]:
@@ -325,7 +325,7 @@ def _weights(kind: str, words: Sequence[str], example: str) -> tuple[int, ...]:
     for word in words:
         match = _WEIGHTED.fullmatch(word)
         if match is None or not 1 <= int(match[2] or 1) <= _MAX_WEIGHT:
-            raise SetupError(f"{variable} wants names with optional weights ({example}), not {word[:100]!r}")
+            raise SetupError(f"{variable} must be names with optional weights ({example}), not {word[:100]!r}")
         weights[match[1]] = int(match[2] or 1)
     if len(weights) < len(words):
         raise SetupError(f"{variable} names a {kind} twice")
@@ -336,7 +336,7 @@ def _check_network(variable: str, word: str) -> None:
     try:
         ip_network(word)
     except ValueError:
-        raise SetupError(f"{variable} wants addresses and networks (10.0.0.5,10.1.0.0/16), not {word!r}") from None
+        raise SetupError(f"{variable} must be addresses and networks (10.0.0.5,10.1.0.0/16), not {word!r}") from None
 
 
 _VARIABLE_NAMES = {"server_url": "ROTA_URL", "given_token": "ROTA_TOKEN", "blobs_url": "ROTA_BLOBS"}

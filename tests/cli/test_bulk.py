@@ -234,10 +234,10 @@ async def test_a_bar_is_drawn_on_a_terminal_only_and_plain_lines_elsewhere(submi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("NAME",), "NAME: does not go with --file"),
-        (("--task", "x"), "--task: does not go with --file"),
-        (("--wait",), "--wait: does not go with --file"),
-        (("--tag", "x"), "--tag: does not go with --file"),
+        (("NAME",), "NAME: can't be used with --file"),
+        (("--task", "x"), "--task: can't be used with --file"),
+        (("--wait",), "--wait: can't be used with --file"),
+        (("--tag", "x"), "--tag: can't be used with --file"),
         (("--errors", "{file}"), "--errors: is the input file"),
         (("--errors", "/nowhere/x"), "--errors: /nowhere/x can't be written"),
     ],

@@ -17,8 +17,8 @@ def test_an_api_on_a_taken_port_is_refused(rota):
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("tasks", "wants MODULE:APP"),
-        ("../tasks:app", "wants MODULE:APP"),
+        ("tasks", "needs MODULE:APP"),
+        ("../tasks:app", "needs MODULE:APP"),
         ("no_such_module:app", "there is no module 'no_such_module'"),
         ("json:app", "json has no 'app'"),
         ("json:loads", "'loads' is of type function, not a rota.App"),
@@ -34,7 +34,7 @@ def test_an_app_that_can_not_be_loaded_is_refused(rota, tmp_path, where, words):
 def test_dev_wants_an_app_that_could_be_one(rota, tmp_path):
     done = rota.in_process("dev", "tasks.py", "--home", str(tmp_path), "--port", str(free_port()))
     assert done.code == 2
-    assert done.err == "error: rota dev wants MODULE:APP, such as tasks:app, not 'tasks.py'\n"
+    assert done.err == "error: rota dev needs MODULE:APP, such as tasks:app, not 'tasks.py'\n"
 
 
 def test_a_worker_without_its_database_says_what_to_start(rota, tmp_path):

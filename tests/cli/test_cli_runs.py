@@ -136,8 +136,8 @@ def test_logs_are_shown_followed_and_searched(rota):
         ((), "give a run"),
         (("run_x",), "is not an id"),
         ((NO_RUN,), "no such run"),
-        ((NO_RUN, "--search", "x"), "goes with neither a run"),
-        ((NO_RUN, "--json"), "goes with --follow or --search"),
+        ((NO_RUN, "--search", "x"), "can't be used with a run"),
+        ((NO_RUN, "--json"), "needs --follow or --search"),
     ],
 )
 def test_wrong_questions_about_logs_are_refused_in_words(rota, arguments, words):

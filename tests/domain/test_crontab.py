@@ -113,14 +113,14 @@ def test_a_minus_before_the_minute_and_values_at_random_are_understood():
     [
         ("61 * * * * x", "bad minute field: '61' is not within 0-59"),
         ("* * * * x y", "bad day-of-week field"),
-        ("* * * *", "has too little"),
-        ("* * * * *", "has too little"),
-        ("* * * * *   ", "has too little"),
+        ("* * * *", "is incomplete"),
+        ("* * * * *", "is incomplete"),
+        ("* * * * *   ", "is incomplete"),
         ("* * * * * %only input", "has no command"),
-        ("@daily", "has too little"),
+        ("@daily", "is incomplete"),
         ("@fortnightly x", "'@fortnightly' is not known"),
         ("0 0 30 2 * x", "never fires"),
-        ("nonsense", "has too little"),
+        ("nonsense", "is incomplete"),
         ("CRON_TZ=Mars/Base", "no time zone called 'Mars/Base'"),
         ("SHELL=bash", "whole path"),
         ("ROTA_TOKEN=x", "can't be set"),
@@ -137,7 +137,7 @@ def test_a_line_that_can_not_be_read_is_told_with_its_number_and_the_others_are_
 
 
 def test_without_its_column_a_systems_crontab_is_short_of_a_command():
-    assert problems("@daily root", system=True)[0][1].startswith("has too little")
+    assert problems("@daily root", system=True)[0][1].startswith("is incomplete")
 
 
 def is_understood(expression):

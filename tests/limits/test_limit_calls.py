@@ -86,7 +86,7 @@ async def test_what_can_be_no_limit_is_refused_by_its_name(api, path, body, fiel
 
 
 async def test_a_change_that_changes_nothing_and_subjects_that_can_be_none_are_refused(api):
-    assert (await api.put("/v1/limits", json={})).json()["detail"] == "names no limit to change"
+    assert (await api.put("/v1/limits", json={})).json()["detail"] == "give at least one limit to change"
     assert (await api.put("/v1/limits/" + "x" * 201, json={"mostWaiting": 1})).status_code == 400
     assert (await api.get("/v1/limits", params={"cursor": "alice"})).status_code == 400
 

@@ -115,7 +115,7 @@ async def test_a_namespace_may_take_smaller_payloads_than_the_server(engine):
     assert (await submit(engine, payload={"a": "1234567890"})).status_code == 201
     refused = await submit(engine, payload={"a": "12345678901234"})
     assert refused.status_code == 400
-    assert refused.json()["errors"] == [{"field": "payload", "message": "is 22 bytes; at most 20 are taken here"}]
+    assert refused.json()["errors"] == [{"field": "payload", "message": "is 22 bytes; the limit is 20"}]
     umlauts = '{"name": "n", "scheduleType": "immediate", "task": "rota.echo", "payload": {"a": "äöüäöüä"}}'
     assert (await engine.api.post("/v1/jobs", content=umlauts.encode())).status_code == 400, "bytes, not characters"
     batch = [job(), job(payload={"a": "x" * 100}), job()]
@@ -136,7 +136,7 @@ async def test_a_batch_is_no_larger_than_the_tighter_of_two_limits(engine):
     assert (await engine.api.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 200
     refused = await engine.api.post("/v1/jobs/batch", json=[job()] * 4)
     assert (refused.status_code, refused.json()["title"]) == (413, "Too large")
-    assert refused.json()["detail"] == "4 jobs in one request; at most 3 are taken here"
+    assert refused.json()["detail"] == "4 jobs in one request; the limit is 3"
     await limit(engine, "admin", largestBatch=2)
     assert (await engine.api.post("/v1/jobs/batch", json=[job()] * 3)).status_code == 413
 
@@ -167,7 +167,7 @@ async def test_a_run_submits_only_so_many_and_then_fails_for_good(fan_out, sql, 
     assert (await fan_out(task, 4, 6))["status"] == "success"
     run = await fan_out(task, 4, 5, 2)
     assert (run["status"], len(run["attempts"])) == ("failed", 1), "three retries are left, and none is made"
-    words = "a run may submit 10 jobs in all; this one has submitted 9 and wants 2 more"
+    words = "a run may submit 10 jobs in all; this one has submitted 9 and tries to submit 2 more"
     assert words in run["error"]
     assert await sql.fetchval("SELECT count(*) FROM rota.runs WHERE task = 'leaf'") == 19
 
@@ -198,4 +198,4 @@ async def test_a_task_may_go_on_after_it_was_refused(fan_out):
 
 async def test_caps_hold_for_what_tasks_submit(fan_out, engine):
     await limit(engine, largestBatch=2)
-    assert "3 jobs in one request; at most 2 are taken here" in (await fan_out("fan", 3, max_retries=0))["error"]
+    assert "3 jobs in one request; the limit is 2" in (await fan_out("fan", 3, max_retries=0))["error"]

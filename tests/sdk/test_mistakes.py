@@ -94,7 +94,7 @@ async def test_what_is_no_connection_no_time_and_no_call_is_said(app):
         work.cron("@daily").within(None)
     with pytest.raises(BadInputError, match="must be a datetime"):
         work.at("tomorrow")
-    with pytest.raises(BadInputError, match="wants calls"):
+    with pytest.raises(BadInputError, match="takes calls"):
         await work.submit_many(["a"])
     with pytest.raises(rota.ArgumentsError, match="work: there is no parameter 'colour'"):
         await work.submit(colour="red")

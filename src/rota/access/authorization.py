@@ -100,7 +100,7 @@ def _authorize(needs: Needs, proven: Authenticated, namespace: str) -> Access:
         role = f"your role in namespace {namespace!r} is {grant.role.value}"
         raise AccessDeniedError(f"{role}, which may not {needs.value}", access)
     if not identity.may(needs, namespace):
-        raise AccessDeniedError(f"your key is not for this: it lacks the scope {needs.value!r}", access)
+        raise AccessDeniedError(f"this needs the scope {needs.value!r}, which your key lacks", access)
     return msgspec.structs.replace(access, only=None) if grant.reaches_all(needs) else access
 
 

@@ -39,7 +39,7 @@ class Expectations:
     def _check_times(self, claims: dict[str, Any], now: float) -> float:
         expires_at = _time(claims, "exp")
         if expires_at is None:
-            raise InvalidTokenError("the token has no exp: it must expire some time")
+            raise InvalidTokenError("the token has no exp: tokens must expire")
         if now >= expires_at + self.leeway_seconds:
             raise InvalidTokenError("the token has expired")
         for name in ("nbf", "iat"):
@@ -79,7 +79,7 @@ def _time(claims: dict[str, Any], name: str) -> float | None:
     # True is a number in Python.
     known = isinstance(value, int | float) and not isinstance(value, bool)
     if not known or not 0 <= value <= _LATEST:
-        raise InvalidTokenError(f"{name} of the token is no time in seconds")
+        raise InvalidTokenError(f"{name} of the token is not a time in seconds")
     return float(value)
 
 

@@ -317,7 +317,7 @@ class KeyFile:
 
     def _read(self) -> SigningKeySet | None:
         if not self._path.is_file():
-            raise KeysError(f"{self.name} is no file")
+            raise KeysError(f"{self.name} is not a file")
         with self._path.open("rb") as file:
             # Before reading: a write meanwhile changes the state again.
             status = os.fstat(file.fileno())

@@ -28,7 +28,7 @@ def secret_bytes(secret: str) -> bytes:
     try:
         HMACAlgorithm(HMACAlgorithm.SHA256).prepare_key(data)
     except jwt.InvalidKeyError:
-        raise SetupError("ROTA_JWT_SECRET is a public key or a JWK, which others know: take random bytes") from None
+        raise SetupError("ROTA_JWT_SECRET is a public key or a JWK: use random bytes that only you know") from None
     return data
 
 

@@ -320,7 +320,7 @@ async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:
     announced = request.headers.get("content-length", "0")
     if announced.isdigit():
         if int(announced) > limit:
-            raise HttpProblemError(413, "Too large", f"the body is {announced} bytes; at most {limit} are taken")
+            raise HttpProblemError(413, "Too large", f"the body is {announced} bytes; the limit is {limit}")
         hold.grow_to(BYTES_PER_BYTE * int(announced))
     chunks: list[bytes] = []
     size = 0

@@ -51,7 +51,7 @@ def read_cursor(query: Mapping[str, str]) -> UUID:
     if text is None:
         return LAST_ID
     if not _CURSOR.fullmatch(text):
-        raise BadInputError("is not a cursor that a list gave", field="cursor")
+        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
     return UUID(hex=text)
 
 

@@ -288,7 +288,7 @@ def _refuse_others(context: typer.Context) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE" and name not in _GO_TOGETHER:
             option = parameter.opts[0] if isinstance(parameter, TyperOption) else "NAME"
-            raise BadInputError("does not go with --file: each line describes its job", field=option)
+            raise BadInputError("can't be used with --file: each line describes its job", field=option)
 
 
 @contextmanager

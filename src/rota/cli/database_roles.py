@@ -67,7 +67,7 @@ def _names(option: str | None, name: str) -> tuple[str, ...] | None:
     try:
         return msgspec.convert(names, tuple[NamespaceName, ...])
     except msgspec.ValidationError:
-        words = f"wants names of letters, digits and _.:- separated by commas, not {option!r}"
+        words = f"must be names of letters, digits and _.:- separated by commas, not {option!r}"
         raise BadInputError(words, field=name) from None
 
 

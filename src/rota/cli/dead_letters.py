@@ -95,7 +95,7 @@ def redrive(
         if per_second is None:
             count = client.call("POST", "/v1/dead-letters/redrive", body=selection)["count"]
         elif run_ids:
-            raise BadInputError("goes with a filter, not with run ids", field="--per-second")
+            raise BadInputError("needs a filter; it can't be used with run ids", field="--per-second")
         else:
             count = _slowly(client, selection, per_second)
         _report("redriven", count, selection, as_json=as_json)
@@ -168,13 +168,13 @@ def _selection(
     }
     selection = {field: value for field, value in wanted.items() if value is not None}
     if not selection:
-        raise BadInputError("say which: run ids, --task, --job, --name, --error or --all")
+        raise BadInputError("choose dead letters by run ids, --task, --job, --name, --error or --all")
     if run_ids and len(selection) > 1:
         raise BadInputError("give run ids or a filter, not both")
     if everything and len(selection) > 1:
-        raise BadInputError("goes with no filter", field="--all")
+        raise BadInputError("can't be used with a filter", field="--all")
     if run_ids and most:
-        raise BadInputError("goes with a filter, not with run ids", field="--most")
+        raise BadInputError("needs a filter; it can't be used with run ids", field="--most")
     return selection | ({"most": most} if most else {})
 
 

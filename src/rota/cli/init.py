@@ -47,7 +47,7 @@ def _write(directory: Path, contents: dict[str, str], force: list[str]) -> None:
     there = [name for name in contents if (directory / name).exists() and name not in force]
     if there:
         over = " ".join(f"--force {name}" for name in there)
-        raise SetupError(f"{', '.join(there)} would be overwritten in {directory.absolute()}; to do so, add {over}")
+        raise SetupError(f"{directory.absolute()} already has {', '.join(there)}; to overwrite, add {over}")
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         (directory / name).write_text(content, encoding="utf-8")

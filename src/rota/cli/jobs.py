@@ -104,7 +104,7 @@ def submit(
             raise BadInputError("give the job a name, or --file", field="NAME")
         for option, given in (("--errors", errors), ("--quiet", quiet)):
             if given:
-                raise BadInputError("goes with --file", field=option)
+                raise BadInputError("needs --file", field=option)
         body = {"name": name} | _schedule(
             at=schedule_time, delay=delay, cron=cron_expression, every=every_seconds, timezone=timezone
         )
@@ -279,7 +279,7 @@ def _schedule(
     if sum(given is not None for given in (at, delay, cron, every)) > 1:
         raise BadInputError("give one of --at, --in, --cron and --every")
     if timezone is not None and cron is None:
-        raise BadInputError("goes with --cron; --at has its own offset", field="--timezone")
+        raise BadInputError("needs --cron; --at has its own offset", field="--timezone")
     if at is not None:
         return {"scheduleType": "future", "scheduleTime": check_time(at, "--at")}
     if delay is not None:
@@ -300,10 +300,10 @@ def _payload(task: str | None, payload: str | None, script: str | None, params: 
         raise BadInputError("give --task or --script, not both")
     if script is None:
         if params is not None:
-            raise BadInputError("goes with --script; for a task use --payload", field="--params")
+            raise BadInputError("needs --script; for a task use --payload", field="--params")
         return read_object(payload, "--payload")
     if payload is not None:
-        raise BadInputError("goes with --task; for a script use --params", field="--payload")
+        raise BadInputError("needs --task; for a script use --params", field="--payload")
     given = read_object(params, "--params")
     return {"script": script} if given is None else {"script": script, "params": given}
 

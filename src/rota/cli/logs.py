@@ -41,7 +41,7 @@ def logs(
     with server(logs) as client:
         if search is not None:
             if identifier or follow:
-                raise BadInputError("goes with neither a run nor --follow", field="--search")
+                raise BadInputError("can't be used with a run or --follow", field="--search")
             query = {
                 "search": search,
                 "startTime": check_time(start_time, "--start"),
@@ -52,7 +52,7 @@ def logs(
             _print_found(client.call("GET", "/v1/logs", query=query), as_json=as_json)
             return
         if identifier is None:
-            raise BadInputError("give a run, or a text to --search for", field="ID")
+            raise BadInputError("give the id of a run or a job, or --search TEXT", field="ID")
         kind = "job" if identifier.startswith("job_") else "run"
         path = f"/v1/{kind}s/{check_id(identifier, kind, 'ID')}"
         if follow:
@@ -61,7 +61,7 @@ def logs(
                 raise BadInputError("the job has not run yet")
             _follow(client, run_id, as_json=as_json)
         elif as_json:
-            raise BadInputError("goes with --follow or --search", field="--json")
+            raise BadInputError("needs --follow or --search", field="--json")
         else:
             for line in client.read_text(f"{path}/logs").split("\n")[:-1]:
                 moment, _, rest = line.partition(" ")

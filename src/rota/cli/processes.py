@@ -136,6 +136,6 @@ def _split(pools: str | None) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in pools.split(","))
     if not all(_POOL.fullmatch(name) for name in names):
         raise SetupError(
-            f"--pools wants names separated by commas, with optional weights (mail=3,reports=1), not {pools!r}"
+            f"--pools must be names separated by commas, with optional weights (mail=3,reports=1), not {pools!r}"
         )
     return names

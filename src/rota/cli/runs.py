@@ -81,7 +81,7 @@ def runs(
             "endTime": check_time(end_time, "--end"),
         }
         if job_id and any(filters.values()):
-            raise BadInputError("goes with no other filter", field="--job")
+            raise BadInputError("can't be used with other filters", field="--job")
         path = f"/v1/jobs/{check_id(job_id, 'job', '--job')}/runs" if job_id else "/v1/runs"
         page = client.call("GET", path, query={**filters, "cursor": cursor, "limit": limit})
         columns = (

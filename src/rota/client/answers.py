@@ -99,7 +99,7 @@ def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError
     if isinstance(error, httpx.RemoteProtocolError) and url.startswith("http:"):
         secure = f"https{url.removeprefix('http')}"
         fix = f"if it speaks TLS, set ROTA_URL to {secure} and ROTA_CA_FILE to its authority's certificate"
-        return ServerUnreachableError(f"{url} hangs up without an answer ({error}); {fix}", advised=True)
+        return ServerUnreachableError(f"{url} closed the connection without an answer ({error}); {fix}", advised=True)
     return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
 
 

@@ -49,7 +49,7 @@ def check_url(url: str) -> str:
     except (ValueError, httpx.InvalidURL):
         fits = False
     if fits and "@" in parts.netloc:
-        raise SetupError("ROTA_URL has a name or a password: remove them, the server wants a token (ROTA_TOKEN)")
+        raise SetupError("ROTA_URL has a user name or password: remove it, and set ROTA_TOKEN instead")
     if not fits:
         raise SetupError(f"{url!r} is not the address of a server, such as http://127.0.0.1:7682 (ROTA_URL, ROTA_PORT)")
     return url.rstrip("/")

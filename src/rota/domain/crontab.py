@@ -155,7 +155,7 @@ def _take(text: str, count: int, wanted: str = "five fields and a command") -> t
     for _ in range(count):
         word = _WORD.match(text)
         if word is None:
-            raise BadInputError(f"has too little: {wanted} are expected")
+            raise BadInputError(f"is incomplete: {wanted} are expected")
         words.append(word[1])
         text = text[word.end() :]
     return words, text

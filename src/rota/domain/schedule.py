@@ -82,7 +82,7 @@ def parse_bounds(schedule: Schedule, start: datetime | None, end: datetime | Non
     if start is None and end is None:
         return schedule
     if start is not None and end is not None and end < start:
-        raise BadInputError("lies before startTime", field="endTime")
+        raise BadInputError("is before startTime", field="endTime")
     if start is not None and isinstance(schedule, Every):
         schedule = Every(schedule.seconds, start - timedelta(seconds=schedule.seconds))
     return Bounded(schedule, start, end)

@@ -139,7 +139,7 @@ async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswe
     """Answers a question in the worker."""
     try:
         if gateway is None:
-            raise RotaError("this worker has no way to submit")  # noqa: TRY301 - answered like any other
+            raise RotaError("this worker can't submit jobs")  # noqa: TRY301 - answered like any other
         return ChildAnswer(asked.number, await _ask(asked, gateway))
     except Exception as error:  # noqa: BLE001 - the function that asked gets it, and would otherwise wait for ever
         return ChildAnswer(asked.number, error=str(error) or type(error).__name__, kind=type(error).__name__)

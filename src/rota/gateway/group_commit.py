@@ -181,7 +181,9 @@ class GroupCommitter:
     async def _write(self, batch: list[_Chunk]) -> None:
         items = [item for chunk in batch for item in chunk.items]
         # What every caller gets if the write is cancelled, so that none waits for ever.
-        unknown = DatabaseUnavailableError("the server was stopped while it wrote")
+        unknown = DatabaseUnavailableError(
+            "the server stopped while writing; the job may exist: repeat the request with its key"
+        )
         declined: dict[UUID, Declined] = dict.fromkeys((item.id for item in items), unknown)
         try:
             declined = await self._commit(items)

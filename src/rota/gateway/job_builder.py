@@ -114,7 +114,7 @@ class JobBuilder:
         if not data.startswith(b"{"):
             raise BadInputError("must be an object", field="payload")
         if len(data) > self._payload_limit:
-            raise BadInputError(f"is {len(data)} bytes; at most {self._payload_limit} are taken", field="payload")
+            raise BadInputError(f"is {len(data)} bytes; the limit is {self._payload_limit}", field="payload")
         if has_too_many_values(data):
             raise BadInputError(TOO_MANY_VALUES, field="payload")
         try:
@@ -200,7 +200,7 @@ class JobBuilder:
     def declared(self, wanted: JobIn, caller: Caller, app: str) -> DeclaredSchedule:
         """A schedule that an application declares; raises BadInputError naming the field."""
         if wanted.unique_key is not None:
-            raise BadInputError("a declared schedule is known by its name; it can't have one", field="uniqueKey")
+            raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
         return DeclaredSchedule(
@@ -295,7 +295,7 @@ def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
     first = timetable.schedule(job_id).next_after(now)
     if first is None:
         field = "endTime" if timetable.end_at is not None else "startTime"
-        raise BadInputError("leaves the schedule nothing to fire", field=field)
+        raise BadInputError("with this value, the schedule never fires", field=field)
     return first
 
 
@@ -326,14 +326,14 @@ def _check_timing_fields(wanted: JobIn) -> None:
         if field in needed and field not in given:
             raise BadInputError(f"required for scheduleType {wanted.schedule_type!r}", field=wire_name(field))
         if field in given and field not in needed:
-            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
+            raise BadInputError(f"can't be used with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
 
 
 def _check_calendar(wanted: JobIn) -> None:
     """Refuses fields of recurring jobs in others."""
     if wanted.schedule_type not in ("cron", "interval"):
         for field in _CALENDAR.given(wanted):
-            raise BadInputError(f"does not go with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
+            raise BadInputError(f"can't be used with scheduleType {wanted.schedule_type!r}", field=wire_name(field))
 
 
 def _check_time(moment: datetime | None, now: datetime) -> datetime:

@@ -231,7 +231,7 @@ class RunGateway(CallerGateway):
         if most is not None and self._submitted + len(jobs) > most:
             raise FanOutError(
                 f"a run may submit {most} jobs in all; this one has submitted {self._submitted} "
-                f"and wants {len(jobs)} more"
+                f"and tries to submit {len(jobs)} more"
             )
         self._submitted += len(jobs)
         made = 0

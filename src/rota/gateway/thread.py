@@ -39,5 +39,5 @@ class ThreadGateway:
             running = None
         if running is self._loop:
             asked.close()
-            raise SetupError("An async task must not wait for an answer this way: leave out `.sync`, and await it.")
+            raise SetupError("`.sync` would block the event loop of an async task: leave it out, and await the call.")
         return asyncio.run_coroutine_threadsafe(asked, self._loop).result()

@@ -82,7 +82,7 @@ class WrittenJob(msgspec.Struct, rename="camel"):
 def given_connection(connection: Any) -> Any:
     """The connection; raises SetupError for None, rather than submit outside the transaction."""
     if connection is None:
-        raise SetupError("within() wants the connection or session that has the transaction, not None.")
+        raise SetupError("within() needs the connection or session of your transaction, not None.")
     return connection
 
 
@@ -109,7 +109,7 @@ def submit_within_sync(
 async def _ask(connection: Any, function: str, text: str) -> str:
     if hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction"):  # asyncpg
         if not connection.is_in_transaction():
-            raise SetupError("The connection has no transaction open: async with connection.transaction(): …")
+            raise SetupError("The connection has no transaction open: use `async with connection.transaction():`")
         answered: str = await connection.fetchval(f"SELECT {function.format('$1')}", text)
         return answered
     if _is_sqlalchemy(connection):
@@ -120,7 +120,7 @@ async def _ask(connection: Any, function: str, text: str) -> str:
         result = await used.execute(*_sqlalchemy_statement(function, text))
         return str(result.scalar_one())
     if hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
-        raise SetupError("This connection can't be awaited: submit with `.sync`, without await.")
+        raise SetupError("This connection is sync: submit with `.sync`, without await.")
     if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
         _check_psycopg(connection)
         cursor = connection.cursor(row_factory=_first_value)
@@ -132,7 +132,7 @@ async def _ask(connection: Any, function: str, text: str) -> str:
 
 def _ask_sync(connection: Any, function: str, text: str) -> str:
     if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
-        raise SetupError("This connection wants to be awaited: leave out `.sync`, and await the submission.")
+        raise SetupError("This connection is async: leave out `.sync`, and await the submission.")
     if _is_sqlalchemy(connection):
         used = connection if _is_core(connection) else connection.connection()
         _refuse_autocommit(used)
@@ -176,9 +176,7 @@ def _refuse_autocommit(connection: Any) -> None:
         getattr(connection.dialect, "_on_connect_isolation_level", None),
     )
     if "AUTOCOMMIT" in [str(level).upper() for level in levels]:
-        raise SetupError(
-            "The connection commits each statement by itself (AUTOCOMMIT): there is no transaction to be part of."
-        )
+        raise SetupError("The connection commits each statement by itself (AUTOCOMMIT): use one with a transaction.")
 
 
 def _check_psycopg(connection: Any) -> None:
@@ -187,14 +185,14 @@ def _check_psycopg(connection: Any) -> None:
     idle = getattr(getattr(info, "transaction_status", None), "name", "") == "IDLE"
     if getattr(connection, "autocommit", False) is True and idle:
         raise SetupError(
-            "The connection is in autocommit mode and has no transaction open: with connection.transaction(): …"
+            "The connection is in autocommit mode and has no transaction open: use `with connection.transaction():`"
         )
 
 
 def _check_django(connection: Any) -> None:
     """Raises SetupError outside of atomic()."""
     if hasattr(connection, "in_atomic_block") and not connection.in_atomic_block and connection.get_autocommit():
-        raise SetupError("The connection has no transaction open: with transaction.atomic(): …")
+        raise SetupError("The connection has no transaction open: use `with transaction.atomic():`")
 
 
 def _first_value(_cursor: Any) -> Any:
@@ -203,7 +201,7 @@ def _first_value(_cursor: Any) -> Any:
 
 def _unknown(connection: Any) -> SetupError:
     return SetupError(
-        f"{type(connection).__module__}.{type(connection).__qualname__} is no connection that is known here: asyncpg, "
+        f"{type(connection).__module__}.{type(connection).__qualname__} is not a supported connection: use asyncpg, "
         "psycopg 3, SQLAlchemy 2, Django, or another of the DB-API."
     )
 

@@ -58,7 +58,7 @@ def load_app(where: str) -> App:
 def check_form(where: str) -> None:
     """Raises SetupError unless it is module:name; callers put the option's name before the message."""
     if not _APP.fullmatch(where):
-        raise SetupError(f"wants MODULE:APP, such as tasks:app, not {where!r}")
+        raise SetupError(f"needs MODULE:APP, such as tasks:app, not {where!r}")
 
 
 def _try_to_load(where: str) -> Loaded:

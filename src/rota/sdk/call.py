@@ -87,7 +87,7 @@ def check_calls(calls: Sequence[Any]) -> None:
     """Raises BadInputError for anything but calls."""
     for one in calls:
         if not isinstance(one, Call):
-            raise BadInputError(f"submit_many wants calls, such as task.call(…), not {one!r}"[:200])
+            raise BadInputError(f"submit_many takes calls, such as task.call(…), not {one!r}"[:200])
 
 
 def at_time(moment: datetime) -> When:
@@ -95,7 +95,7 @@ def at_time(moment: datetime) -> When:
     if not isinstance(moment, datetime):
         raise BadInputError(f"must be a datetime, not {moment!r}", field="at")
     if moment.tzinfo is None:
-        raise BadInputError("the time has no zone: datetime.now(UTC), or .astimezone()", field="at")
+        raise BadInputError("the time has no time zone: use datetime.now(UTC), or .astimezone()", field="at")
     return {"schedule_type": "future", "schedule_time": moment}
 
 

@@ -26,7 +26,7 @@ def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:
     try:
         value: R = convert(outcome.result, returns)
     except msgspec.ValidationError as error:
-        raise ArgumentsError(f"the result of {run_id} is not what {task.name} returns now: {error}") from None
+        raise ArgumentsError(f"the result of {run_id} doesn't fit the return type of {task.name}: {error}") from None
     return value
 
 

@@ -155,7 +155,7 @@ def convert(value: Any, kind: Any) -> Any:
 def _encoded(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a {type(value).__qualname__} is nothing JSON knows")
+    raise TypeError(f"{type(value).__qualname__} is not a supported type")
 
 
 def _decoded(kind: Any, value: Any) -> Any:

@@ -61,11 +61,11 @@ def _check_checkpoint(text: str) -> str:
     """Returns the text of a checkpoint; raises ValueError if it is too long or not JSON."""
     size = len(text.encode())
     if size > _CHECKPOINT_LIMIT_BYTES:
-        raise ValueError(f"a checkpoint of {size} bytes; at most {_CHECKPOINT_LIMIT_BYTES} are kept")
+        raise ValueError(f"the checkpoint has {size} bytes; the limit is {_CHECKPOINT_LIMIT_BYTES}")
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"a checkpoint that is no JSON: {error}") from None
+        raise ValueError(f"a checkpoint must be JSON: {error}") from None
     return text
 
 

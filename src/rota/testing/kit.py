@@ -206,7 +206,7 @@ def _name(task: AnyTask | None) -> str | None:
 
 def _check_zone(moment: datetime) -> None:
     if moment.tzinfo is None:
-        raise BadInputError("the time has no zone: datetime(…, tzinfo=UTC), or ZoneInfo(…)", field="moment")
+        raise BadInputError("the time has no time zone: use datetime(…, tzinfo=UTC), or ZoneInfo(…)", field="moment")
 
 
 @contextmanager

@@ -319,7 +319,7 @@ class Executor:
         if len(encoded) <= STORED_BYTES:
             return encoded.decode(), None
         if len(encoded) > _RESULT_LIMIT_BYTES:
-            raise Final(f"the result is too large: {len(encoded)} bytes, at most {_RESULT_LIMIT_BYTES} are kept")
+            raise Final(f"the result is too large: {len(encoded)} bytes; the limit is {_RESULT_LIMIT_BYTES}")
         if self._blobs is None:
             raise Final(
                 f"the result has {len(encoded)} bytes: that needs object storage, and there is none (ROTA_BLOBS)"

@@ -101,7 +101,7 @@ class TenantLimits(Service):
         """Raises TooLargeError for too many jobs in one request."""
         most = self._least(caller, "largest_batch")
         if most is not None and count > most:
-            raise TooLargeError(f"{count} jobs in one request; at most {most} are taken here")
+            raise TooLargeError(f"{count} jobs in one request; the limit is {most}")
 
     def check_payload(self, caller: Caller, payload: str | None) -> None:
         """Raises BadInputError for a payload over the limit."""
@@ -109,7 +109,7 @@ class TenantLimits(Service):
             return
         most = self._least(caller, "largest_payload_bytes")
         if most is not None and (size := len(payload.encode())) > most:
-            raise BadInputError(f"is {size} bytes; at most {most} are taken here", field="payload")
+            raise BadInputError(f"is {size} bytes; the limit is {most}", field="payload")
 
     def most_fan_out(self, caller: Caller) -> int | None:
         """How many jobs one run may submit; None: any number."""

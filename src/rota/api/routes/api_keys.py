@@ -100,7 +100,7 @@ def _check_rights(call: ApiRequest, wanted: KeyIn, owner: str) -> None:
             field="scopes",
         )
     if missing := rights - identity.rights_in(call.namespace):
-        raise ForbiddenError(f"your key may not give what it lacks: {', '.join(sorted(missing))}")
+        raise ForbiddenError(f"your key can't give rights that it lacks: {', '.join(sorted(missing))}")
 
 
 def _check_expiry(call: ApiRequest, expires_at: datetime | None) -> None:
@@ -115,7 +115,7 @@ def _check_expiry(call: ApiRequest, expires_at: datetime | None) -> None:
 
 def _expiry(wanted: KeyIn, now: datetime) -> datetime | None:
     if wanted.expires_time is not None and wanted.expires_seconds is not None:
-        raise BadInputError("does not go with expiresTime", field="expiresSeconds")
+        raise BadInputError("can't be used with expiresTime", field="expiresSeconds")
     if wanted.expires_seconds is not None:
         return now + timedelta(seconds=wanted.expires_seconds)
     if wanted.expires_time is not None and wanted.expires_time <= now:

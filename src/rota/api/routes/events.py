@@ -42,7 +42,7 @@ async def list_events(services: Backend, call: ApiRequest) -> Any:
 def _follow(services: Backend, call: ApiRequest) -> Any:
     for name in PAGE_PARAMETERS:
         if name in call.query:
-            raise BadInputError("goes with follow=false only", field=name)
+            raise BadInputError("needs follow=false", field=name)
     services.event_tail.check_room(call.namespace, call.caller.owner)
     return event_stream(call, _events(services, call, read_position(call)))
 
@@ -87,7 +87,7 @@ def _read_cursor(call: ApiRequest) -> int:
     if text is None:
         return _LATEST
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_LATEST)) - 1:
-        raise BadInputError("is not a cursor of this list", field="cursor")
+        raise BadInputError("is not a valid cursor; use the nextCursor of this list", field="cursor")
     return int(text)
 
 

@@ -53,7 +53,7 @@ async def _change(services: Backend, call: ApiRequest, subject: str) -> LimitsOu
     given = {name: getattr(wanted, name) for name in _FIELDS}
     changes = {name: value for name, value in given.items() if value is not msgspec.UNSET}
     if not changes:
-        raise BadInputError("names no limit to change")
+        raise BadInputError("give at least one limit to change")
     row = await services.gateway.limits.change(call.namespace, subject, changes)
     services.gateway.backlog.wake()
     return _show(services, row, with_use=False)
@@ -88,7 +88,7 @@ def _read_cursor(call: ApiRequest) -> str | None:
     if text is None:
         return None
     if not text.startswith(_CURSOR) or not text.isprintable():
-        raise BadInputError("is not a cursor that a list gave", field="cursor")
+        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
     return text.removeprefix(_CURSOR)
 
 

@@ -113,14 +113,14 @@ def _read_position(cursor: str | None, before: UUID) -> ChunkKey:
         return latest
     match = _PLACE.fullmatch(cursor)
     if match is None:
-        raise BadInputError("is not a cursor that a list gave", field="cursor")
+        raise BadInputError("is not a valid cursor; use the nextCursor of a list", field="cursor")
     return min((UUID(hex=match[1]), int(match[2]), int(match[3])), latest)
 
 
 async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response:
     follow, url = (read_switch(call, name) for name in ("follow", "url"))
     if follow and url:
-        raise BadInputError("goes with url=false only", field="follow")
+        raise BadInputError("needs url=false", field="follow")
     if url:
         return await _signed(services, call.namespace, run_id)
     if follow:
@@ -151,7 +151,7 @@ async def _signed(services: Backend, namespace: str, run_id: UUID) -> Response:
     for row in reversed(kept):
         if "/together/" not in row["blob"] and (address := await services.blobs.url(row["blob"], _URL_VALID)):
             return json_response(LogUrl(url=address, expires_time=services.now + _URL_VALID))
-    raise NotFoundError("the run's log has no address of its own; read it without url")
+    raise NotFoundError("the run's log has no URL; read it without url=true")
 
 
 async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int) -> AsyncGenerator[bytes, None]:

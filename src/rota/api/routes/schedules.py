@@ -39,7 +39,7 @@ def _schedule(wanted: SchedulePreviewIn, after: datetime) -> Schedule:
     load_zone(wanted.timezone)
     if wanted.cron_expression is not None:
         if wanted.every_seconds is not None:
-            raise BadInputError("does not go with cronExpression", field="everySeconds")
+            raise BadInputError("can't be used with cronExpression", field="everySeconds")
         seed = None if wanted.job_id is None else parse_job(wanted.job_id)
         return parse_cron(wanted.cron_expression, wanted.timezone, after, dst=wanted.dst, seed=seed)
     if wanted.every_seconds is None:

@@ -158,7 +158,7 @@ def _token_words(settings: Settings, said: str) -> str:
     fix = "Set ROTA_HOME to the server's home directory, or ROTA_TOKEN."
     if settings.token:
         return f"{where} does not accept the token in {settings.admin_token_file}. {fix}"
-    return f"{where} wants a token, and {settings.admin_token_file} can't be read. {fix}"
+    return f"{where} needs a token, and {settings.admin_token_file} can't be read. {fix}"
 
 
 def check_id(content: str, kind: str, field: str) -> str:
@@ -170,7 +170,7 @@ def check_id(content: str, kind: str, field: str) -> str:
             f"{content[:80]!r} is not an id: {kind}_ and 32 hex digits, as `{_LIST[kind]}` shows them", field=field
         )
     if match[1] != kind:
-        raise BadInputError(f"{content} is a {match[1]}; a {kind} is wanted here ({kind}_…)", field=field)
+        raise BadInputError(f"{content} is a {match[1]}; give a {kind} ({kind}_…)", field=field)
     return content
 
 

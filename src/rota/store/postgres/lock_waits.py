@@ -31,5 +31,5 @@ async def transact_soon(database: Database, body: Callable[[Statements], Awaitab
     try:
         return await database.transact(soon)
     except LockTimeoutError as error:
-        words = "a transaction that has not ended holds the job or one of its runs; try again when it has"
+        words = "another transaction holds the job or one of its runs; try again when it has ended"
         raise KeyHeldError(words) from error

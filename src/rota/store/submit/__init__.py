@@ -187,7 +187,7 @@ async def _with_keys(database: Database, body: Callable[[Statements], Awaitable[
     try:
         return await database.transact(body)
     except LockTimeoutError as error:
-        raise KeyHeldError("a transaction that has not ended holds the same key; try again when it has") from error
+        raise KeyHeldError("another transaction holds the same key; try again when it has ended") from error
 
 
 def _shape(item: OneShot) -> tuple[Any, ...]:

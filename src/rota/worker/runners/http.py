@@ -86,7 +86,7 @@ class HttpRunner:
             if target is None or not call.follow_redirects:
                 return answer
             if not left:
-                raise HttpCallError(f"{_shown(call.url)} leads to more than {call.max_redirects} redirects")
+                raise HttpCallError(f"{_shown(call.url)} answered with more than {call.max_redirects} redirects")
             target = _joined(url, target)
             if answer["status"] not in _KEEP_METHOD and method != "HEAD":
                 method, body = "GET", None

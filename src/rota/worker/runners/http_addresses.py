@@ -111,5 +111,5 @@ def _network(text: str) -> Any:
         return ip_network(text, strict=False)
     except ValueError:
         raise SetupError(
-            f"ROTA_HTTP_ALLOW wants networks separated by commas, such as 10.0.0.0/8,127.0.0.1, not {text!r}"
+            f"ROTA_HTTP_ALLOW must be networks separated by commas, such as 10.0.0.0/8,127.0.0.1, not {text!r}"
         ) from None
