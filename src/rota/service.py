@@ -5,7 +5,7 @@ after `interval_seconds` with a little jitter (so that a fleet does not run in s
 an interval runs only when woken, and again soon after a round that failed.
 
 No exception ends the loop: the error is logged once per outage, and the next round starts from what the database says.
-Nor does a cancellation, unless it is the loop that is cancelled: what a round waits for may be.
+If something that a round waits for is cancelled, the loop continues; it ends only when the loop itself is cancelled.
 
 A process is a `ServiceGroup`: it starts its services together and closes them in reverse order.
 """

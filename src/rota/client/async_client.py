@@ -1,5 +1,7 @@
 """The whole API as methods. Unless a docstring says otherwise, calls are safe to repeat and are retried.
 
+"Not retried once sent" means: a request that may have arrived is not sent again, because a repeat could act twice.
+
 Every method raises AnswerError when the server refuses (see its `status`: 404, 409, …) and ServerUnreachableError when
 no server can be reached.
 """
@@ -112,8 +114,8 @@ class AsyncClient(AsyncCalls):
         """Submits a job: now, `at` a time, `after` some seconds, on a `cron` expression, or `every` some seconds.
 
         Retries use an idempotency key, so there is never a second job. A later call with the same key and fields
-        returns the first answer, for 24 hours. `patience` is how long this call retries, instead of the client's. If it
-        gives up, `submit(**error.to_repeat[0])` repeats the call with its key.
+        returns the first answer, for 24 hours. `patience` limits how long this call retries (default: the client's). If
+        it gives up, `submit(**error.to_repeat[0])` repeats it with its key.
         """
         times = {"at": at, "after": after, "cron": cron, "every": every}
         job = {"name": name, "task": task, "payload": payload, **times, **fields}
@@ -130,9 +132,9 @@ class AsyncClient(AsyncCalls):
         """Submits jobs in batches of up to 10,000; the results are in the order of the jobs.
 
         A rejected job has an `error`; the others are submitted. Each job has an idempotency key, so retries make no job
-        twice. Jobs answered with 429 or 503 are sent again; `patience` is how long this goes on for each batch, instead
-        of the client's. One that was not taken in time has an `error`, and `to_repeat` is the job with its key. When no
-        answer comes, the error has the `results` before, and `to_repeat` the jobs without one.
+        twice. Jobs answered with 429 or 503 are sent again; `patience` limits how long, for each batch (default: the
+        client's). A job that was still refused then has an `error`, and `to_repeat` is the job with its key. If no
+        answer comes, this raises an error whose `results` are those so far, and `to_repeat` the remaining jobs.
         """
         results: list[JobResult] = []
         for batch, ahead in batches(jobs):
@@ -144,7 +146,7 @@ class AsyncClient(AsyncCalls):
         return results
 
     async def _submit_batch(self, batch: Sequence[KeyedJob], patience: Duration | None) -> list[JobResult]:
-        """Sends a batch, and again those of its jobs that can't be taken now."""
+        """Sends a batch, and resends the jobs that the server can't accept now."""
         tries = self._tries(patience=patience)
         results: list[Any] = [None] * len(batch)
         places: Sequence[int] = range(len(batch))
@@ -158,7 +160,7 @@ class AsyncClient(AsyncCalls):
             except (AnswerError, ServerUnreachableError):
                 if results[0] is None:
                     raise
-                break  # their answers stand: not now
+                break  # the jobs keep the errors that they were answered with
             for place, answer in zip(places, answers, strict=True):
                 results[place] = answer
             places = [place for place in places if results[place].error is not None and results[place].is_temporary]
@@ -171,7 +173,7 @@ class AsyncClient(AsyncCalls):
         """Submits up to 10,000 jobs that are already JSON; the results are in the order of the lines.
 
         The request is retried, which is safe if every line has an idempotency key. Lines must not be empty. A line
-        answered with 429 or 503 is not sent again: that is for the caller.
+        answered with 429 or 503 is not sent again; the caller can do so.
         """
         headers = {"Content-Type": "application/x-ndjson"}
         response = await self._send("POST", "/v1/jobs/batch", content=b"\n".join(lines), headers=headers)
@@ -192,8 +194,8 @@ class AsyncClient(AsyncCalls):
     async def change_job(self, job_id: str, *, if_match: int | None = None, **changes: Unpack[JobChanges]) -> JobOut:
         """Changes fields of a job, for all runs that have not started.
 
-        With `if_match` only if that is still the job's version (else AnswerError with status 412). It is then not
-        retried once it may have arrived.
+        With `if_match`, only if the job still has that version (else AnswerError with status 412); then it is not
+        retried once sent.
         """
         return await self._ask(
             JobOut,
@@ -217,7 +219,7 @@ class AsyncClient(AsyncCalls):
         return await self._ask(JobOut, "POST", f"{_job(job_id)}/resume", repeatable=True)
 
     async def run_job(self, job_id: str) -> RunStarted:
-        """Runs a job now, outside its schedule. Not retried once it may have arrived."""
+        """Runs a job now, outside its schedule. Not retried once sent."""
         return await self._ask(RunStarted, "POST", f"{_job(job_id)}/run")
 
     def runs_of_job(self, job_id: str, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[RunOut]:
@@ -233,7 +235,7 @@ class AsyncClient(AsyncCalls):
         return await self._ask(RunOut, "GET", _run(run_id), repeatable=True)
 
     async def wait(self, run_id: str, timeout: float | None = None) -> RunOut:
-        """The run once it has ended; raises TimeoutError after `timeout` seconds. Waits a minute for a lost server."""
+        """The run once it has ended; raises TimeoutError after `timeout` seconds. Tolerates a minute without server."""
         deadline, patience = Deadline(timeout), Patience()
         while True:
             # After a rejection the server may have too many waiting clients: don't wait in the next request.
@@ -259,16 +261,16 @@ class AsyncClient(AsyncCalls):
     async def cancel_run(self, run_id: str) -> RunCancelled:
         """Cancels a waiting run; asks the worker to stop a running one.
 
-        AnswerError with status 409 if it has ended already, also by an earlier try of this call.
+        AnswerError with status 409 if it has already ended, also if an earlier try of this call ended it.
         """
         return await self._ask(RunCancelled, "POST", f"{_run(run_id)}/cancel", repeatable=True)
 
     async def retry_run(self, run_id: str) -> RunStarted:
-        """Runs an ended run again. Not retried once it may have arrived."""
+        """Runs an ended run again. Not retried once sent."""
         return await self._ask(RunStarted, "POST", f"{_run(run_id)}/retry")
 
     async def cancel_runs(self, **choice: Unpack[RunChoice]) -> int:
-        """Cancels all matching unfinished runs; returns the count. Not retried once it may have arrived."""
+        """Cancels all matching unfinished runs; returns the count. Not retried once sent."""
         return (await self._ask(CountOut, "POST", "/v1/runs/cancel", body=fields_of(choice))).count
 
     async def log(self, run_id: str) -> str:
@@ -330,7 +332,7 @@ class AsyncClient(AsyncCalls):
     ) -> int:
         """Runs dead letters again: these, all that match, or everything, up to `most`; returns the count.
 
-        Not retried once it may have arrived: runs that failed again would run once more.
+        Not retried once sent: a repeat would also run those that failed again meanwhile.
         """
         body = fields_of({"run_ids": run_ids, "all": everything or None, "most": most, **filters})
         return (await self._ask(CountOut, "POST", "/v1/dead-letters/redrive", body=body)).count
@@ -345,7 +347,7 @@ class AsyncClient(AsyncCalls):
     ) -> int:
         """Forgets dead letters: these, all that match, or everything, up to `most`; returns the count. The runs stay.
 
-        Not retried once it may have arrived: it could discard newer failures.
+        Not retried once sent: a repeat could discard newer failures.
         """
         body = fields_of({"run_ids": run_ids, "all": everything or None, "most": most, **filters})
         return (await self._ask(CountOut, "POST", "/v1/dead-letters/discard", body=body)).count
@@ -390,7 +392,7 @@ class AsyncClient(AsyncCalls):
         expires_time: datetime | None = None,
         expires_seconds: float | None = None,
     ) -> KeyCreated:
-        """Makes a key for the namespace; its `key` is shown only once. Not retried once it may have arrived."""
+        """Makes a key for the namespace; its `key` is shown only once. Not retried once sent."""
         given = {
             "name": name,
             "role": role,

@@ -1,20 +1,19 @@
 """Where to begin: positions in an index whose head may be full of dead entries.
 
-Rows are taken from the head of an index, oldest first. The entries they leave behind are skipped at no cost, unless a
-transaction somewhere holds back cleaning up: then they pile up, and each look would walk all of them again. So a
-process remembers for each key (a lane, a shard) how far it has come, and begins there next time, a little before
-(SLACK_SECONDS), because rows become visible in another order than the moments written in them.
+Rows are taken from the head of an index, oldest first. PostgreSQL skips the dead entries they leave behind at no cost,
+unless an open transaction prevents cleanup: then dead entries pile up, and each look would walk over all of them. So a
+process remembers for each key (a lane, a shard) how far it has come. The next look begins a little before that
+(SLACK_SECONDS), because rows don't become visible in the order of their times.
 
-Some rows appear further back: given back by a worker, locked by another for a moment, or committed late. They are found
-by a look from the very beginning. Where cleaning up works a whole look costs next to nothing: it is taken many times a
-second, as long as such looks take no more than WHOLE_SHARE of all time, and once a second in any case
-(USUAL_PAUSE_SECONDS). What a whole look finds further back takes the position back with it, so that the looks after it
-go on from there.
+Some rows appear before the position: given back by a worker, locked for a moment, or committed late. A whole look, from
+the very beginning, finds them. With working cleanup a whole look costs next to nothing: it happens many times a second,
+as long as whole looks take no more than WHOLE_SHARE of all time, and once a second in any case (USUAL_PAUSE_SECONDS).
+If a whole look finds rows before the position, the position moves back to them.
 
-A slow look says little: the server may have stood still, or held a lock. So the price of wholeness is what a whole look
-took more than the looks from a position around it, and only the least of the last three counts. Where that proves that
-walking over dead entries takes long, the pause is _REST times as long, so that whole looks never take more than a sixth
-of the time. What it costs to take the rows that were found is not counted.
+One slow look proves little: the server may have stalled, or waited for a lock. So the cost of a whole look is the time
+it takes beyond the ordinary looks around it, and only the least of the last three counts. If walking over dead entries
+proves slow, the pause is _REST times that cost, so that whole looks never take more than a sixth of the time. The cost
+of taking the rows that were found does not count.
 """
 
 from __future__ import annotations
