@@ -133,7 +133,7 @@ def test_logs_are_shown_followed_and_searched(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "give a run"),
+        ((), "give the id of a run"),
         (("run_x",), "is not an id"),
         ((NO_RUN,), "no such run"),
         ((NO_RUN, "--search", "x"), "can't be used with a run"),

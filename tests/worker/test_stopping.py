@@ -266,7 +266,7 @@ async def test_a_checkpoint_that_is_too_large_is_the_tasks_error(engine):
 
     run_id = await engine.submit(task="much", maxRetries=0)
     async with engine.running(engine.worker({"much": much})):
-        assert "at most 65536" in (await engine.until(run_id, "failed"))["error"]
+        assert "the limit is 65536" in (await engine.until(run_id, "failed"))["error"]
 
 
 async def test_a_snooze_that_cannot_be_stored_does_not_run_for_ever(engine):

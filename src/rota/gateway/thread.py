@@ -39,5 +39,7 @@ class ThreadGateway:
             running = None
         if running is self._loop:
             asked.close()
-            raise SetupError("`.sync` would block the event loop of an async task: leave it out, and await the call.")
+            raise SetupError(
+                "`.sync` would block the event loop of an async task: leave out `.sync`, and await the call."
+            )
         return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
