@@ -345,4 +345,9 @@ def _expected_times(history: History, one: Accepted) -> list[float]:
 
 
 def _is_within_a_pause(history: History, one: Accepted, moment: float) -> bool:
-    return any(pause.answered < moment < resume.sent for pause, resume in _pauses(history, one) if resume is not None)
+    """Whether it is a time of a pause; a run that a worker had claimed ahead when the pause came may go on."""
+    return any(
+        pause.answered + LOOKAHEAD_SECONDS < moment < resume.sent
+        for pause, resume in _pauses(history, one)
+        if resume is not None
+    )
