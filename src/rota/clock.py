@@ -19,7 +19,7 @@ KEEP_SECONDS = 5.0
 _LEAST_JUMP_SECONDS = 1.0
 
 # This machine's clock that never goes back and also counts the time that the machine is suspended: a lease that ends
-# meanwhile must be over when it wakes up. Elsewhere than on Linux the monotonic clock has to do.
+# meanwhile must be over when it wakes up. On other systems than Linux we use the monotonic clock.
 uptime: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 )

@@ -12,7 +12,7 @@ GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def close_to(path: Path, forbidden: int) -> None:
-    """Takes these permissions from a file or directory of ours; not from links, nor from what belongs to another."""
+    """Removes these permissions from our own file or directory; ignores links and files of other accounts."""
     if exposure(path, forbidden) is None:
         return
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -25,7 +25,7 @@ def close_to(path: Path, forbidden: int) -> None:
 
 
 def exposure(path: Path, forbidden: int) -> int | None:
-    """The mode of a file or directory of ours that has one of these permissions; else None."""
+    """The mode of our own file or directory if it has one of these permissions; else None."""
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):

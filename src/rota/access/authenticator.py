@@ -109,7 +109,7 @@ class Authenticator:
         return await self._credentials.identify(secret, authorities=self._authorities) if self._credentials else None
 
     def authority_of(self, identity: Identity) -> bytes | None:
-        """What a session of this identity depends on besides a key: it ends when this changes."""
+        """What a session of this identity depends on apart from its key: if this changes, the session ends."""
         return self._authorities.get(identity.kind)
 
 

@@ -99,7 +99,7 @@ class CredentialCache(Service):
 
     async def _look_up(self, wanted: dict[bytes, asyncio.Future[KnownCredential | None]]) -> None:
         asked_at = self._monotonic()
-        # What requests that wait for it get if the look is cancelled, so that none waits for ever.
+        # If the lookup is cancelled, waiting requests get this error, so that none waits for ever.
         failure: Exception | None = DatabaseUnavailableError("the server was stopped while it looked up a key")
         try:
             found = await self._keys.find(list(wanted))

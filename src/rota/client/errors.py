@@ -10,7 +10,7 @@ import msgspec
 from rota.contract.problems import Problem
 from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
 
-# What the server or a proxy answers when it can't take a request now.
+# The server or a proxy answers with these when it can't accept a request now.
 NOT_NOW = frozenset({429, 502, 503, 504})
 _KINDS: dict[str, type[RotaError]] = {
     "urn:rota:duplicate": DuplicateError,

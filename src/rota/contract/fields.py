@@ -24,7 +24,7 @@ _TRIMMED = rf"^[^\s{UNSEEN}]([^{UNSEEN}]*[^\s{UNSEEN}])?(?!\n)$"
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9_.:-]*(?!\n)$"
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=_SEEN)]
 OwnerName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_TRIMMED)]
-# What was stored before names were so strict can still be searched for.
+# You can still search for names that were stored before the rules became this strict.
 StoredName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_PLAIN)]
 TaskName = Annotated[str, Meta(min_length=1, max_length=200, pattern=_WORD)]
 PoolName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)]

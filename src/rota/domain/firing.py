@@ -48,7 +48,7 @@ class PlannedRun(msgspec.Struct, frozen=True):
 
 
 class Firing(msgspec.Struct, frozen=True):
-    """What to make of a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
+    """The plan for a due job: runs at these nominal times, a new mark, and when to look again (None: never)."""
 
     job: ScheduledJob
     runs: list[PlannedRun]

@@ -1,8 +1,8 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
 While one batch is being written the next one gathers, so batches grow with the load and a lone request does not wait.
-What waits is bounded, and a namespace gets half of it: beyond that, new submissions are refused at once. Namespaces
-take turns in being written.
+The backlog is bounded, and a namespace gets at most half of it; beyond that, new submissions are refused at once.
+Batches take submissions of all namespaces in turn.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class GroupCommitter:
 
     async def _write(self, batch: list[_Chunk]) -> None:
         items = [item for chunk in batch for item in chunk.items]
-        # What every caller gets if the write is cancelled, so that none waits for ever.
+        # If the write is cancelled, every caller gets this error, so that none waits for ever.
         unknown = DatabaseUnavailableError(
             "the server stopped while writing; the job may exist: repeat the request with its key"
         )
@@ -211,7 +211,7 @@ class GroupCommitter:
         return declined
 
     async def _first_answers(self, repeated: list[Submission]) -> dict[UUID, Declined]:
-        """What was answered under their keys. If that can't be read now, the others of the batch stay committed."""
+        """The first answers under these keys. If they can't be read now, the rest of the batch stays committed."""
         pairs = {item.id: (item.namespace, item.key.key) for item in repeated if item.key}
         try:
             known = await self._submissions.find_keys(list(pairs.values()))

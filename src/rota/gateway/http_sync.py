@@ -43,7 +43,7 @@ class SyncHttpGateway:
         return made
 
     def submit(self, jobs: Sequence[BatchJobIn]) -> list[Submitted | RotaError]:
-        """A temporary error has in `to_repeat` its job, with a key; one that is raised has all of them."""
+        """A temporary error has its job, with a key, in `to_repeat`; an error that is raised has all jobs there."""
         keyed = [with_key(job) for job in jobs]
         try:
             results = self._client.submit_many(keyed, patience=self.submit_seconds)

@@ -36,14 +36,14 @@ class SetAside:
 
     def begin(self) -> int:
         """A round begins; returns how many rows the last one passed over."""
-        # What has not been tried for long was mended, or is looked after by another scheduler.
+        # A row that was not tried for long was repaired, or belongs to another scheduler now.
         oldest = self._monotonic() - _KEPT_SECONDS
         self._failed = {key: found for key, found in self._failed.items() if found.again_at >= oldest}
         passed, self._passed = self._passed, 0
         return passed
 
     def passes_over(self, key: Hashable) -> bool:
-        """Whether this row is to be left alone: its next try is still to come."""
+        """Whether to skip this row, because its next try is not due yet."""
         passed = key in self._failed and self._monotonic() < self._failed[key].again_at
         self._passed += passed
         return passed

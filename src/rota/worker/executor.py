@@ -189,7 +189,7 @@ class Executor:
         self._end(attempt, outcome, result=result, blob=blob, error=error, trace=trace, snooze=snooze)
 
     def _outcome_of(self, problem: BaseException, attempt: Attempt) -> tuple[Outcome, str | None, str | None]:
-        """What an attempt that ended with this exception comes to, with its error and traceback."""
+        """The outcome of an attempt that ended with this exception, with its error and traceback."""
         if isinstance(problem, asyncio.CancelledError):
             if not attempt.context.has_begun and attempt.stop_as in _NOT_ITS_FAULT:
                 return Outcome.released, None, None

@@ -113,7 +113,7 @@ class Backlog(Service):
         return None if self._sleeps else max(self.interval_seconds, self._count_seconds / _SHARE)
 
     async def tick(self) -> int:
-        """One count. What is being committed meanwhile may be missing from it, so it is added: never too low."""
+        """One count. Adds jobs that are being committed, which it may have missed: the result is never too low."""
         if self._sleeps:
             return 0
         async with self._counting:

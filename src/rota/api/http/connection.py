@@ -67,7 +67,7 @@ class ConnectionLimits:
 
 
 class Phase(Enum):
-    """What is being read."""
+    """The request that is being read."""
 
     idle = auto()
     head = auto()

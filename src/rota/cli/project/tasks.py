@@ -19,7 +19,7 @@ async def greet(name: str, times: int = 1) -> str:
 
 @app.task(retries=5, timeout="30s")
 def charge(context: rota.Context, customer: str, cents: int) -> dict[str, str | int]:
-    """What raises is tried again; `rota.Final` says that this would not help.
+    """A task that raises is retried; raise `rota.Final` if a retry would not help.
 
     A run may be executed more than once: hand its idempotency key to whatever must happen only once.
     """

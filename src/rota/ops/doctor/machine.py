@@ -64,7 +64,7 @@ def check_home(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_privacy(settings: Settings) -> Iterator[Finding]:
-    """What other users of this host can reach though they should not; `rota up` mends all of it but the first."""
+    """Finds files that other users of this host can read or change. `rota up` fixes all of them but the first."""
     home, postgres = settings.home, settings.home / DIRECTORY
     if mode := exposure(home, _WRITABLE):
         words = f"{home} can be changed by others (mode {mode:o}), and so can what Rota reads from it"
@@ -85,14 +85,14 @@ def _check_privacy(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_postgres(home: Path, postgres: Path) -> Iterator[Finding]:
-    """As root, the server runs under another account, which must not lead root astray."""
+    """As root: checks that the server's account can't trick root through links."""
     try:
         check_root_home(home)
     except SetupError as error:
         yield problem("home", str(error), "set ROTA_HOME to another")
     if postgres.stat().st_uid != 0:
         words = f"{postgres} belongs to {_owner(postgres)}: that account can make root follow links"
-        yield problem("home", words, "start rota up again, which mends it")
+        yield problem("home", words, "start rota up again, which fixes it")
     for entry in postgres.iterdir():
         if is_foreign_link(entry):
             yield problem("home", f"{entry} is a link that root did not make", f"rm {shlex.quote(str(entry))}")

@@ -20,7 +20,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a key or a session that is made."""
+    """What is stored of a new key or session."""
 
     id: UUID
     kind: str
@@ -73,7 +73,7 @@ class ApiKeys:
         return made
 
     async def find(self, hashes: Sequence[bytes]) -> dict[bytes, KnownCredential]:
-        """Those of these that are in force."""
+        """The keys among these that are in force."""
         rows = await self._database.fetch("find_api_keys", hashes=list(hashes))
         found = {}
         for row in rows:

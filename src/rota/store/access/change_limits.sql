@@ -1,5 +1,5 @@
 -- Changes the limits of a namespace (the subject is '') or of one tenant in it. `changes` is JSON with the names of
--- columns, where null lifts a limit; `defaults` hold besides where there was no row.
+-- columns, where null lifts a limit; if there was no row, `defaults` fill the rest.
 -- Index: primary key.
 -- Locks: the row that counts changes, so that changes become visible in the order of their numbers; the row of limits.
 WITH turn AS (

@@ -12,7 +12,7 @@ from rota.store.postgres.database import Database
 
 
 class Taken(NamedTuple):
-    """What came of a take: whole tokens, and what is left in the bucket."""
+    """The result of a take: whole tokens, and what is left in the bucket."""
 
     granted: int
     left: float
@@ -31,7 +31,7 @@ class LimitTable:
     async def change(
         self, namespace: str, subject: str, changes: Mapping[str, Any], defaults: Mapping[str, Any]
     ) -> Any:
-        """The limits after a change; `defaults` hold besides where nothing was said yet."""
+        """Changes limits and returns them. If the subject had none, `defaults` fill the rest."""
         wanted, besides = (msgspec.json.encode(fields).decode() for fields in (changes, defaults))
         return await self._database.fetch_row(
             "change_limits", namespace=namespace, subject=subject, changes=wanted, defaults=besides

@@ -87,7 +87,7 @@ _RunKey = tuple[str, UUID]
 
 
 class Admitted(msgspec.Struct):
-    """What a round did: how much it looked at, what has to be woken, and whether there is more to do at once."""
+    """The result of a round: how many runs it looked at, which pools to wake, and whether there is more to do now."""
 
     looked_at: int = 0
     admitted: int = 0

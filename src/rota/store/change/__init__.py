@@ -33,7 +33,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Changed(msgspec.Struct):
-    """What a change left to do after its commit: workers to tell, pools that have new work."""
+    """What to do after the commit of a change: workers to notify, pools that have new work."""
 
     version: int = 0
     workers: set[UUID] = msgspec.field(default_factory=set)

@@ -16,7 +16,7 @@ UPDATE rota.jobs
        fired_through = :fired_through, updated_at = now(),
        owner = :owner, policies = :policies::jsonb, misfire = :misfire, start_at = :start_at, end_at = :end_at,
        jitter_seconds = :jitter_seconds, dst = :dst,
-       -- What a person resumes or cancels is no longer what its application paused.
+       -- A job that a person resumes or cancels no longer counts as paused by its application.
        note = CASE WHEN paused_by_app AND :state = 'paused' THEN note END,
        paused_by_app = paused_by_app AND :state = 'paused'
  WHERE namespace = :namespace AND id = :job_id

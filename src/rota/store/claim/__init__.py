@@ -75,7 +75,7 @@ class ClaimSize:
         return min(room, self._most)
 
     def adapt(self, *, room: int, taken: int, locked: int) -> None:
-        """Learns from a claim: smaller when much was locked in vain, larger when the room was not filled."""
+        """Learns from a claim: look at fewer runs if many were locked for nothing, at more if room was left."""
         portion = self.of(room)
         if locked > self.WASTE * max(taken, self.LEAST):
             self._most = max(self.LEAST, portion // 2)
@@ -192,7 +192,7 @@ class Claims:
         return asked, frozenset((row["namespace"], row["pool"]) for row in rows if row["pool"] is not None)
 
     async def claims_of(self, worker_id: UUID, made_within: timedelta | None = None) -> list[tuple[str, UUID, int]]:
-        """What is claimed in its name: everything, or what was claimed this long ago at most."""
+        """The worker's claims: all, or only those made at most this long ago."""
         rows = await self._database.fetch("claims_of_worker", worker_id=worker_id, made_within=made_within)
         return [(row["namespace"], row["id"], row["claim"]) for row in rows]
 

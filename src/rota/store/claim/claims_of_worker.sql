@@ -1,4 +1,4 @@
--- What is claimed in a worker's name, to reconcile with what it holds; claimed this long ago at most (null: ever).
+-- A worker's claims, to compare with what it holds; only those made at most this long ago (null: all).
 -- Index: live_runs_claimed.
 -- Locks: none
 -- Idioms: computed apart for rls.

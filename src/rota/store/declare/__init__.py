@@ -68,7 +68,7 @@ class DeclaredJobs:
         return [PendingApp(**row) for row in rows]
 
     async def reconcile(self, namespace: str, app: str) -> Reconciled | None:
-        """Makes the jobs what is declared; None when another scheduler did it meanwhile."""
+        """Makes the jobs match the declarations; None if another scheduler has just done it."""
         skipped: list[UUID] = []
 
         async def reconcile_app(statements: Statements) -> Reconciled | None:

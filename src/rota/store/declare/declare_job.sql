@@ -1,4 +1,4 @@
--- Makes a job of a declared schedule; a next fire time of null: its schedule has none any more.
+-- Makes a job from a declared schedule. A null next fire time: the schedule never fires again.
 -- Index: primary key.
 -- Locks: none
 INSERT INTO rota.jobs (namespace, id, owner, name, task, pool, priority, tags, payload, options, shard,

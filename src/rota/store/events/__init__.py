@@ -38,12 +38,12 @@ class Events:
         self._database = database
 
     async def after(self, number: int, limit: int) -> EventPage:
-        """Those of all namespaces behind a number, in order."""
+        """Events of all namespaces after a number, in order."""
         rows = await self._database.fetch("follow_events", after=number, limit=limit)
         return EventPage([row for row in rows if row["id"] is not None], rows[0]["oldest"], rows[0]["next"])
 
     async def between(self, namespace: str, after: int, until: int, owner: str | None, limit: int) -> list[Any]:
-        """Those of a namespace (and about this owner's jobs) with numbers above `after` and up to `until`, in order."""
+        """Events of a namespace (and about this owner's jobs) with numbers above `after` up to `until`, in order."""
         return await self._database.fetch(
             "events_between", namespace=namespace, after=after, until=until, owner=owner, limit=limit
         )
@@ -54,7 +54,7 @@ class Events:
         return number or 0
 
     async def latest(self, namespace: str, before: int, owner: str | None, limit: int) -> list[Any]:
-        """Those of a namespace (and about this owner's jobs), latest first."""
+        """Events of a namespace (and about this owner's jobs), latest first."""
         return await self._database.fetch("list_events", namespace=namespace, before=before, owner=owner, limit=limit)
 
 

@@ -1,5 +1,5 @@
 -- Counts as ended the logs without an end of days that are over (the days are those of the runs): their workers died.
--- What is still running is left alone.
+-- Leaves runs that still run alone.
 -- Index: primary keys, one day's partition at a time.
 -- Locks: none
 -- Idioms: OFFSET 0.

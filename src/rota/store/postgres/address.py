@@ -18,7 +18,7 @@ _REASONS = (
     (
         # asyncpg with OpenSSL's words; libpq
         re.compile(r"(Hostname|IP address) mismatch|does not match host name", re.IGNORECASE),
-        "the server's certificate is not for this host: connect by a name that is in it, or have one made for this one",
+        "the server's certificate is not for this host: connect by a name that it has, or issue one for this host",
     ),
     (
         re.compile(r"certificate verify failed", re.IGNORECASE),
@@ -32,7 +32,7 @@ _REASONS = (
 
 
 def explain(error: BaseException) -> str:
-    """What happened, with what to do where TLS is the reason."""
+    """The error in plain words, with advice if TLS is the reason."""
     if isinstance(error, asyncpg.InternalClientError) or (
         isinstance(error, asyncpg.InterfaceError) and not str(error).startswith("pool is ")
     ):
@@ -46,7 +46,7 @@ def explain(error: BaseException) -> str:
 
 
 def advice(error: BaseException) -> str | None:
-    """What to do about TLS; None where it is not the reason."""
+    """Advice about TLS; None if TLS is not the reason."""
     said = str(error)
     return next((words for pattern, words in _REASONS if pattern.search(said)), None)
 

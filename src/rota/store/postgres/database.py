@@ -87,7 +87,7 @@ class Statements:
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """What is done within is undone when its data is refused; the transaction goes on."""
+        """If PostgreSQL refuses data inside this block, only the block is rolled back; the transaction continues."""
         await self._connection.execute("SAVEPOINT attempt")
         try:
             yield
@@ -279,7 +279,7 @@ class Database:
             try:
                 yield connection
             except Exception:
-                # What was cut off (by a time-out, or by the server) is rolled back by its end.
+                # A statement that was cut off (by a timeout, or by the server) is rolled back.
                 with suppress(*_UNAVAILABLE):
                     await connection.execute("ROLLBACK")
                 raise

@@ -30,7 +30,7 @@ USUAL_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 _REST = 5.0
 _LOOKS_TO_PROVE = 3
-# What it costs to take a row: learned from the looks that begin at a position, with as many rows as this at least.
+# The cost of taking a row, learned from looks that begin at a position and find at least this many rows.
 _ROW_SECONDS = 0.00002
 _MOST_ROW_SECONDS = 0.0002
 _ROWS_TO_LEARN_FROM = 50
@@ -140,5 +140,5 @@ class ScanPositions:
             self._reached[key] = min(moment, self._reached[key])
 
     def forget(self) -> None:
-        """What was found could not be taken: the next looks begin at the very beginning."""
+        """The rows that were found could not be taken: the next looks start from the very beginning."""
         self._reached.clear()

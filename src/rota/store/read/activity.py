@@ -1,4 +1,4 @@
-"""What is going on in a namespace: what waits, what runs, what was done in the last minutes."""
+"""Activity of a namespace: waiting and running runs, and what ran in the last minutes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class LostWorkers:
         return bool(await self._database.fetch("mark_worker_gone", worker_id=worker_id, beat=beat, why=why))
 
     async def lost_claims(self, limit: int, ended: float) -> list[Report]:
-        """What workers that are gone left behind, as reports: lost where it may have started, else released."""
+        """The claims of gone workers as reports: lost if the run may have started, else released."""
         reports = []
         for why, started, may_have_started, *claim in await self._database.fetch("claims_of_gone_workers", limit=limit):
             outcome = Outcome.lost if may_have_started else Outcome.released

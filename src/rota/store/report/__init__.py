@@ -25,7 +25,7 @@ ClaimKey = tuple[str, UUID, int]  # namespace, run id, claim number
 
 
 class Recorded(msgspec.Struct):
-    """What became of reports, and what has to be woken."""
+    """The results of reports, and which services to wake."""
 
     written: int = 0  # how many changed their run
     fenced: set[int] = msgspec.field(default_factory=set)  # claim numbers that were no longer current
@@ -156,7 +156,7 @@ class Reports:
         )
 
     async def _find_fenced(self, keys: Sequence[tuple[Any, ...]], recorded: Recorded) -> set[int]:
-        """A report that moved nothing was either recorded before, its answer lost, or is not current any more."""
+        """A report that moved no run was recorded before (its answer was lost), or its claim is no longer current."""
         missing = [key for key in keys if key[2] not in recorded.rejected]
         if not missing:
             return set()

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class ClaimLostError(RotaError):
-    """The run was given to another worker meanwhile: what was written is rolled back."""
+    """Another worker has the run now: the writes of this attempt are rolled back."""
 
     def __init__(self) -> None:
         super().__init__("the run was given to another worker meanwhile; what this attempt wrote is rolled back")
@@ -163,7 +163,7 @@ class AsyncTransaction:
         return not self.connection.is_closed() and not self.connection.is_in_transaction()
 
     def abandon(self) -> None:
-        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        """The task did not stop: ends its transaction anyway, which releases its locks."""
         self.connection.terminate()
 
 
@@ -187,12 +187,12 @@ class PlainTransaction:
         return bool(self.connection.is_over)
 
     def abandon(self) -> None:
-        """The task did not stop: its transaction ends all the same, and lets go of what it holds."""
+        """The task did not stop: ends its transaction anyway, which releases its locks."""
         self.connection.cut_for_rota()
 
 
 async def _reset(connection: Any) -> None:
-    """What a task may have left in the session is gone for the next one."""
+    """Clears session state that a task may have left, before the next task."""
     await connection.execute(f"{connection.get_reset_query()}\nDISCARD TEMP;")
 
 

@@ -31,7 +31,7 @@ _WAITING_SECONDS = 4.0
 
 
 class KnownKey(msgspec.Struct, frozen=True):
-    """What was answered under an idempotency key before."""
+    """The first answer under an idempotency key."""
 
     request_hash: bytes
     answer: str
@@ -120,7 +120,7 @@ class Submissions:
         return left_out + (await self._submit_jobs(statements, recurring) if recurring else [])
 
     async def find_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownKey]:
-        """What is known under these (namespace, key) pairs."""
+        """The first answers under these (namespace, key) pairs."""
         rows = await self._database.fetch(
             "find_submission_keys", namespaces=[namespace for namespace, _ in keys], keys=[key for _, key in keys]
         )
