@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 
 from rota.api.paging import job_filter, read_cursor, read_limit, read_moment, run_filter
 from rota.api.routes import events, jobs, logs, pools, runs, submit
@@ -72,8 +73,9 @@ def calls_of(work):
 
 
 def call(query=None, path=None, headers=None):
-    """As much of a request as parsers look at."""
-    return SimpleNamespace(query=query or {}, path=path or {}, request=SimpleNamespace(headers=headers or {}))
+    """As much of a request as parsers look at; its headers as they come over the wire."""
+    raw = [(name.encode(), text.encode(errors="replace")) for name, text in (headers or {}).items()]
+    return SimpleNamespace(query=query or {}, path=path or {}, request=SimpleNamespace(headers=Headers(raw=raw)))
 
 
 @at_random
