@@ -31,8 +31,9 @@ async def holding(program, *runs):
     await transaction.start()
     deleted = await program.fetch(
         "WITH h AS (DELETE FROM rota.held_runs WHERE id = ANY ($1::uuid[]) RETURNING id),"
-        " l AS (DELETE FROM rota.live_runs WHERE id = ANY ($1::uuid[]) RETURNING id)"
-        " SELECT id FROM h UNION ALL SELECT id FROM l",
+        " l AS (DELETE FROM rota.live_runs WHERE id = ANY ($1::uuid[]) RETURNING id),"
+        " u AS (DELETE FROM rota.upcoming_runs WHERE id = ANY ($1::uuid[]) RETURNING id)"
+        " SELECT id FROM h UNION ALL SELECT id FROM l UNION ALL SELECT id FROM u",
         [plain(run) for run in runs],
     )
     assert len(deleted) == len(runs)
@@ -177,3 +178,15 @@ async def ask(api, run_id, action):
     if action == "change":
         return await api.put(f"/v1/jobs/{job_id}", json={"name": "other"})
     return await api.post(f"/v1/runs/{run_id}/cancel" if action == "cancel" else f"/v1/jobs/{job_id}/pause")
+
+
+async def test_a_run_that_a_program_holds_stops_no_promotion_beside_one_that_is_refused(gates, program, sql):
+    refused, held, other = [await gates.engine.submit(scheduleType="future", delaySeconds=60) for _ in range(3)]
+    await sql.execute(f"ALTER TABLE rota.live_runs ADD CONSTRAINT refusing CHECK (id <> '{plain(refused)}')")
+    await sql.execute("UPDATE rota.upcoming_runs SET run_at = now()")
+    async with holding(program, held):
+        await in_time(gates.scheduler.promoter.tick(), 5)
+        assert (await gates.engine.run(other))["status"] == "queued"
+    assert (await gates.engine.run(refused))["status"] == "failed"
+    await gates.scheduler.promoter.tick()
+    assert (await gates.engine.run(held))["status"] == "queued"

@@ -1,14 +1,19 @@
 -- Promotes the named runs, late as they are: upcoming -> live, or held where they have policies. One that was started
--- since it was found, and waits for a later time now, keeps that.
+-- since it was found, and waits for a later time now, keeps that. One that another transaction holds is left for the
+-- next look: to wait for it would hold up all others.
 -- Index: primary key.
--- Locks: the runs, in the order given.
--- Idioms: one-element array, by_id.
-WITH input AS (
-    SELECT * FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
+-- Idioms: OFFSET 0, ctid.
+WITH due AS MATERIALIZED (
+    SELECT u.place
+      FROM unnest(:namespaces::text[], :run_ids::uuid[]) AS i (namespace, id)
+     CROSS JOIN LATERAL (
+           SELECT u.ctid AS place FROM rota.upcoming_runs AS u
+            WHERE u.namespace = i.namespace AND u.id = i.id AND u.run_at - :lookahead::interval <= now()
+           OFFSET 0 FOR UPDATE SKIP LOCKED
+           ) AS u
 ), taken AS (
-    DELETE FROM rota.upcoming_runs AS u USING input AS i
-     WHERE rota.by_id(u.namespace) = ANY (ARRAY[i.namespace]) AND u.id = ANY (ARRAY[i.id])
-       AND u.run_at - :lookahead::interval <= now()
+    DELETE FROM rota.upcoming_runs AS u WHERE u.ctid = ANY (ARRAY(SELECT place FROM due))
     RETURNING {u.run}
 ), ready AS (
     INSERT INTO rota.live_runs ({run}, lane, ready_at)
