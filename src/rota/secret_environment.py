@@ -1,12 +1,12 @@
 """Keeps the secrets in a process's environment from the commands it runs.
 
 Scripts, shell commands and isolated functions run under the worker's account. On Linux, every process of an account can
-read in /proc/PID/environ what another was started with, also after it was unset. Three things together prevent that:
+read in /proc/PID/environ which variables another was started with, even after they were unset. Three things prevent it:
 
 - A supervisor starts its children without secrets, and sends these over their standard input (`separate`).
 - A process that was started with secrets copies them to another place in its memory, where os.environ and libraries
   find them, and overwrites the place that /proc shows.
-- The kernel is told that other processes of the account must not look at our memory. Root still can.
+- The kernel denies other processes of the account access to our memory (PR_SET_DUMPABLE). Root still has it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ PUBLIC: Final = "public"  # without credentials
 ANYONE: Final = "anyone"  # every authenticated caller
 Needs = Right | Literal["public", "anyone"]
 _NOWHERE = ""  # no namespace has this name
-_NOBODY = Identity(name="", kind="jwt", grants={})
+_ANONYMOUS = Identity(name="", kind="jwt", grants={})
 
 
 class AccessDeniedError(ForbiddenError):
@@ -72,7 +72,7 @@ async def authorize(
     counts towards their limits, even a refused one, and before the database is asked about its objects.
     """
     if needs == PUBLIC:
-        return Access(_NOBODY, "", None), UNLIMITED
+        return Access(_ANONYMOUS, "", None), UNLIMITED
     proven = await authenticator.authenticate(credentials)
     try:
         access = _authorize(needs, proven, _namespace(namespace, proven.identity))

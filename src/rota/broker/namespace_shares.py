@@ -1,11 +1,11 @@
 """How a worker that serves several namespaces divides its room among them.
 
-Namespaces with work waiting share the worker by weight; what one doesn't use the others get (claim.sql fills the room).
-Nothing that runs is preempted: if one namespace could fill a worker with long runs, another's first run would wait for
-one of them to end. So each holds at most a part of what the worker can hold, even while no other has work.
+Namespaces with work waiting share the worker by weight; room that one doesn't use goes to the others (claim.sql fills
+it). Runs are never preempted: if one namespace could fill a worker with long runs, another's first run would wait for
+one of them to end. So each namespace holds at most a part of the worker, even while no other has work.
 
-Each worker decides alone, by what it holds itself. Of a pool's workers, all of which do so, no namespace gets more than
-that part; and no claim counts what other workers hold.
+Each worker decides alone, from its own claims. All workers of a pool do the same, so no namespace gets more than that
+part of the pool, and no claim has to count what other workers hold.
 """
 
 from __future__ import annotations

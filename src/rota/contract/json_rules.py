@@ -1,9 +1,9 @@
 """JSON checks that the decoder does not make: repeated names in an object, deep nesting, too many values.
 
-Of two fields with one name some decoders take the first, some the last, so what was checked and what runs could differ.
-Deep nesting costs stack, and each library has its own limit. A value takes two bytes of text and up to a hundred of
-memory, and a program that reads millions of them answers no other request meanwhile, so they are counted before one is
-read. All checks use operations that run in C over the text, and take time in proportion to its length at most.
+If an object has two fields with one name, some decoders take the first and some the last, so a job could be checked
+with one and run with the other. Deep nesting costs stack, and each library has its own limit. A value takes two bytes
+of text and up to a hundred of memory, and a server that parses millions of them answers no other request, so values are
+counted before parsing. All checks run in C over the text, in time at most proportional to its length.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _ALMOST = 1e-9
 _PROBE_SECONDS = 10.0
 # How many runs of a gate one round looks at.
 MOST_AT_A_GATE = 20
-# Later moments are not told apart: a token per year and a burst of millions reach further than a datetime does.
+# Later moments all count as this one: a token per year and a burst of millions exceed the range of datetime.
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 UPCOMING = "upcoming"
 NO_RUN = UUID(int=0)  # a note that calls a gate, with no run that left
@@ -309,11 +309,12 @@ def overlooked_gates(first: Mapping[Gate, Candidate], states: GateStates) -> set
 
 
 def uncalled_lines(states: GateStates, decided: AbstractSet[UUID]) -> tuple[set[Gate], set[Gate]]:
-    """Ordering keys that nothing would call: no run has the key, and the first in line is none of those decided on.
+    """Ordering keys that nothing would call: no run has the key, and this round did not decide on the first in line.
 
-    Whoever waits at an ordering key waits for its holder, which leaves a note when it goes, or for the first in line.
-    If that one waits at the key itself, it has to be called now (the first set). If it was not promoted yet, the key is
-    looked at again in a moment (the second). At any other gate, it is looked at there, and leaves a note when it goes.
+    A run at an ordering key waits for the key's holder, which leaves a note when it goes, or for the first in line. If
+    the first in line waits at the key itself, it must be called now (the first set). If it was not promoted yet, the
+    key is looked at again in a moment (the second). At any other gate it is called there, and leaves a note when it
+    goes.
     """
     free = {
         gate: line.head_gate

@@ -1,8 +1,8 @@
-"""What a service can't handle is set aside: one schedule that can't be read must not stop the others.
+"""Sets rows aside that a service can't handle: one schedule that can't be read must not stop the others.
 
-Its turn comes again after a pause that doubles up to LONGEST_PAUSE_SECONDS, or at once under another key: a job's key
-has its version, so that a change by its owner is tried at once. The error is logged when it is new. What is passed over
-still fills a place in each look at the database, so the next look asks for as many rows more.
+A row is tried again after a pause that doubles up to LONGEST_PAUSE_SECONDS, or at once under another key: a job's key
+includes its version, so a change by its owner is tried at once. The error is logged when it is new. Rows set aside
+still appear in each query, so the next query asks for that many rows more.
 """
 
 from __future__ import annotations

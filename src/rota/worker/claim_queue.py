@@ -1,8 +1,8 @@
 """Claims that have not started: each waits until it is due, then by rank for a free slot.
 
-In turns, what became due earlier goes first, and rank decides among what became due together: if several namespaces
-share a worker, runs of one that keep coming with a higher priority must not pass the others' again and again. The
-broker has shared out what is claimed; the queue keeps to that.
+With `in_turns`, claims that became due earlier go first, and rank decides only among those that became due together. If
+several namespaces share a worker, a steady stream of one with a higher priority must not overtake the others for ever.
+The broker has already divided the claims among them, and the queue keeps that.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 An event gets its number when it is written but becomes visible when its transaction commits, so a higher number may
 appear first. A follower that went on to it would miss the lower one. So followers wait at a gap until the missing
-events appear, or can't any more because every transaction that was open when the gap was seen has ended: they were
+events appear, or until every transaction that was open when the gap was seen has ended: then the missing events were
 rolled back, and their numbers stay unused.
 
 A number is taken a moment before its transaction counts as open; GAP_SECONDS covers that moment. Another program's
-transaction that is open for hours must not stop everything, so a gap is waited at for LONGEST_GAP_SECONDS at most; no
-transaction of ours lives that long.
+transaction that is open for hours must not stop everything, so followers wait at a gap for LONGEST_GAP_SECONDS at most;
+Rota's own transactions never last that long.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Most of these runs are short, so polls are frequent for a moment after a waiter arrives.
 
-There is a place for so many waiters. Any tenant may take those that no other needs: a client that is refused asks again
-and again, which costs more than one that waits. When all are taken, a newcomer gets the place of the namespace that has
-most of them, and there of the owner who has most: the longest of its waits is answered early, with the run as it is.
+The number of waiters is limited. A tenant may use every place that the others don't need, because a client that is
+refused polls, which costs more than one that waits. When all places are taken, a newcomer takes one from the namespace
+with the most waiters, and there from the owner with the most: the longest wait is answered early, with the run as it
+is.
 """
 
 from __future__ import annotations

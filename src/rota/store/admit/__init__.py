@@ -2,15 +2,14 @@
 
 Many schedulers may look at one gate. Each gate has a lock (a number in PostgreSQL's advisory locks, held until the
 transaction ends), and all take them in the order of their numbers, so they can't deadlock.
-What is counted is read in statements that begin after the locks are there, and so see everything that was decided
-before.
+Counts are read by statements that begin after the locks are held, so they see every earlier decision.
 
-No run is forgotten. A run that leaves its place is written down by the statement that moves it (departures). A
-scheduler that takes such a note first takes the lock of its gates and only then looks which runs wait there: a run that
-is being held at this moment, by a scheduler that still saw the other in its place, is under that lock. The note goes
-with the transaction that acted on it. A run that is held at an ordering key waits for the key's holder or for the first
-in line; if that one waits at the key as well, the same transaction leaves a note that calls it (`uncalled_lines`).
-What is missed all the same is found by a slow look (overlooked.py).
+No run is forgotten. When a run leaves its place, the statement that moves it writes a note (departures). A scheduler
+that takes a note first locks the gates and only then looks which runs wait there. So if another scheduler is just now
+holding a run, because it still saw the first run in its place, that scheduler has the lock. The note is deleted by the
+transaction that acted on it. A run that is held at an ordering key waits for the key's holder or for the first in line;
+if that one waits at the key as well, the same transaction leaves a note that calls it (`uncalled_lines`). A slow
+complete look finds any run that is still missed (overlooked.py).
 
 No round waits for a row. Runs that another transaction holds are passed over and their gates looked at again in a
 moment: a program that keeps its transaction open delays the runs it holds and those behind them in their key, and no
@@ -76,8 +75,7 @@ _CALLED_AGAIN = ("limit", "rate", "breaker")
 # How soon a gate is looked at again where a run was passed over because another transaction held it.
 AGAIN_SECONDS = 0.2
 _MOST_AGAIN = 10_000
-# Runs that should have been promoted: so many of each shard are looked at, the oldest first, or, where that is costly,
-# the oldest of the last minute.
+# How many overdue runs per shard a round looks at, oldest first; if that is slow, only those of the last minute.
 _OVERDUE_PER_SHARD = 100
 _OVERDUE = timedelta(minutes=1)
 _REASON_CHARACTERS = 500

@@ -1,6 +1,6 @@
--- The named runs if they still wait at a gate, ours until the transaction ends, and whether each is due: a clock that
--- went back may have made it early again. One that another transaction holds is passed over: whoever waits here holds
--- up every gate of the round.
+-- Locks the named runs that still wait at a gate, until the transaction ends, and says whether each is due: if the
+-- clock went back, it may be early again. Skips runs that another transaction holds, because a wait here would hold up
+-- every gate of the round.
 -- Index: primary key, in the order given.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: OFFSET 0.

@@ -1,6 +1,6 @@
 -- Whether admission has something to do now (a run left its place, a run is due that was not looked at, or a gate's
--- moment has come), and in how many seconds the next known moment comes (null: none is known). What is due now may be
--- held by another transaction, so the next moment is told apart from it.
+-- moment has come), and in how many seconds the next known moment comes (null: none is known). Another
+-- transaction may hold what is due now, so the next moment does not include it.
 -- Index: departures_oldest, held_runs_gate, gates_waking.
 -- Locks: none
 -- Idioms: from position.

@@ -1,5 +1,5 @@
 -- Runs with an ordering key that are due and were not promoted yet, because their shard has no owner at this moment or
--- its owner is behind; the oldest of each shard, at most so many. No run of their key may overtake them. Those that the
+-- its owner is behind; the oldest `limit` of each shard. No run of their key may overtake them. Those that the
 -- misfire rules have yet to judge (as in promote) hold up no other run. `begin_at`: seconds since the epoch.
 -- Index: upcoming_runs_due, one range per shard.
 -- Locks: none

@@ -3,7 +3,7 @@
 Admission is called by notes, by moments written at gates and by runs that arrive (see __init__). If one of these is
 lost, for whatever reason, the runs behind that gate would wait for ever. So one scheduler walks over all gates at which
 runs wait, a bounded number at a time, and asks of the first run at each: would it still be held here? If not, the gate
-is called. No locks are taken: the answer is only a hint, and a gate that is called in vain costs one look.
+is called. No locks are taken: the answer is only a hint, and calling a gate for nothing costs one look.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OverlookedGates:
         return called
 
     async def try_aside(self, owned: Mapping[int, int], limit: int) -> int:
-        """Has runs that were set aside looked at again, at most so many per shard; returns how many."""
+        """Lets admission try runs again that were set aside, at most `limit` per shard; returns how many."""
         rows = await self._database.fetch("try_aside", **leased(self._scheduler_id, owned), limit=limit)
         if rows:
             self._database.wake(gates=True)

@@ -1,4 +1,4 @@
--- Has runs that were set aside, because no decision on them could be made, looked at again; at most so many per shard.
+-- Lets admission try runs again that were set aside because of an error; at most `limit` per shard.
 -- Index: held_runs_gate.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: ctid.

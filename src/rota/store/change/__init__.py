@@ -1,12 +1,13 @@
 """Changing what a job does and when, and pools.
 
 A recurring job has a row; a one-shot is its run. A change of a recurring job is one transaction: it locks the job's
-row, so no schedule fires meanwhile (firing compares versions), writes the new definition, and then binds every run
+row, so no schedule fires in between (firing compares versions), writes the new definition, and then binds every run
 that no worker has claimed to it. Runs move while that happens, so binding repeats until one statement, in one
 snapshot, finds no run left behind. Claimed runs are marked as recalled; the workers are told after the commit.
 
-A pause, or another schedule, begins at the moment of the change. What was due before and has no run yet, because every
-scheduler was down, is made first: its runs are held or bound like the others, or recorded as missed.
+A pause, or another schedule, begins at the moment of the change. If every scheduler was down and
+fire times before that moment have no run yet, these runs are made first: held or bound like the others, or recorded as
+missed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long a transaction waits for rows that another one holds.
 
-Programs submit inside transactions of their own and may leave them open. Whoever asks for what such a transaction holds
-gets an answer soon, and can try again, instead of waiting until the statement times out.
+Programs submit inside transactions of their own and may leave them open. A request for a row that such a transaction
+holds fails soon, and can be tried again, instead of waiting until the statement times out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 async def limit_lock_waits(statements: Statements, longest: str) -> None:
-    """From here on, a wait for a lock in this transaction ends after so long, with LockTimeoutError."""
+    """From here on, waits for locks in this transaction raise LockTimeoutError after `longest`."""
     await statements.fetch("set_lock_timeout", longest=longest)
 
 

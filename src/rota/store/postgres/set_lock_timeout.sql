@@ -1,4 +1,4 @@
--- A wait for a lock in this transaction ends after so long.
+-- Limits waits for locks in this transaction to `longest`.
 -- Index: none
 -- Locks: none
 SELECT set_config('lock_timeout', :longest::text, true)

@@ -1,14 +1,13 @@
 """Transactions that a task works in: its writes and the run's completion are committed together, or neither is.
 
-The completion is a function of the database, fenced by the claim number: a worker that lost the claim meanwhile can't
-commit. It is the last statement, so that the run is held for no longer than a commit takes. Should the answer to the
-commit be lost, it is not known what became of it; the worker then reports a failure, which changes nothing where the
-completion was recorded.
+A function in the database records the completion, fenced by the claim number: a worker that lost the claim can't
+commit. It is the last statement, so the run is locked no longer than a commit takes. If the answer to the commit is
+lost, the worker can't know the result; it reports a failure, which changes nothing if the completion was recorded.
 
-Connections are not those of Rota's own pool: what it pins for its own statements is not for those of tasks. Isolation,
-time-outs and JIT are named all the same (store/postgres/session.py). Async functions get one of asyncpg from a pool
-that resets what a session can remember. Functions in threads get a new one of psycopg each: nothing of what a task does
-to it can reach another.
+Tasks don't use the connections of Rota's own pool, whose planner settings are for Rota's statements. Isolation,
+timeouts and JIT are still set (store/postgres/session.py). Async functions get an asyncpg connection from a pool that
+resets session state. Functions in threads get a new psycopg connection each, so that no task can affect another through
+it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from rota.store.postgres.database import Database
 from rota.store.schema import LOCK_KEY
 from rota.store.schema.role_rights import FUNCTIONS, SEQUENCES, TABLES
 
-_EVERYBODY = "everybody"  # the policy that lets rights alone decide, for roles that are not bound
+_OPEN_POLICY = "everybody"  # the policy that lets rights alone decide, for roles that are not bound
 
 _RELATIONS = (
     "SELECT relname FROM pg_class WHERE relnamespace = 'rota'::regnamespace AND relkind IN ('r', 'p', 'v', 'S')"
@@ -96,10 +96,10 @@ async def _bind(connection: Any, roles: list[Any], relations: set[str]) -> None:
             policy = _policy(line.bound, role["namespaces"], role["pools"])
             if policy is None or table not in relations or (table, role["role"]) in there:
                 continue
-            if (table, _EVERYBODY) not in there:
+            if (table, _OPEN_POLICY) not in there:
                 await connection.execute(f"ALTER TABLE rota.{table} ENABLE ROW LEVEL SECURITY")
-                await connection.execute(f"CREATE POLICY {_EVERYBODY} ON rota.{table} USING (true)")
-                there.add((table, _EVERYBODY))
+                await connection.execute(f"CREATE POLICY {_OPEN_POLICY} ON rota.{table} USING (true)")
+                there.add((table, _OPEN_POLICY))
             await connection.execute(
                 f"CREATE POLICY {role['quoted']} ON rota.{table} AS RESTRICTIVE TO {role['quoted']} {policy}"
             )
@@ -206,7 +206,7 @@ async def _check(connection: Any, name: str) -> None:
             f"There is no database role {name}. Make it first, in psql: CREATE ROLE {quoted} LOGIN; "
             f"then \\password {quoted} asks for its password."
         )
-    if row["above"] or name == _EVERYBODY:
+    if row["above"] or name == _OPEN_POLICY:
         raise SetupError(
             f"The role {name} can't be made narrower: it is a superuser, passes by row level security, or has the "
             "rights of the schema's owner. Make another one."

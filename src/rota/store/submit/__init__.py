@@ -1,4 +1,4 @@
-"""Submitting: many jobs in one transaction, each with its own fate.
+"""Submitting: many jobs in one transaction, each accepted or rejected by itself.
 
 Keys are locked in one order, here and in rota.submit_v1: first all unique keys, then the idempotency keys of one-shots,
 then those of schedules, each sorted. So two submissions of the same keys wait for each other, but never in a circle.

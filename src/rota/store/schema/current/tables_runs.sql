@@ -41,7 +41,7 @@ CREATE TABLE rota.upcoming_runs (
     -- Its policies, keys resolved; null for a plain run, which never meets a gate:
     --   order    its ordering key; letGo: others of the key may pass while it waits out a backoff
     --   limit    its concurrency key, with `most` at a time
-    --   rate     its rate key, with `count` starts `per` so many seconds, `burst` at once
+    --   rate     its rate key, with `count` starts `per` seconds, `burst` at once
     --   breaker  its breaker's key, with `failures` in a row that open it, for `cooldown` seconds
     --   overlap  what a fire time does when an earlier run of the job has not ended: skip, queue, replace
     policies    jsonb,
