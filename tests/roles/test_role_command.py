@@ -14,6 +14,7 @@ from rota.store.postgres.database import Database
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.migrate import bring_up_to_date, migrate, migrations
 from rota.store.schema.role_rights import SERVER, WORKER
+from support import free_port
 
 
 @pytest.fixture
@@ -21,7 +22,8 @@ def rota(database_url, tmp_path):
     """Runs a command as the owner, or as somebody else, off this loop; gives back its exit code and what it said."""
 
     async def run(*arguments, url=database_url):
-        environment = {"ROTA_DATABASE_URL": url, "ROTA_HOME": str(tmp_path), "COLUMNS": "200"}
+        place = {"ROTA_HOME": str(tmp_path), "ROTA_PORT": str(free_port())}
+        environment = place | {"ROTA_DATABASE_URL": url, "COLUMNS": "200"}
         done = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=environment)
         return done.exit_code, done.output
 
