@@ -1,4 +1,4 @@
--- Of the named runs of a namespace, those that have not ended and that no other transaction holds, ours until the
+-- Locks those of the named runs of a namespace that have not ended and that no other transaction holds, until the
 -- transaction ends.
 -- Index: primary keys.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.

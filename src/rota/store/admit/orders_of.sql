@@ -1,8 +1,8 @@
--- Who is first in line at each ordering key and where it waits, and who has the key: a live run, or one that was
--- started, waits to be started again and does not let go (also where it is promoted and not due yet). A run that was
--- recalled keeps its place until it is decided what becomes of it. Asked under the locks of these keys. What is due is
--- judged by the clock after that: by the start of the transaction, a run that another scheduler has held here in the
--- meantime would not be due.
+-- For each ordering key: the first run in line and where it waits, and the run that has the key. That is a live run, or
+-- one that was started, waits for a retry and keeps the key (also if it is promoted and not due yet). A recalled run
+-- keeps its place until it is decided on. The caller holds the locks of these keys. Due times are compared with the
+-- clock after locking, not with the start of the transaction: a run that another scheduler held in between must count
+-- as due.
 -- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
 -- Locks: none
 WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS present)

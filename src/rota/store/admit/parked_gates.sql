@@ -1,6 +1,6 @@
--- Gates at which runs wait, each with the first of these, in the order of the index after the gate named; at most so
--- many. Jumps from gate to gate: how many wait at each costs nothing. `due`: a clock that went back may have made the
--- run early again.
+-- Gates at which runs wait, each with its first run, in index order after the named gate; at most `limit`. Jumps from
+-- gate to gate, so that the number of runs at each costs nothing. `due`: false if the clock went back and made the run
+-- early again.
 -- Index: held_runs_waiting.
 -- Locks: none
 -- Idioms: OFFSET 0.

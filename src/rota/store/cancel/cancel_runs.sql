@@ -1,6 +1,6 @@
--- Cancels runs wherever they are: one that is not claimed ends here; one that is claimed is marked, and its worker is
--- to be told. The statement sees each run in exactly one place and misses one that moves at this moment: callers repeat
--- for the ids that neither came back nor are finished.
+-- Cancels runs wherever they are: an unclaimed run ends here; a claimed one is marked, and the caller notifies its
+-- worker. The statement sees each run in exactly one place and misses a run that is moving: callers repeat it for ids
+-- that were neither returned nor are finished.
 -- Index: primary keys.
 -- Locks: the runs in the order of the index, so that two cancels of the same runs can't deadlock.
 -- Idioms: by_id.

@@ -1,6 +1,6 @@
--- Decides recalled runs by what their job says now: 'go' (with the job's present definition), 'hold' (it is paused),
--- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'. A job that is no longer at the
--- version the fate was read from keeps the run at the gate for another look. What waited for the run is called.
+-- Decides recalled runs by their job's current version: 'go' (with the current definition), 'hold' (the job is paused),
+-- 'drop' (its schedule no longer has this time, or will make it again), 'cancel'. If the job has changed again since
+-- the decision was made, the run stays at the gate for another look. Calls the runs that waited for it.
 -- Index: primary keys.
 -- Locks: the job's row FOR SHARE, then the run.
 -- Idioms: OFFSET 0, one-element array, by_id.

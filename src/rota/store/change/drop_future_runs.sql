@@ -1,7 +1,7 @@
--- Drops the unclaimed future runs that a schedule made: it changed or was paused, and will make what is right later. A
--- run whose time has come and that only starts later (jitter), or that was started before, is not of the future. Gives
--- how many the snapshot showed (callers repeat until 0: one that was moving was not dropped) and the earliest nominal
--- time among those dropped.
+-- Drops the unclaimed future runs of a schedule that was changed or paused; it will make the right ones later. Keeps
+-- runs that are due but start later because of jitter, and runs that were started before. Returns how many the snapshot
+-- showed (callers repeat until 0, because a run that was moving was not dropped) and the earliest nominal time among
+-- those dropped.
 -- Index: upcoming_runs_of_job, live_runs_of_job, held_runs_of_job.
 -- Locks: the runs.
 WITH seen AS (

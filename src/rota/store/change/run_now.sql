@@ -1,4 +1,4 @@
--- Makes a run of a recurring job besides its schedule, also while it is paused: this very run was asked for.
+-- Makes a run of a recurring job outside its schedule, even while the job is paused: a person asked for this run.
 -- Index: primary key.
 -- Locks: the job's row FOR SHARE: a cancel that is under way is waited for and then seen.
 WITH job AS MATERIALIZED (

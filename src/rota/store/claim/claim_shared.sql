@@ -1,8 +1,8 @@
--- Claims ready runs for a worker that several namespaces share; what claim.sql says holds here too, but rank decides
--- within a namespace alone. The room goes to the namespace that holds least for its weight, run by run, due runs before
--- those of the lookahead, and none gets above `most`. `tenants` numbers the namespace of each lane; `held`, `weights` and
--- `most` are that namespace's. A statement of its own, because one that does both costs workers of one namespace a tenth
--- of a small claim.
+-- Claims ready runs for a worker that several namespaces share. It works like claim.sql, but rank decides only within a
+-- namespace. Run by run, the room goes to the namespace that holds least for its weight, due runs before those of the
+-- lookahead, and no namespace gets more than `most`. `tenants` numbers the namespace of each lane; `held`, `weights`
+-- and `most` are that namespace's. It is a separate statement, because a common one makes small claims of workers with
+-- one namespace a tenth slower.
 -- Index: live_runs_ready, one range per lane that begins at its position.
 -- Locks: the worker's row FOR KEY SHARE; the runs FOR UPDATE SKIP LOCKED.
 -- Idioms: ctid, from position, computed apart for rls.

@@ -1,10 +1,10 @@
 -- Fires schedules: moves each job's mark and next fire time (null: no more, the job is completed), and makes the runs,
 -- in one statement. `first_runs` and `last_runs` are a job's positions in the arrays of runs; `skipped` says why a run
 -- that was missed is recorded as skipped instead (null: it is made).
--- A job that was changed, paused or fired by another since it was read keeps what it has, and its runs are not made:
--- that comparison, with the mark, is what makes a fire time exactly one run. A run that is there already, wherever it
--- is (its id is a function of job and time), is not made again even if a mark were wrong. The lease's epoch is checked
--- through the shard; a change of the job, which has locked its row, needs no lease (`scheduler_id` null).
+-- If a job was changed, paused or fired by another scheduler since it was read, it stays as it is and its runs are not
+-- made: this comparison, with the mark, makes each fire time exactly one run. A run that already exists anywhere (its
+-- id is a function of job and time) is not made again, even if a mark were wrong. The lease's epoch is checked through
+-- the shard; a change of the job, which has locked its row, needs no lease (`scheduler_id` null).
 -- Index: primary key of jobs.
 -- Locks: the jobs' rows, in the order given.
 -- Idioms: OFFSET 0, one-element array, by_id.

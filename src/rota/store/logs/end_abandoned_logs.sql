@@ -1,5 +1,5 @@
--- Counts as ended the logs without an end of days that are over (the days are those of the runs): their workers died.
--- Leaves runs that still run alone.
+-- Marks logs of past days (the days of their runs) that have no end as ended: their workers died. Leaves the logs of
+-- runs that still run alone.
 -- Index: primary keys, one day's partition at a time.
 -- Locks: none
 -- Idioms: OFFSET 0.

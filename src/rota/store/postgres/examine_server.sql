@@ -1,5 +1,4 @@
--- What `rota doctor` wants to know of the server and of our role in it. Reads the catalogue and the activity, no
--- tables.
+-- Facts about the server and our role for `rota doctor`. Reads the catalogue and the activity, no tables.
 -- Index: none
 -- Locks: none
 SELECT clock_timestamp() AS now,

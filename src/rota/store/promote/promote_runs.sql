@@ -1,6 +1,6 @@
--- Promotes the named runs, late as they are: upcoming -> live, or held where they have policies. One that was started
--- since it was found, and waits for a later time now, keeps that. One that another transaction holds is left for the
--- next look: to wait for it would hold up all others.
+-- Promotes the named late runs: upcoming -> live, or held if they have policies. A run that was started since it was
+-- found, and now waits for a later time, is left alone. A run that another transaction holds is left for the next look,
+-- because waiting for it would delay all others.
 -- Index: primary key.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: OFFSET 0, ctid.

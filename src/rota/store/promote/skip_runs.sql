@@ -1,5 +1,5 @@
--- Skips runs that were missed: upcoming -> finished (skipped), with the reason. One that another scheduler has started
--- since it was judged, and that waits for its retry now, goes on.
+-- Skips runs that were missed: upcoming -> finished (skipped), with the reason. A run that another scheduler has
+-- started since it was judged, and that now waits for its retry, is left alone.
 -- Index: primary key.
 -- Locks: the runs, in the order given.
 -- Idioms: one-element array, by_id.
