@@ -118,6 +118,29 @@ async def lost_note(gates, sql, claim, **how):
     assert await gates.claim() == [], "the test needs a gate that nothing calls"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rateLimit": {"limit": 1, "perSeconds": 1, "burst": 1, "key": "r"}},
+        {"breaker": {"failures": 1, "cooldownSeconds": 1, "key": "b"}, "maxRetries": 0},
+    ],
+    ids=["rate", "breaker"],
+)
+async def test_what_a_gate_remembers_of_a_clock_that_went_back_keeps_no_old_run(gates, sql, fields):
+    """Seen from the gate, a clock that goes back is the same as moments that lie an hour later."""
+    claim, waiting = await in_line(gates, **fields)
+    if "breaker" in fields:
+        await gates.broker.report([report(claim, Outcome.failed, error="it failed")])
+    await gates.admit()
+    await sql.execute(
+        """UPDATE rota.gates SET counted_at = counted_at + interval '1 hour', wakes_at = wakes_at + interval '1 hour',
+                                 until = until + interval '1 hour', changed_at = changed_at + interval '1 hour'"""
+    )
+    assert await gates.scheduler.gate_inspector.tick() == 1
+    assert await until_claimed(gates) == [waiting]
+    assert await gates.scheduler.gate_inspector.tick() == 0
+
+
 @pytest.mark.parametrize("fields", [{"orderingKey": "a"}, {"concurrencyKey": "c", "concurrencyLimit": 1}])
 async def test_a_key_whose_note_was_lost_is_found_by_the_slow_look(gates, sql, fields):
     claim, waiting = await in_line(gates, **fields)

@@ -38,6 +38,7 @@ GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
 # Outcomes that count as failures of the service behind the breaker.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
+_CLEARLY = timedelta(seconds=1)
 # A probe that no worker claims within this time is given up (also in read_gates.sql).
 _PROBE_SECONDS = 10.0
 # How many runs of a gate one round looks at.
@@ -205,6 +206,11 @@ class GateStates(msgspec.Struct):
     breakers: dict[Gate, CircuitBreaker]
     open_runs: dict[Gate, list[OpenRun]]
 
+    def wakes_at(self, gate: Gate) -> datetime | None:
+        """When this gate is looked at again; None: when it is called."""
+        remembered = self.buckets.get(gate) or self.breakers.get(gate)
+        return remembered.wakes_at if remembered else None
+
     def look_again(self, crowded: Mapping[Gate, Policies]) -> bool:
         """Sets when to look again at crowded gates; returns whether a gate needs it now."""
         for gate, policies in crowded.items():
@@ -299,13 +305,20 @@ def hear(departures: Iterable[Departure], states: GateStates) -> list[tuple[Depa
 
 
 def overlooked_gates(first: Mapping[Gate, Candidate], states: GateStates) -> set[Gate]:
-    """Gates whose first waiting run would no longer be held there. Uses up the states."""
+    """Gates whose first waiting run would no longer be held there, or that are looked at again later than it could
+    pass: the clock went back. Uses up the states."""
+    before = {gate: states.wakes_at(gate) for gate in first}
     verdicts = decide_each(list(first.values()), states)
-    return {
+    passable = {
         gate
         for gate, (_, verdict) in zip(first, verdicts, strict=True)
         if verdict.fate != "wait" or verdict.gate != gate
     }
+    return passable | {gate for gate, moment in before.items() if moment and _is_earlier(states.wakes_at(gate), moment)}
+
+
+def _is_earlier(moment: datetime | None, than: datetime) -> bool:
+    return moment is not None and moment < than - _CLEARLY
 
 
 def uncalled_lines(states: GateStates, decided: AbstractSet[UUID]) -> tuple[set[Gate], set[Gate]]:
