@@ -51,7 +51,7 @@ async def test_a_connection_that_can_not_be_looked_at_is_closed_and_the_others_a
         keeper.forget(connection)
     assert bad.aborted
     assert not good.aborted
-    assert "a connection could not be looked at, and is closed" in [entry["event"] for entry in logs]
+    assert "a connection could not be checked, and is closed" in [entry["event"] for entry in logs]
 
 
 async def cancelled(*_given, **_options):

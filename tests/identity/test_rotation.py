@@ -231,8 +231,8 @@ async def test_a_provider_that_is_away_leaves_the_known_keys_in_use_for_a_day(pr
         await verifier.ring.tick()
     told = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
     assert told == [
-        "keys for tokens can't be had; the known ones stay in use",
-        "keys for tokens can't be had; no token of the provider is accepted",
+        "can't get the keys for tokens; the known ones stay in use",
+        "can't get the keys for tokens; no token of the provider is accepted",
     ]
     assert "hidden" not in str(logs)
     await provider.start()

@@ -130,7 +130,7 @@ class SigningKeys(Service):
         except KeysError as error:
             self._fail(str(error))
         except Exception:  # noqa: BLE001 - requests that wait must not fail
-            _log.exception("looking for keys failed", source=self._source.name)
+            _log.exception("fetching keys failed", source=self._source.name)
             self._failing = True
         else:
             self._take(found)
@@ -139,12 +139,12 @@ class SigningKeys(Service):
         self._failing = True
         outcome = "no token of the provider is accepted" if self.current is None else "the known ones stay in use"
         if outcome != self._warned:
-            _log.warning(f"keys for tokens can't be had; {outcome}", error=error)
+            _log.warning(f"can't get the keys for tokens; {outcome}", error=error)
         self._warned = outcome
 
     def _take(self, found: SigningKeySet | None) -> None:
         if self._warned:
-            _log.info("keys for tokens can be had again", source=self._source.name)
+            _log.info("got the keys for tokens again", source=self._source.name)
         self._failing = False
         self._warned = None
         self._confirmed_at = self._monotonic()

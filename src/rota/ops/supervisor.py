@@ -261,7 +261,7 @@ class Supervisor:
         try:
             self._announce()
         except OSError as error:  # the terminal, or the pipe behind it, is gone
-            _log.warning("could not tell that the server is up", error=str(error))
+            _log.warning("could not print that the server is up", error=str(error))
 
     def renew_workers(self) -> None:
         """Starts new workers and drains the old ones, however long that takes."""

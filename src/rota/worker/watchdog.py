@@ -63,7 +63,7 @@ class Watchdog(Service):
                 self._look()
                 must_leave = self._must_leave()
             except Exception:  # noqa: BLE001 - without this thread nothing ends a process whose lease is over
-                _log.exception("a look of the watchdog failed")
+                _log.exception("the watchdog failed to check the event loop; it tries again")
                 continue
             if must_leave:
                 self._leave()
@@ -76,7 +76,7 @@ class Watchdog(Service):
         if blocked and not was_blocked:
             self._log_stack(silent)
         elif was_blocked and not blocked:
-            _log.info("the event loop turns again")
+            _log.info("the event loop is no longer blocked")
 
     def _log_stack(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the way to see another thread's stack

@@ -133,7 +133,7 @@ class Doorkeeper:
             try:
                 connection.look(now)
             except Exception:  # noqa: BLE001 - one connection must not keep the others from being looked at
-                _log.exception("a connection could not be looked at, and is closed")
+                _log.exception("a connection could not be checked, and is closed")
                 connection.transport.abort()
 
 
@@ -387,7 +387,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not unsent or unsent <= self._unsent - self._limits.least_taken_bytes:
             self._sent_at = now
         elif now - self._sent_at > self._limits.answer_seconds:
-            _log.info("a client did not take its answer", client=self.client, unsent_bytes=unsent)
+            _log.info("a client did not read its answer", client=self.client, unsent_bytes=unsent)
             self.transport.abort()
         self._unsent = unsent
 

@@ -259,11 +259,11 @@ class EmbeddedPostgres:
             found = os.fstat(number)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink > 1:
                 os.close(number)
-                raise OSError(errno.ELOOP, "not a file of ours")  # noqa: TRY301 - replaced as a link is
+                raise OSError(errno.ELOOP, "not our own file")  # noqa: TRY301 - replaced as a link is
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENXIO):
                 raise
-            _log.warning("replaced the server's log, which was not a file of ours", path=str(self.log_file))
+            _log.warning("replaced the server's log, which was not our own file", path=str(self.log_file))
             self.log_file.unlink()
             number = os.open(self.log_file, flags | os.O_EXCL, 0o600)
         try:
