@@ -1,4 +1,4 @@
-"""Runs that were recalled, because their job changed while a worker held them, and what becomes of them."""
+"""Recalled runs: their job changed while a worker held them, and the new version decides about them."""
 
 from __future__ import annotations
 
