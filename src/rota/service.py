@@ -17,15 +17,19 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import Self, TypeVar
+from weakref import WeakKeyDictionary
 
-from rota.errors import DatabaseUnavailableError
+from rota.errors import DatabaseUnavailableError, OverloadedError
+from rota.fair_turns import FairTurns
 from rota.telemetry import get_logger
 
 AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
 LONGEST_STRETCH_SECONDS = 0.005  # of a computation on the event loop
+_COSTLY_BYTES = 8 * 1024  # of JSON take about that long, whatever is in it
+_LONGEST_WAIT_SECONDS = 30.0  # for a turn
 _log = get_logger("service")
 Item = TypeVar("Item")
 
@@ -145,7 +149,11 @@ def _is_cancelled() -> bool:
 
 
 class Breather:
-    """Lets everything else on the event loop go on during a long computation that is made in small steps."""
+    """Lets everything else on the event loop go on during a long computation that is made in small steps.
+
+    Of all long computations one makes a step at a time, and tenants take turns: others wait for one step, not for one
+    of each.
+    """
 
     def __init__(self) -> None:
         self._rested_at = time.monotonic()
@@ -154,7 +162,37 @@ class Breather:
         """Between two steps."""
         if time.monotonic() - self._rested_at > LONGEST_STRETCH_SECONDS:
             await asyncio.sleep(0)
+            turns = await _take_turn()
+            asyncio.get_running_loop().call_soon(turns.give_back)  # runs when this step is over
             self._rested_at = time.monotonic()
+
+
+def costly_step(size_bytes: int) -> AbstractAsyncContextManager[None]:
+    """Wraps the reading of so much JSON, which can't be made in smaller steps. It waits for a turn if that is much."""
+    return _costly_step() if size_bytes > _COSTLY_BYTES else nullcontext()
+
+
+@asynccontextmanager
+async def _costly_step() -> AsyncIterator[None]:
+    turns = await _take_turn()
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        # The next such step waits as long as this one took: half of the time is for everything else.
+        asyncio.get_running_loop().call_later(time.monotonic() - began, turns.give_back)
+
+
+_turns_of: WeakKeyDictionary[asyncio.AbstractEventLoop, FairTurns] = WeakKeyDictionary()
+
+
+async def _take_turn() -> FairTurns:
+    turns = _turns_of.setdefault(asyncio.get_running_loop(), FairTurns(1))
+    try:
+        await turns.take(_LONGEST_WAIT_SECONDS)
+    except TimeoutError:
+        raise OverloadedError("too many large requests are being read; try again in a moment") from None
+    return turns
 
 
 async def in_turns(items: Iterable[Item]) -> AsyncIterator[Item]:

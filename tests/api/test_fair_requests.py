@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from rota import fair_turns
 from rota.api.http.shares import Shares
 from rota.errors import DatabaseUnavailableError, OverloadedError
+from rota.fair_turns import FairTurns, act_for
 from rota.gateway import group_commit
 from rota.store.postgres import database as databases
-from rota.store.postgres import fair_turns
-from rota.store.postgres.fair_turns import FairTurns, act_for
 from support import eventually, in_time, job
 
 
@@ -166,3 +166,32 @@ async def test_one_namespace_leaves_room_for_the_submissions_of_others(api, monk
     assert (refused.status_code, "namespace 'default'" in refused.json()["detail"]) == (503, True)
     assert (await api.post("/v1/jobs/batch", json=[job() for _ in range(3)])).status_code == 200
     assert not api.services.gateway._committer._counts
+
+
+HEAD = b'{"name": "a", "scheduleType": "immediate", "task": "rota.echo", '
+COSTLY = [
+    pytest.param("/v1/jobs", HEAD + b'"payload": {"a": [' + b"[]," * 150_000 + b"1]}}", {}, id="one large payload"),
+    pytest.param("/v1/jobs/batch", b'{"a": 1}\n' * 9_999, {"Content-Type": "application/x-ndjson"}, id="many errors"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "headers"), COSTLY)
+async def test_costly_bodies_of_one_tenant_are_read_one_at_a_time_between_others_requests(
+    api, somebody, path, body, headers
+):
+    greedy = await somebody("submitter", owner="greedy", namespace="one")
+    modest = await somebody("submitter", owner="modest", namespace="two")
+    for client in (greedy, modest):
+        assert (await client.get("/v1/jobs")).status_code == 200
+    ended = []
+
+    async def note(who, request):
+        ended.append((who, (await request).status_code))
+
+    costly = [greedy.post(path, content=body, headers=headers | {"Idempotency-Key": f"{n}"}) for n in range(12)]
+    flood = [asyncio.create_task(note("greedy", request)) for request in costly]
+    await asyncio.sleep(0)
+    await in_time(note("modest", modest.post("/v1/jobs", json=job())), 120)
+    assert ended[-1] == ("modest", 201)
+    assert sum(status != 503 for _, status in ended[:-1]) <= 6, "those refused for their memory cost nothing"
+    await in_time(asyncio.gather(*flood), 120)

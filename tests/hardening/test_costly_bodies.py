@@ -77,6 +77,17 @@ async def test_a_job_with_far_too_many_values_is_refused_before_it_is_read(api, 
     assert peak < 5 * len(body) + 10 * 2**20
 
 
+@pytest.mark.parametrize("number", [b"7" * 4200, b"0." + b"7" * 60 + b"e-300"], ids=["whole", "fraction"])
+async def test_a_job_with_long_numbers_for_seconds_of_work_is_refused(api, number):
+    numbers = b",".join([number] * (3 * 2**20 // len(number)))
+    answer = await api.post("/v1/jobs", content=with_payload(b'{"a": [' + numbers + b"]}"))
+    assert answer.status_code == 400
+    assert "send long ones as text" in answer.json()["detail"]
+    few, text = b'{"a": [' + number + b"]}", b'{"a": "\\"' + numbers.replace(b",", b" ") + b'"}'
+    for taken in (few, text):
+        assert (await api.post("/v1/jobs", content=with_payload(taken))).status_code == 201
+
+
 async def test_of_a_batch_only_the_job_with_too_many_values_is_refused(api):
     good, bad = json.dumps(job()).encode(), with_payload(fields(MOST_VALUES))
     for body, headers in ((b"[" + good + b"," + bad + b"]", {}), (good + b"\n" + bad, LINES)):

@@ -23,11 +23,11 @@ from rota.access.credential_cache import FRESH_SECONDS
 from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
 from rota.api.http.body_budget import BYTES_PER_BYTE, Hold
 from rota.api.problems import HttpProblemError, response_of
-from rota.contract.json_rules import TOO_MANY_VALUES, bad_json, check_names, has_too_many_values
+from rota.contract.json_rules import bad_json, check_names, excess_of
 from rota.domain.ids import parse_job, parse_run
 from rota.domain.rights import Caller, Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
-from rota.store.postgres.fair_turns import act_for
+from rota.fair_turns import act_for
 from rota.telemetry import get_logger
 
 _BODY_LIMIT_BYTES = 1024 * 1024
@@ -304,8 +304,8 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
 
 def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     """The body as this type; raises BadInputError naming the field."""
-    if has_too_many_values(bytes(body)):
-        raise BadInputError(f"the body {TOO_MANY_VALUES}")
+    if excess := excess_of(bytes(body)):
+        raise BadInputError(f"the body {excess}")
     try:
         found = _decoder(kind).decode(body)
         check_names(body, found)

@@ -1,16 +1,17 @@
-"""JSON checks that the decoder does not make: repeated names in an object, deep nesting, too many values.
+"""JSON checks that the decoder does not make: repeated names in an object, deep nesting, too many values or digits.
 
 If an object has two fields with one name, some decoders take the first and some the last, so a job could be checked
 with one and run with the other. Deep nesting costs stack, and each library has its own limit. A value takes two bytes
 of text and up to a hundred of memory, and a server that parses millions of them answers no other request, so values are
-counted before parsing. All checks run in C over the text, in time at most proportional to its length.
+counted before parsing. So are the digits of long numbers: parsing one takes time proportional to the square of its
+length. All checks run in C over the text, in time at most proportional to its length.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, get_args
@@ -26,11 +27,13 @@ from rota.errors import BadInputError
 
 MOST_LEVELS = 64
 MOST_VALUES = 200_000  # in one job: reading and checking that many takes some 50 ms
+MOST_DIGITS = 1_000_000  # of all long numbers in one job: likewise
 _LARGE_PAYLOAD_BYTES = 256
 _ALIKE = bytes.maketrans(b"[]{}", b"()()")
 _ALL_ELSE = bytes(set(range(256)) - set(b'[]{}"'))
 _ALL_BUT_BEGINNINGS = bytes(set(range(256)) - set(b',[{"'))  # each value begins after one of these, except the quote
 _SLICE_BYTES = 64 * 1024
+_LONG_NUMBER = re.compile(rb"(?<![0-9])[0-9]{40,}+")
 # Up to the next bracket, or the next bracket or comma, that is not in a string.
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[\[\]{}]', re.DOTALL)
 _TO_SEPARATOR = re.compile(rb'(?:[^",\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[,\[\]{}]', re.DOTALL)
@@ -39,6 +42,7 @@ _SHALLOW = 4
 TOO_MANY_VALUES = (
     f"has more than {MOST_VALUES:,} values (numbers, texts, lists and objects): store it, and send its key"
 )
+TOO_MANY_DIGITS = f"has numbers of more than {MOST_DIGITS:,} digits in all: send long ones as text"
 _encoder = msgspec.json.Encoder()
 _AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<field>[^`]*)`")
@@ -83,19 +87,41 @@ def is_too_deep(text: bytes) -> bool:
     return max(accumulate(array("b", brackets.translate(_UP_AND_DOWN)))) > MOST_LEVELS - _SHALLOW
 
 
+def excess_of(text: bytes) -> str | None:
+    """What JSON, valid or not, has too much of to be read, as the rest of a sentence; None: nothing."""
+    if has_too_many_values(text):
+        return TOO_MANY_VALUES
+    return TOO_MANY_DIGITS if _has_too_many_digits(text) else None
+
+
 def has_too_many_values(text: bytes) -> bool:
     """Whether JSON, valid or not, has more than MOST_VALUES values. Most has too few commas to need a closer look."""
     if text.count(b",") + text.count(b"{") + text.count(b"[") <= MOST_VALUES:
         return False
     kept = _without_escapes(text).translate(None, _ALL_BUT_BEGINNINGS)
-    count = in_string = 0
-    for start in range(0, len(kept), _SLICE_BYTES):  # so that a text with far too many is not split to its end
+    return _exceeds(MOST_VALUES, (sum(map(len, parts)) for parts in _outside_strings(kept)))
+
+
+def _has_too_many_digits(text: bytes) -> bool:
+    """Whether the long numbers of JSON have more than MOST_DIGITS digits in all."""
+    if len(text) <= MOST_DIGITS or not _exceeds(MOST_DIGITS, map(len, _LONG_NUMBER.findall(text))):
+        return False
+    outside = (b" ".join(parts) for parts in _outside_strings(_without_escapes(text)))
+    return _exceeds(MOST_DIGITS, (sum(map(len, _LONG_NUMBER.findall(part))) for part in outside))
+
+
+def _exceeds(most: int, counts: Iterable[int]) -> bool:
+    """Whether these are more in all; stops where they are."""
+    return any(total > most for total in accumulate(counts))
+
+
+def _outside_strings(kept: bytes) -> Iterator[list[bytes]]:
+    """What is between the strings of JSON without escapes, slice by slice: a long text may not be split to its end."""
+    in_string = 0
+    for start in range(0, len(kept), _SLICE_BYTES):
         parts = kept[start : start + _SLICE_BYTES].split(b'"')
-        count += sum(map(len, parts[in_string::2]))
+        yield parts[in_string::2]
         in_string ^= (len(parts) - 1) & 1
-        if count > MOST_VALUES:
-            return True
-    return False
 
 
 def items_of(text: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from rota.contract.fields import wire_name
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
-from rota.contract.json_rules import MOST_LEVELS, TOO_MANY_VALUES, has_repeated_name, has_too_many_values, is_too_deep
+from rota.contract.json_rules import MOST_LEVELS, excess_of, has_repeated_name, is_too_deep
 from rota.domain.application import ANCHOR, DeclaredSchedule
 from rota.domain.ids import declared_id, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
@@ -115,8 +115,8 @@ class JobBuilder:
             raise BadInputError("must be an object", field="payload")
         if len(data) > self._payload_limit:
             raise BadInputError(f"is {len(data)} bytes; the limit is {self._payload_limit}", field="payload")
-        if has_too_many_values(data):
-            raise BadInputError(TOO_MANY_VALUES, field="payload")
+        if excess := excess_of(data):
+            raise BadInputError(excess, field="payload")
         try:
             fields = msgspec.json.decode(data)
             text = data.decode()

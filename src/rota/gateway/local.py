@@ -29,7 +29,7 @@ from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.protocol import RunSnapshot
-from rota.service import Breather, Service
+from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
@@ -109,7 +109,8 @@ class LocalGateway:
                 answers.append(known[position])
                 continue
             try:
-                item, answer = self.job_builder.prepare(job, caller, now)
+                async with costly_step(len(job.payload) if job.payload else 0):
+                    item, answer = self.job_builder.prepare(job, caller, now)
                 self.limits.check_payload(caller, item.definition.payload)
                 if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
                     item = await self._offload(item)

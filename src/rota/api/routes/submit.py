@@ -20,7 +20,7 @@ from rota.contract.json_rules import hash_request, items_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, JobRequest, Repeated
-from rota.service import Breather
+from rota.service import Breather, costly_step
 
 MOST_PER_BATCH = 10_000
 _MOST_LINES = 2 * MOST_PER_BATCH  # some may be empty
@@ -46,13 +46,14 @@ _GROUP_BYTES = 64 * 1024
 )
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """Submit a job."""
-    wanted: JobIn = decode(call.body, JobIn)
+    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
+    async with costly_step(len(call.body)):
+        wanted: JobIn = decode(call.body, JobIn)
+        request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
-    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
     _check_replacing(call, [wanted])
     await _take(services, call, 1)
-    request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
         raise answer
@@ -73,11 +74,13 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
         await services.auditor.begin("submit_batch", call)
     _check_replacing(call, [one.job for one in asked])
     await _take(services, call, len(asked))
-    answers = await services.gateway.submit(asked, call.caller) if asked else []
-    if len(asked) == len(batch):
-        return BatchOut(results=[_result(answer) for answer in answers])
-    coming = iter(answers)
-    return BatchOut(results=[_result(next(coming) if isinstance(one, JobRequest) else one) for one in batch])
+    coming = iter(await services.gateway.submit(asked, call.caller) if asked else ())
+    results: list[BatchResult] = []
+    breather = Breather()
+    for one in batch:
+        await breather.breathe()
+        results.append(_result(next(coming) if isinstance(one, JobRequest) else one))
+    return BatchOut(results=results)
 
 
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
@@ -107,7 +110,8 @@ async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
         if len(batch) + len(texts) > MOST_PER_BATCH:
             raise _too_many()
         call.weigh(len(texts) * BYTES_PER_JOB)
-        batch += _read_group(texts)
+        async with costly_step(sum(map(len, texts))):
+            batch += _read_group(texts)
         await breather.breathe()
     return batch
 

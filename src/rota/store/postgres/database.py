@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
+from rota.fair_turns import FairTurns
 from rota.store.postgres.address import check_files, explain, is_lasting
-from rota.store.postgres.fair_turns import FairTurns
 from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from uuid import UUID
 
 from rota.errors import DatabaseUnavailableError
-from rota.store.postgres.fair_turns import OURSELVES, act_for
+from rota.fair_turns import OURSELVES, act_for
 from rota.telemetry import get_logger
 
 READY = "rota_ready"  # payload: the pool in which runs became ready

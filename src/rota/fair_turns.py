@@ -1,4 +1,4 @@
-"""Turns at a resource that tenants share: the connections of a pool.
+"""Turns at a resource that tenants share: the connections of a pool, the time of an event loop.
 
 Each tenant has a queue, and the queues take turns: a thousand requests of one tenant delay another tenant by one turn,
 not by a thousand. With one tenant it is a plain queue. The context of the asyncio task says for which tenant it asks
