@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import httpx
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, canonicalize_name, parse_sdist_filename
 from packaging.utils import parse_wheel_filename as parse_wheel
 from packaging.version import Version
 
 CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+]+)")
+OLDEST_PYTHON = "3.11.0"
 OURS = frozenset({"rota", "pip", "setuptools"})  # what comes with a virtual environment is not ours to pin
 SECONDS = 15.0
 ALL_SECONDS = 60.0
@@ -99,6 +101,18 @@ def check_installed(pins: Iterable[Pin], installed: Iterable[Pin], report: Repor
             report.findings.append(f"{name} {version} is installed and not pinned")
         elif Version(wanted[name]) != Version(version):
             report.findings.append(f"{name} is pinned to {wanted[name]}, and {version} is installed")
+
+
+def check_pythons(found: Iterable[Distribution], report: Report) -> None:
+    """Everything can be installed with the oldest Python that Rota promises, to its last digit."""
+    for distribution in found:
+        about = distribution.metadata
+        wanted = ",".join(about.get_all("Requires-Python") or [])
+        if OLDEST_PYTHON not in SpecifierSet(wanted):
+            name = canonicalize_name(about["Name"])
+            report.findings.append(
+                f"{name} {distribution.version} needs Python {wanted}, and we promise {OLDEST_PYTHON}"
+            )
 
 
 def check_licences(found: Iterable[Distribution], report: Report) -> None:
@@ -228,7 +242,7 @@ def _said(arguments: list[str]) -> str:
 def needed(found: Iterable[Distribution]) -> list[Distribution]:
     """Those that Rota and the work on it pull in; what else somebody installed beside them is their own."""
     by_name = {canonicalize_name(each.metadata["Name"]): each for each in found}
-    left: list[tuple[Any, frozenset[str]]] = [("rota", frozenset({"dev"}))]
+    left: list[tuple[Any, frozenset[str]]] = [("rota", frozenset({"dev", "docs"}))]
     seen: set[tuple[Any, frozenset[str]]] = set()
     while left:
         name, extras = left.pop()
@@ -257,6 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     report, found = Report(), needed(distributions())
     pins = read_pins(options.constraints.read_text(), report)
     check_installed(pins, installed_pins(found), report)
+    check_pythons(found, report)
     check_licences(found, report)
     if not options.offline:
         check_index((options.index or find_index()).rstrip("/"), pins, report)

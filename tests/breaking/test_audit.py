@@ -68,8 +68,22 @@ def test_what_is_pinned_and_allowed_here_is_all_there_is():
     report, found = audit.Report(), audit.needed(audit.distributions())
     pins = audit.read_pins((ROOT / "constraints.txt").read_text(), report)
     audit.check_installed(pins, audit.installed_pins(found), report)
+    audit.check_pythons(found, report)
     audit.check_licences(found, report)
     assert report.findings == []
+
+
+def test_what_the_oldest_python_we_promise_can_not_install_is_found():
+    report, needs = audit.Report(), {"fine": ">=3.11", "silent": None, "newer": ">=3.11.5", "next": ">=3.12"}
+    for name, wanted in needs.items():
+        about = Message()
+        about["Name"] = name
+        if wanted:
+            about["Requires-Python"] = wanted
+        audit.check_pythons([SimpleNamespace(metadata=about, version="1.0")], report)
+    assert report.findings == [
+        f"{name} 1.0 needs Python {needs[name]}, and we promise 3.11.0" for name in ("newer", "next")
+    ]
 
 
 def test_a_release_without_fault_is_no_finding(index):
