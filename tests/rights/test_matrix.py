@@ -213,7 +213,7 @@ async def test_a_role_may_do_what_it_says_and_no_more(somebody, belongings, oper
             assert answer.status_code != 403, answer.text
         else:
             assert answer.status_code == 403
-            assert f"lacks the scope '{operation.needs.value}'" in answer.json()["detail"]
+            assert f"needs the scope '{operation.needs.value}'" in answer.json()["detail"]
 
 
 @each()

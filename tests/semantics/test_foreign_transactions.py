@@ -169,7 +169,7 @@ async def test_what_is_asked_of_the_very_run_that_a_program_holds_is_answered_so
         answer = await ask(gates.engine.api, held, action)
         assert time.monotonic() - began < DEADLINE_SECONDS / 2 * patience()
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert "has not ended" in answer.json()["detail"]
+        assert "try again when it has ended" in answer.json()["detail"]
     assert (await ask(gates.engine.api, held, action)).is_success
 
 
