@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from rota.domain.cron import Cron
-from rota.domain.firing import MOST_RECORDED, ScheduledJob
+from rota.domain.firing import HORIZON, MOST_RECORDED, ScheduledJob
 from rota.domain.firing import plan_firing as plan_ahead
 from rota.domain.job import MisfireRule, Timetable
-from rota.scheduler.firer import HORIZON
 
 OUTSIDE = "missed: older than the window of 3600 seconds"
 NOW = datetime(2030, 5, 4, 12, 0, 0, 500_000, tzinfo=UTC)

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from engine import plain, report
+from rota.domain.firing import HORIZON
 from rota.domain.ids import fire_id, new_id
 from rota.domain.run import Outcome
-from rota.scheduler.firer import HORIZON
 from rota.store.postgres.database import Statements
 from support import eventually, job
 

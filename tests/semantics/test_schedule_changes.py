@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine import plain, report
+from rota.domain.firing import HORIZON
 from rota.domain.run import Outcome, Progress
+from rota.scheduler import firer
 from support import eventually
 
 EACH_SECOND = {"scheduleType": "cron", "cronExpression": "* * * * * *"}
@@ -159,3 +161,19 @@ async def test_a_late_run_does_not_yield_to_a_time_that_passed_before_the_schedu
     await scheduler.misfires.tick()
     (run,) = await runs_of(sql, job_id)
     assert (run["nominal_at"], run["status"]) == (due, "queued")
+
+
+async def test_a_schedule_moved_to_an_earlier_time_has_it_although_the_later_one_was_made_ahead(
+    engine, sql, monkeypatch
+):
+    now = await sql.fetchval("SELECT date_trunc('second', now())")
+    earlier, later = now + timedelta(seconds=8), now + timedelta(seconds=9)
+    monkeypatch.setattr(firer, "_REFILL", HORIZON)
+    job_id = await engine.recurring(scheduleType="cron", cronExpression=daily(later), timezone="UTC")
+    scheduler = await engine.leading()
+    await scheduler.firer.tick()
+    assert [run["nominal_at"] for run in await runs_of(sql, job_id)] == [later]
+    await engine.api.put(f"/v1/jobs/{job_id}", json={"cronExpression": daily(earlier)})
+    await scheduler.leases.tick()
+    await scheduler.firer.tick()
+    assert [run["nominal_at"] for run in await runs_of(sql, job_id)] == [earlier]

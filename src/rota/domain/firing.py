@@ -17,6 +17,7 @@ from rota.domain.misfire import MISSED_AFTER, judge_missed, last_times, start_of
 from rota.domain.schedule import fire_times
 
 MOST_RECORDED = 100
+HORIZON = timedelta(seconds=10)  # runs are made so far ahead
 # A schedule this late is caught up with after those that are on time.
 LATE_AFTER = timedelta(seconds=5)
 _MOST_AHEAD = 1000
@@ -72,6 +73,15 @@ def plan_firing(job: ScheduledJob, ahead: timedelta) -> Firing:
     runs += [_planned(job, moment) for moment in fire_times(schedule, mark, now + ahead, _MOST_AHEAD)]
     mark = max(mark, *(run.nominal_at for run in runs)) if runs else mark
     return Firing(job, runs, mark, schedule.next_after(mark))
+
+
+def begin_anew(mark: datetime, now: datetime) -> datetime:
+    """The mark of a job that has another schedule from now on: its times count from now, not from what was made ahead.
+
+    A time that has its run already is not made again (ids are a function of job and time). A mark beyond the horizon
+    is from before the clock went back, and stays.
+    """
+    return now if now < mark <= now + HORIZON else mark
 
 
 def _planned(job: ScheduledJob, moment: datetime, skipped: str | None = None) -> PlannedRun:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rota.clock import Deadline
-from rota.domain.firing import Firing, ScheduledJob, plan_firing
+from rota.domain.firing import HORIZON, Firing, ScheduledJob, plan_firing
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.set_aside import SetAside
 from rota.scheduler.shard_service import ShardService
@@ -29,7 +29,6 @@ from rota.store.fire import Schedules
 
 # Runs are made up to HORIZON ahead, which bridges the loss of a scheduler. A job is due again when less than _REFILL of
 # that is left, so that a frequent schedule fires several runs at a time.
-HORIZON = timedelta(seconds=10)
 _REFILL = timedelta(seconds=6)
 RUNS_PER_STATEMENT = 1000
 ROUND_SECONDS = 1.0

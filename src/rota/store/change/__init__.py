@@ -19,6 +19,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.firing import begin_anew
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
@@ -225,6 +226,8 @@ async def apply_change(statements: Statements, row: Any, change: JobChange, skip
     if change.reschedule or change.state == "paused":
         mark = await fire_due(statements, row, skipped)
         mark = await _drop_future(statements, namespace, job_id, mark)
+    if change.reschedule:
+        mark = begin_anew(mark, row["database_time"])
     changed.version = await write_job(statements, row, change, mark)
 
     async def look() -> bool:
