@@ -179,8 +179,12 @@ async def _costly_step() -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # The next such step waits as long as this one took: half of the time is for everything else.
-        asyncio.get_running_loop().call_later(time.monotonic() - began, turns.give_back)
+        took = time.monotonic() - began
+        if took > LONGEST_STRETCH_SECONDS:
+            # The next such step waits as long as this one took: half of the time is for everything else.
+            asyncio.get_running_loop().call_later(took, turns.give_back)
+        else:
+            turns.give_back()
 
 
 _turns_of: WeakKeyDictionary[asyncio.AbstractEventLoop, FairTurns] = WeakKeyDictionary()
