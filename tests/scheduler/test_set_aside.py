@@ -173,3 +173,16 @@ def test_what_is_set_aside_is_tried_again_after_pauses_that_grow_and_logged_once
     assert aside.begin() == 1
     assert capsys.readouterr().out.count("it failed") == 1
     assert not aside.passes_over("another version")
+
+
+async def test_an_expired_run_that_the_database_refuses_to_skip_stops_no_other(engine, sql, capsys):
+    bad, other = [await engine.submit(expiresSeconds=1) for _ in range(2)]
+    await sql.execute("UPDATE rota.live_runs SET expires_at = now() - interval '1 second'")
+    await sql.execute(f"ALTER TABLE rota.finished_runs ADD CONSTRAINT refusing CHECK (id <> '{plain(bad)}')")
+    scheduler = await engine.leading()
+    assert await scheduler.expirer.tick() == 1
+    assert (await engine.run(other))["status"] == "skipped"
+    assert await scheduler.expirer.tick() == 0
+    assert capsys.readouterr().out.count("a run has expired and can't be skipped") == 1
+    await sql.execute("ALTER TABLE rota.finished_runs DROP CONSTRAINT refusing")
+    assert await scheduler.expirer.tick() == 1

@@ -15,10 +15,10 @@ from rota.domain.run import EXPIRED, LOOKAHEAD
 from rota.errors import DataRejectedError
 from rota.store.lease import leased
 from rota.store.postgres.batches import columns, write_each
-from rota.store.postgres.database import Database, MissingDayError
+from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
 from rota.store.read.jobs import read_with_timetable
-from rota.store.schema.partitions import make_days_of, with_days
+from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
 _log = get_logger("schedules")
@@ -46,6 +46,7 @@ class Promotions:
         self._scheduler_id = scheduler_id
         self._promoted = ScanPositions()
         self._stuck: set[UUID] = set()
+        self._unexpired: set[UUID] = set()
 
     async def promote(self, owned: Mapping[int, int], limit: int) -> int:
         """Moves due runs to live, or to their gates; returns how many. One that is refused is buried alone."""
@@ -109,11 +110,23 @@ class Promotions:
             "limit": limit,
         }
         try:
-            return len(await self._database.fetch("expire_runs", **late, reason=EXPIRED))
-        except MissingDayError:
+            return len(await self._database.fetch("expire_runs", **late, reason=EXPIRED, only=None))
+        except DataRejectedError:
             rows = await self._database.fetch("expiring_runs", **late)
-            await make_days_of(self._database, [row["id"] for row in rows])
-            return len(await self._database.fetch("expire_runs", **late, reason=EXPIRED))
+
+        async def skip(some: Sequence[UUID]) -> list[Any]:
+            return await with_days(
+                self._database,
+                some,
+                lambda: self._database.fetch("expire_runs", **late, reason=EXPIRED, only=list(some)),
+            )
+
+        async def leave(run_id: UUID, error: DataRejectedError) -> None:
+            if run_id not in self._unexpired:
+                _log.error("a run has expired and can't be skipped", run_id=str(run_id), error=str(error))
+            self._unexpired.add(run_id)
+
+        return len(await write_each(sorted(row["id"] for row in rows), skip, leave))
 
     async def sweep(self, limit: int) -> int:
         """Takes away expired keys and rows of workers and schedulers long gone."""

@@ -1,4 +1,5 @@
--- The runs that expire_runs would skip: a day to record them in was missing. Parameters as there, without the reason.
+-- The runs that expire_runs would skip, without skipping them: asked only after that failed on its data. Parameters as
+-- there, without the reason.
 -- Index: live_runs_expiring, held_runs_expiring.
 -- Locks: none
 SELECT r.id
