@@ -41,7 +41,7 @@ async def test_throughput_compares_with_the_limit_of_the_same_run():
     assert found.end_to_end.rota_cpu_ms_per_1000 > 0
     assert found.end_to_end.postgres_cpu_ms_per_1000 > 0
     assert found.end_to_end.wal_bytes_per_job > 100
-    assert set(found.peak_memory_bytes) == {"up", "api", "worker"}
+    assert set(found.peak_memory_bytes) == {"up", "api", "scheduler", "worker"}
 
 
 async def test_punctuality_reads_the_lag_of_every_run_and_none_is_early():
