@@ -33,6 +33,7 @@ from support import examples, memory
 SLOW = (
     "bench/",
     "chaos/test_chaos.py",
+    "cli/test_cli_live.py",
     "docs/test_stories.py",
     "docs/test_site.py",
     "examples/",
@@ -41,7 +42,10 @@ SLOW = (
     "first_minutes/test_init.py",
     "runbook/",
     "scenarios/",
+    "store/test_embedded_account.py",
+    "testing/test_plugin.py",
     "upgrade/test_side_by_side.py",
+    "worker/test_secrets_out_of_reach.py",
 )
 # Nobody pulls the plug on a test: what guards against that is off, and cloning a database takes 20 ms.
 QUICK = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from support import free_port, leave_out
+from support import free_port, leave_out, wait_until
 
 
 def find_pgbouncer() -> str | None:
@@ -57,7 +58,14 @@ logfile = {self.directory}/log
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+        """Starts it, and waits until it takes connections."""
+        process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
+        wait_until(self._listens)
+        return process
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def url(self, database_url: str) -> str:
         return f"postgresql://rota@127.0.0.1:{self.port}/{urlsplit(database_url).path.lstrip('/')}"
