@@ -51,7 +51,7 @@ test-long: test test-slow
 # A whole fleet under random faults, and a checker of what it recorded. SEED repeats the choices of a run; it is printed.
 chaos: export PYTHONDONTWRITEBYTECODE =
 chaos: setup
-	ROTA_CHAOS_SEED=$(SEED) ROTA_CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -s tests/chaos/test_chaos.py
+	ROTA_CHAOS_SEED=$(SEED) ROTA_CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -s -o faulthandler_timeout=0 tests/chaos/test_chaos.py
 
 # Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
 bench: setup
