@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 
@@ -56,9 +57,17 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
 def _schemas(operations: Sequence[Operation]) -> tuple[_Schemas, dict[str, Any]]:
     """The schema of each type, and the components they refer to; made in one call, since each call is slow."""
     types = {kind for operation in operations for kind in (operation.answer, operation.body) if kind}
-    ordered = [*sorted(types, key=str), Problem, str, *_IN_PATHS.values()]
+    parts = {part for kind in types for part in _alternatives(kind)}
+    ordered = [*sorted(parts, key=str), Problem, str, *_IN_PATHS.values()]
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
-    return dict(zip(ordered, schemas, strict=True)), components
+    found = dict(zip(ordered, schemas, strict=True))
+    for kind in types - parts:
+        found[kind] = {"anyOf": [found[part] for part in _alternatives(kind)]}
+    return found, components
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if isinstance(kind, UnionType) else (kind,)
 
 
 def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:

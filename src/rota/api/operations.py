@@ -134,7 +134,7 @@ class Operation:
     answer: Any = None
     media_type: str = "application/json"
     status: int = 200
-    body: type | None = None
+    body: Any = None
     query: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     body_limit: int = _BODY_LIMIT_BYTES

@@ -152,6 +152,17 @@ class BatchJobIn(JobIn, kw_only=True):
     idempotency_key: Key | None = None
 
 
+class JobSetIn(In, kw_only=True):
+    """Many jobs that differ in their payloads alone."""
+
+    job: JobIn
+    """what they have alike: a job that runs once, without payload and uniqueKey"""
+    payloads: list[Payload]
+    """one for each job"""
+    positions: list[Annotated[int, Meta(ge=0, le=9_999)]] | None = None
+    """where these stood in a set that was sent before with the same key: only these are repeated"""
+
+
 class JobPatch(In, kw_only=True):
     """Fields of a job to change; missing fields stay unchanged."""
 
@@ -209,6 +220,34 @@ class BatchOut(Out, kw_only=True):
     """Results in the order of the items."""
 
     results: list[BatchResult]
+
+
+class AcceptedJobs(Out, kw_only=True):
+    """Jobs of a set that were accepted: `count` of them, from `position` on. Their ids follow each other: each is the
+    one before plus one, as a hexadecimal number. `replayed`: the set repeats an earlier one, and this is the earlier
+    answer."""
+
+    position: int
+    count: int
+    job_id: str
+    run_id: str
+    status: str
+    replayed: bool | None = None
+
+
+class RefusedJobs(Out, kw_only=True):
+    """Jobs of a set that were refused: `count` of them, from `position` on, for one reason."""
+
+    position: int
+    count: int
+    error: Problem
+
+
+class JobSetOut(Out, kw_only=True):
+    """What became of the jobs of a set."""
+
+    accepted: list[AcceptedJobs]
+    refused: list[RefusedJobs]
 
 
 class BreakerState(Out, kw_only=True):

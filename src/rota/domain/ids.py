@@ -16,8 +16,8 @@ from uuid import UUID, SafeUUID
 from rota.errors import BadInputError
 
 _VERSION_AND_VARIANT = (0x7 << 76) | (0b10 << 62)
-_LOW_MASK = (1 << 62) - 1
-_RANDOM_MASK = (0xFFF << 64) | _LOW_MASK
+LOW_MASK = (1 << 62) - 1
+_RANDOM_MASK = (0xFFF << 64) | LOW_MASK
 _NOISE_BITS = 74
 _STEP_BITS = 40
 _GROWING = 1 << (_NOISE_BITS - 1 - _STEP_BITS)  # after this many ids, 8 billion, the growing part starts again
@@ -47,7 +47,16 @@ class _Maker:
         self._left -= 1
         self._noise += 1 + _getrandbits(_STEP_BITS)
         noise = self._noise
-        return _made((milliseconds << 80) | ((noise >> 62 & 0xFFF) << 64) | (noise & _LOW_MASK) | _VERSION_AND_VARIANT)
+        return _made((milliseconds << 80) | ((noise >> 62 & 0xFFF) << 64) | (noise & LOW_MASK) | _VERSION_AND_VARIANT)
+
+    def series(self, planned: float, count: int) -> list[UUID]:
+        """New ids for this planned time, each greater than the one before by one."""
+        first = self(planned).int
+        if (first & LOW_MASK) + count > LOW_MASK:  # the series would run into the bits of the version
+            self._left = 0
+            return self.series(planned, count)
+        self._noise += count
+        return [_made(number) for number in range(first, first + count)]
 
     def begin_anew(self) -> None:
         """A forked process must not make the ids that its parent makes."""
@@ -79,7 +88,7 @@ def floor_id(moment: datetime) -> UUID:
 
 def shard_of(job_id: UUID, shards: int) -> int:
     """The shard whose owner looks after this job and its runs."""
-    return (job_id.int & _LOW_MASK) % shards
+    return (job_id.int & LOW_MASK) % shards
 
 
 def day_of(run_id: UUID) -> str:
@@ -93,6 +102,12 @@ def show_job(job_id: UUID) -> str:
 
 def show_run(run_id: UUID) -> str:
     return f"run_{run_id.hex}"
+
+
+def show_following(shown: str, steps: int) -> str:
+    """The id this many steps after another one of a series, in the same form."""
+    prefix, _, digits = shown.partition("_")
+    return f"{prefix}_{int(digits, 16) + steps:0{_ID_LENGTH}x}"
 
 
 def show_one_shot(run_id: UUID) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import IntEnum
-from typing import Literal
+from typing import ClassVar, Literal
 from uuid import UUID
 
 import msgspec
@@ -138,6 +139,28 @@ class OneShot(msgspec.Struct, frozen=True):
     unique: Unique | None = None
 
 
+class JobSet(msgspec.Struct, frozen=True):
+    """Jobs that run once and go in together or not at all, under one idempotency key. Their ids follow each other."""
+
+    items: Sequence[OneShot]
+    key: SubmissionKey | None = None
+
+    unique: ClassVar[None] = None
+
+    @property
+    def id(self) -> UUID:
+        return self.items[0].id
+
+    @property
+    def namespace(self) -> str:
+        return self.items[0].namespace
+
+    @property
+    def definition(self) -> Definition:
+        """What the first one runs; the others differ in their payloads."""
+        return self.items[0].definition
+
+
 class MisfireRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which missed times still run: none, the latest or all, within the window, at most `cap`."""
 
@@ -192,4 +215,5 @@ class Recurring(msgspec.Struct, frozen=True):
     unique: Unique | None = None
 
 
-Submission = OneShot | Recurring
+SingleJob = OneShot | Recurring
+Submission = SingleJob | JobSet

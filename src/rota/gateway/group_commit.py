@@ -14,9 +14,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.access.limits.backlog import Backlog
 from rota.domain.ids import show_job
-from rota.domain.job import Submission
+from rota.domain.job import JobSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
@@ -39,10 +38,11 @@ Declined = RotaError | KnownKey | Duplicate
 class _Chunk:
     """Items of one caller that are written together. Their idempotency keys are distinct."""
 
-    __slots__ = ("future", "items", "keys", "namespace")
+    __slots__ = ("future", "items", "keys", "namespace", "size")
 
     def __init__(self, items: Sequence[Submission]) -> None:
         self.items = items
+        self.size = _size(items)
         self.namespace = items[0].namespace
         self.keys = frozenset(key for item in items for key in _keys_of(item))
         self.future: asyncio.Future[dict[UUID, Declined]] = asyncio.get_running_loop().create_future()
@@ -100,8 +100,7 @@ class _Writer(Service):
 class GroupCommitter:
     """Gathers submissions; its writers commit them in batches."""
 
-    def __init__(self, *, submissions: Submissions, now: Callable[[], datetime], backlog: Backlog) -> None:
-        self._backlog = backlog
+    def __init__(self, *, submissions: Submissions, now: Callable[[], datetime]) -> None:
         self._submissions = submissions
         self._now = now
         # Submissions with keys may have to wait for another one that holds a key; those without must not wait for them.
@@ -117,36 +116,32 @@ class GroupCommitter:
 
     async def submit(self, items: Sequence[Submission]) -> list[Declined | None]:
         """The outcome of each item of one caller, once committed (None: accepted); raises OverloadedError when too many
-        wait."""
+        wait. Items are either all sets or none of them is."""
         self._check_room(items)
-        refused = self._backlog.refuse(items)
-        firsts, repeats = _firsts([item for item in items if item.id not in refused] if refused else items)
+        firsts, repeats = _firsts(items)
         chunks: list[_Chunk] = []
         for queue, some in zip(self._queues, _by_queue(firsts), strict=True):
-            new = [_Chunk(some[n : n + _MOST_PER_BATCH]) for n in range(0, len(some), _MOST_PER_BATCH)]
+            new = [_Chunk(part) for part in _parts(some)]
             for chunk in new:
                 queue.append(chunk)
-                self._counts[chunk.namespace] += len(chunk.items)
+                self._counts[chunk.namespace] += chunk.size
             queue.wake()
             chunks += new
-        declined: dict[UUID, Declined] = dict(refused)
-        try:
-            for chunk in chunks:
-                declined |= await chunk.future
-        finally:
-            self._backlog.settled(items)
+        declined: dict[UUID, Declined] = {}
+        for chunk in chunks:
+            declined |= await chunk.future
         for item, first in repeats:
             # As for a repeat that comes a moment later: the first answer, or the first error.
             declined[item.id] = declined.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
         return [declined.get(item.id) for item in items]
 
     def _check_room(self, items: Sequence[Submission]) -> None:
-        namespace = items[0].namespace
-        if self._counts[namespace] + len(items) > _MOST_OF_A_NAMESPACE:
+        namespace, size = items[0].namespace, _size(items)
+        if self._counts[namespace] + size > _MOST_OF_A_NAMESPACE:
             raise OverloadedError(
                 f"too many submissions of namespace {namespace!r} are waiting to be written; try again in a moment"
             )
-        if self._counts.total() + len(items) > _MOST_WAITING:
+        if self._counts.total() + size > _MOST_WAITING:
             raise OverloadedError("too many submissions are waiting to be written; try again in a moment")
 
     async def _write_batch(self, queue: _WriteQueue) -> int:
@@ -169,11 +164,11 @@ class GroupCommitter:
                 continue
             self._keys |= chunk.keys
             batch.append(chunk)
-            size += len(chunk.items)
+            size += chunk.size
         for chunk in reversed(repeats):
             queue.put_back(chunk)
         for chunk in batch:
-            self._counts[chunk.namespace] -= len(chunk.items)
+            self._counts[chunk.namespace] -= chunk.size
             if not self._counts[chunk.namespace]:
                 del self._counts[chunk.namespace]
         return batch
@@ -219,6 +214,19 @@ class GroupCommitter:
             return dict.fromkeys(pairs, error)
         gone = DatabaseUnavailableError("the key expired just now; try again")
         return {item_id: known.get(pair) or gone for item_id, pair in pairs.items()}
+
+
+def _size(items: Sequence[Submission]) -> int:
+    """How many jobs these are."""
+    return sum(len(item.items) if isinstance(item, JobSet) else 1 for item in items)
+
+
+def _parts(items: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
+    """Items for a chunk each. A set is one by itself: it is of a chunk's size already."""
+    if items and isinstance(items[0], JobSet):
+        yield from ([item] for item in items)
+    else:
+        yield from (items[n : n + _MOST_PER_BATCH] for n in range(0, len(items), _MOST_PER_BATCH))
 
 
 def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -18,17 +18,19 @@ import msgspec
 from rota.access.limits.backlog import Backlog
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
-from rota.contract.jobs import BatchJobIn, JobIn, Submitted
+from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
 from rota.domain.ids import day_of, parse_run, show_job, show_run
-from rota.domain.job import STORED_BYTES, Submission, SubmissionKey
+from rota.domain.job import STORED_BYTES, SingleJob, SubmissionKey
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
+from rota.gateway.job_sets import JobSets
 from rota.gateway.protocol import RunSnapshot
+from rota.gateway.requests import JobRequest, SetRequest
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
@@ -42,19 +44,12 @@ _LONGEST_POLL_SECONDS = 0.2
 _encoder = msgspec.json.Encoder()
 
 
-class JobRequest(NamedTuple):
-    """A requested job; with an idempotency key, the request's hash tells a repeat from another request."""
-
-    job: JobIn
-    key: str | None = None
-    request_hash: bytes = b""
-
-
 class Repeated(Submitted, kw_only=True):
     """The first answer to a repeated request."""
 
 
 Answer = Submitted | RotaError
+AnyJob = TypeVar("AnyJob", bound=SingleJob)
 
 
 class LocalGateway:
@@ -80,7 +75,17 @@ class LocalGateway:
         self.limits = TenantLimits(LimitTable(database), defaults or Limits())
         self.backlog = Backlog(BacklogCounts(database), self.limits, now=now, lazy=lazy)
         self.job_builder = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
-        self._committer = GroupCommitter(submissions=self._submissions, now=now, backlog=self.backlog)
+        self._committer = GroupCommitter(submissions=self._submissions, now=now)
+        self._sets = JobSets(
+            submissions=self._submissions,
+            committer=self._committer,
+            job_builder=self.job_builder,
+            backlog=self.backlog,
+            check_payload=self.limits.check_payload,
+            offload=self._offload,
+            submit_each=self.submit,
+            now=now,
+        )
 
     @property
     def services(self) -> list[Service]:
@@ -99,15 +104,11 @@ class LocalGateway:
         self.limits.check_batch(caller, len(requests))
         now = self._now()
         answers: list[Answer] = []
-        items: list[Submission] = []
-        positions: list[int] = []
-        known = await self._known(requests, caller)
+        items: dict[int, SingleJob] = {}
+        refused: list[int] = []
         breather = Breather()
         for position, (job, key, request_hash) in enumerate(requests):
             await breather.breathe()
-            if position in known:
-                answers.append(known[position])
-                continue
             try:
                 async with costly_step(len(job.payload) if job.payload else 0):
                     item, answer = self.job_builder.prepare(job, caller, now)
@@ -116,18 +117,34 @@ class LocalGateway:
                     item = await self._offload(item)
             except RotaError as error:
                 answers.append(error)
+                refused.append(position)
                 continue
             if key is not None:
                 submission_key = SubmissionKey(caller.own(key), request_hash, _encoder.encode(answer).decode())
                 item = msgspec.structs.replace(item, key=submission_key)
-            items.append(item)
-            positions.append(position)
+            items[position] = item
             answers.append(answer)
-        results = await self._committer.submit(items) if items else ()
-        for position, result in zip(positions, results, strict=True):
-            if result is not None:
-                answers[position] = _answer(result, requests[position].request_hash)
+        prepared = list(items.values())
+        over = self.backlog.refuse(prepared)
+        try:
+            for position in [at for at, item in items.items() if item.id in over]:
+                answers[position] = over[items.pop(position).id]
+                refused.append(position)
+            for position, first in (await self._known(requests, refused, caller)).items():
+                answers[position] = first
+            results = await self._committer.submit(list(items.values())) if items else ()
+        finally:
+            self.backlog.settled(prepared)
+        for position, declined in zip(items, results, strict=True):
+            if declined is not None:
+                answers[position] = _answer(declined, requests[position].request_hash)
         return answers
+
+    async def submit_set(self, wanted: SetRequest, caller: Caller) -> JobSetOut:
+        """What became of each job of a set, once all are committed; raises TooLargeError for too many."""
+        await self.limits.load()
+        self.limits.check_batch(caller, len(wanted.payloads))
+        return await self._sets.submit(wanted, caller)
 
     async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:
         """The state of a run of this caller; polls, less and less often, until it ends or the time is over."""
@@ -160,7 +177,7 @@ class LocalGateway:
         await self._blobs.put(key, body)
         return key
 
-    async def _offload(self, item: Submission) -> Submission:
+    async def _offload(self, item: AnyJob) -> AnyJob:
         """Puts a large payload into object storage, before the job is committed."""
         key = await self.offload_payload(item.definition.payload or "", item.id)
         if key is None:
@@ -168,12 +185,11 @@ class LocalGateway:
         definition = msgspec.structs.replace(item.definition, payload=None, blob=key)
         return msgspec.structs.replace(item, definition=definition)
 
-    async def _known(self, requests: Sequence[JobRequest], caller: Caller) -> Mapping[int, Answer]:
-        """Stored answers of repeated requests.
-
-        Looked up before the checks: a repeat must not fail because, say, its time has passed since.
-        """
-        pairs = {at: (caller.namespace, caller.own(one.key)) for at, one in enumerate(requests) if one.key is not None}
+    async def _known(
+        self, requests: Sequence[JobRequest], positions: Sequence[int], caller: Caller
+    ) -> Mapping[int, Answer]:
+        """Stored answers to requests that were refused: a repeat must not fail because, say, its time has passed."""
+        pairs = {at: (caller.namespace, caller.own(key)) for at in positions if (key := requests[at].key) is not None}
         if not pairs:
             return {}
         known = await self._submissions.find_keys(list(pairs.values()))

@@ -19,7 +19,7 @@ import msgspec
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.contract.json_rules import hash_request
 from rota.domain.ids import show_job, show_run
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, Submission
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob
 from rota.domain.rights import Caller
 from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
@@ -251,7 +251,7 @@ def _ascii(text: str) -> str:
     return text if text.isascii() else json.dumps(json.loads(text))
 
 
-def _row_of(item: Submission, job: BatchJobIn, answer: Submitted, caller: Caller) -> JobRow:
+def _row_of(item: SingleJob, job: BatchJobIn, answer: Submitted, caller: Caller) -> JobRow:
     it = item.definition
     made = JobRow(
         namespace=item.namespace,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
@@ -15,11 +17,12 @@ from rota.api.http.body_budget import BYTES_PER_JOB
 from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
-from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, Submitted
-from rota.contract.json_rules import hash_request, items_of
+from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, JobSetIn, JobSetOut, Submitted
+from rota.contract.json_rules import bad_json, check_names, hash_request, items_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
-from rota.gateway.local import Answer, JobRequest, Repeated
+from rota.gateway.local import Answer, Repeated
+from rota.gateway.requests import JobRequest, SetRequest
 from rota.service import Breather, costly_step
 
 MOST_PER_BATCH = 10_000
@@ -30,6 +33,7 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
 # A batch up to this size is decoded at once; a larger one in groups, with pauses for other requests.
 _READ_AT_ONCE_BYTES = 256 * 1024
 _GROUP_BYTES = 64 * 1024
+_Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 
 
 @Operation(
@@ -64,10 +68,23 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
 
 
 @Operation(
-    "POST", "/v1/jobs/batch", Right.SUBMIT, body=list[BatchJobIn], body_limit=_BATCH_LIMIT_BYTES, errors=(413, 429)
+    "POST",
+    "/v1/jobs/batch",
+    Right.SUBMIT,
+    body=list[BatchJobIn] | JobSetIn,
+    answer=BatchOut | JobSetOut,
+    body_limit=_BATCH_LIMIT_BYTES,
+    headers={"Idempotency-Key": "for a set: a repeat with the same key and body gets the first answer, for 24 hours"},
+    errors=(413, 422, 429),
 )
-async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
-    """Submit up to 10,000 jobs (an array, or one per line as application/x-ndjson)."""
+async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut | JobSetOut:
+    """Submit up to 10,000 jobs (an array, one per line as application/x-ndjson, or a set)."""
+    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
+    if not _is_ndjson(call) and call.body.lstrip()[:1] == b"{":
+        return await _submit_set(services, call, key)
+    if key is not None:
+        words = "is for a set of jobs ({job, payloads}); here each job has its own idempotencyKey"
+        raise BadInputError(words, field="Idempotency-Key")
     batch = await _read_batch(call)
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
@@ -81,6 +98,73 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut:
         await breather.breathe()
         results.append(_result(next(coming) if isinstance(one, JobRequest) else one))
     return BatchOut(results=results)
+
+
+class _SetOutline(msgspec.Struct, forbid_unknown_fields=True):
+    """A JobSetIn whose fields are not yet read."""
+
+    job: msgspec.Raw
+    payloads: msgspec.Raw
+    positions: msgspec.Raw | None = None
+
+
+async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> JobSetOut:
+    async with costly_step(len(call.body)):
+        outline = _outline_of(call.body)
+        job = _decode_template(outline.job)
+        positions = None if outline.positions is None else decode(outline.positions, _Positions)
+        request_hash = sha256(call.body).digest() if key else b""
+    payloads: list[str | RotaError | None] = []
+    breather = Breather()
+    for array in _arrays_of(bytes(outline.payloads)):
+        async with costly_step(len(array)):
+            payloads += services.gateway.job_builder.payloads(array)
+        if len(payloads) > MOST_PER_BATCH:
+            raise _too_many()
+        call.weigh(len(payloads) * BYTES_PER_JOB)
+        await breather.breathe()
+    if not payloads:
+        return JobSetOut(accepted=[], refused=[])
+    await _take(services, call, len(payloads))
+    request = SetRequest(job, payloads, key, request_hash, positions)
+    return await services.gateway.submit_set(request, call.caller)
+
+
+_outlines = msgspec.json.Decoder(_SetOutline)
+
+
+def _outline_of(body: bytes) -> _SetOutline:
+    """The parts of a set; raises BadInputError if one is missing or given twice."""
+    try:
+        outline = _outlines.decode(body)
+    except msgspec.MsgspecError as error:
+        raise bad_json(error) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise BadInputError("the body is not valid JSON") from None
+    rest = body
+    for part in (outline.payloads, outline.job):
+        before, found, after = rest.partition(bytes(part))
+        rest = before + b"null" + after if found else rest
+    check_names(rest, None)
+    return outline
+
+
+def _decode_template(text: msgspec.Raw) -> JobIn:
+    try:
+        job: JobIn = decode(text, JobIn)
+    except BadInputError as error:
+        error.fields = [(f"job.{field}", message) for field, message in error.fields]
+        raise
+    return job
+
+
+def _arrays_of(array: bytes) -> Iterator[bytes]:
+    """The payloads as arrays that are each read in a few milliseconds."""
+    if len(array) <= _READ_AT_ONCE_BYTES:
+        yield array
+        return
+    for texts in _grouped(items_of(array)):
+        yield b"[" + b",".join(texts) + b"]"
 
 
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
@@ -97,8 +181,7 @@ async def _take(services: Backend, call: ApiRequest, count: int) -> None:
 
 async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
     """The jobs of a batch; an error in the place of one that can't be read."""
-    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
-    lines = kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
+    lines = _is_ndjson(call)
     if not lines and len(call.body) <= _READ_AT_ONCE_BYTES and (jobs := _read_jobs(call.body)) is not None:
         if len(jobs) > MOST_PER_BATCH:
             raise _too_many()
@@ -114,6 +197,11 @@ async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
             batch += _read_group(texts)
         await breather.breathe()
     return batch
+
+
+def _is_ndjson(call: ApiRequest) -> bool:
+    kind = call.request.headers.get("content-type", "").partition(";")[0].strip()
+    return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
 def _read_group(texts: Sequence[bytes]) -> Sequence[JobRequest | RotaError]:

@@ -7,15 +7,15 @@ then those of schedules, each sorted. So two submissions of the same keys wait f
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import INLINE_PAYLOAD_BYTES, OneShot, Recurring, Submission
+from rota.domain.job import INLINE_PAYLOAD_BYTES, JobSet, OneShot, Recurring, Submission
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError, RotaError
 from rota.store.postgres.batches import columns, or_nothing, write_each
@@ -28,6 +28,8 @@ from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKey
 # a batch has waited as a whole its parts wait less, and after a while hardly at all: others wait for this writer.
 _SHORT_WAIT, _SHORTEST_WAIT = "100ms", "1ms"
 _WAITING_SECONDS = 4.0
+_SURELY_INLINE = INLINE_PAYLOAD_BYTES // 4  # characters: one has at most four bytes
+SPLIT = "split"  # the answer under the key of a set whose members have keys of their own
 
 
 class KnownKey(msgspec.Struct, frozen=True):
@@ -55,8 +57,8 @@ class Submissions:
     async def submit(self, items: Sequence[Submission], *, due_by: datetime) -> SubmitResult:
         """Commits what can be; keys must be distinct within the batch. Workers are woken for what is due by then.
 
-        A part of the batch is committed or not by itself: when the database is lost, the parts before keep their
-        answers, and the others are not tried.
+        A part of the batch is committed or not by itself, but a set always as a whole. When the database is lost, the
+        parts before keep their answers, and the others are not tried.
         """
         fates = SubmitResult()
         lost: list[DatabaseUnavailableError] = []
@@ -76,48 +78,71 @@ class Submissions:
                 fates.rejected |= dict.fromkeys((item.id for item in part), error)
                 return []
 
-        fates.repeated.update(await write_each(items, write, reject))
+        plain = [item for item in items if _is_plain(item)]
+        others = [item for item in items if not _is_plain(item)] if len(plain) < len(items) else []
+        for some in (plain, others):
+            fates.repeated.update(await write_each(some, write, reject))
         self._wake(items, due_by)
         return fates
 
     def _wake(self, items: Sequence[Submission], due_by: datetime) -> None:
-        due = [item for item in items if isinstance(item, OneShot) and (item.run_at is None or item.run_at <= due_by)]
+        # The jobs of a set are due at the same time.
+        firsts = (run for item in items for run in _runs_of(item)[:1])
+        due = [run for run in firsts if run.run_at is None or run.run_at <= due_by]
         self._database.wake(
-            pools={item.definition.pool for item in due if item.definition.policies is None},
-            gates=any(item.definition.policies is not None for item in due),
+            pools={run.definition.pool for run in due if run.definition.policies is None},
+            gates=any(run.definition.policies is not None for run in due),
             schedules=any(isinstance(item, Recurring) for item in items),
         )
 
     async def _write(self, items: Sequence[Submission], fates: SubmitResult, lock_timeout: str) -> list[UUID]:
-        """Writes in one transaction; returns the ids whose idempotency key was taken."""
-        keyed = any(item.key or item.unique for item in items)
-        if not keyed and all(isinstance(item, OneShot) for item in items):
-            return await self._insert(self._database, items)
+        """Writes in one transaction, mostly one statement; returns the ids whose idempotency key was taken."""
+        insert = self._submit_plain if _is_plain(items[0]) else self._submit_runs
+        if not any(item.unique or isinstance(item, Recurring) for item in items):
+            ordered = sorted(items, key=_by_key) if any(item.key for item in items) else items
+            with _held_keys():
+                return await insert(self._database, ordered, lock_timeout)
         unique = UniqueKeys([item for item in items if item.unique])
         others = [item for item in items if not item.unique]
 
         async def submit_keyed(statements: Statements) -> list[UUID]:
-            if keyed:
-                await limit_lock_waits(statements, lock_timeout)
+            await limit_lock_waits(statements, lock_timeout)
             goes = await unique.take(statements)
-            left_out = await self._insert(statements, sorted([*goes, *others], key=_by_key))
+            left_out = await self._insert(statements, sorted([*goes, *others], key=_by_key), lock_timeout)
             await unique.settle(statements, left_out)
             return left_out
 
         left_out: list[UUID] | None = None
         while left_out is None:
-            with suppress(DecidedAnewError):
+            with suppress(DecidedAnewError), _held_keys():
                 left_out = await with_days(
-                    self._database, unique.replaced, lambda: _with_keys(self._database, submit_keyed)
+                    self._database, unique.replaced, lambda: self._database.transact(submit_keyed)
                 )
         fates.duplicates |= unique.duplicates
         return [*unique.repeated, *left_out]
 
-    async def _insert(self, statements: Statements | Database, items: Sequence[Submission]) -> list[UUID]:
-        one_shots = [item for item in items if isinstance(item, OneShot)]
+    async def _insert(self, statements: Statements, items: Sequence[Submission], lock_timeout: str) -> list[UUID]:
+        one_shots = [item for item in items if not isinstance(item, Recurring)]
         recurring = [item for item in items if isinstance(item, Recurring)]
-        left_out = await self._submit_runs(statements, one_shots) if one_shots else []
+        left_out = await self._submit_runs(statements, one_shots, lock_timeout) if one_shots else []
         return left_out + (await self._submit_jobs(statements, recurring) if recurring else [])
+
+    async def split_sets(self, keys: Sequence[tuple[str, str]], request_hash: bytes) -> dict[tuple[str, str], KnownKey]:
+        """Marks the sets with these (namespace, key) pairs as split, unless they were written; gives their answers.
+
+        The members of a split set have keys of their own: none of them can come in with the set any more.
+        """
+        ordered = sorted(keys)
+        with _held_keys():
+            await self._database.fetch(
+                "split_sets",
+                namespaces=[namespace for namespace, _ in ordered],
+                keys=[key for _, key in ordered],
+                request_hash=request_hash,
+                answer=SPLIT,
+                lock_timeout=LONGEST_WAIT,
+            )
+        return await self.find_keys(keys)
 
     async def find_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownKey]:
         """The first answers under these (namespace, key) pairs."""
@@ -126,26 +151,61 @@ class Submissions:
         )
         return {(row["namespace"], row["key"]): KnownKey(row["request_hash"], row["answer"]) for row in rows}
 
-    async def _submit_runs(self, statements: Statements | Database, items: Sequence[OneShot]) -> list[UUID]:
+    async def _submit_plain(
+        self, statements: Statements | Database, items: Sequence[Submission], lock_timeout: str
+    ) -> list[UUID]:
+        keys = _Keys(items)
+        runs: list[OneShot] = []
+        shapes: list[tuple[Any, ...]] = []
+        for item in items:
+            first, key = len(runs) + 1, keys.number_of(item)
+            runs.extend(_runs_of(item))
+            if shapes and shapes[-1][:-2] == (shape := (*_plain_shape(item), key)):
+                shapes[-1] = (*shape, shapes[-1][-2], len(runs))
+            else:
+                shapes.append((*_plain_shape(item), key, first, len(runs)))
+        rows = await statements.fetch(
+            "submit_plain",
+            ids=[run.id for run in runs],
+            shards=[run.shard for run in runs],
+            payloads=[run.definition.payload for run in runs],
+            **columns(shapes, "namespaces owners names tasks pools priorities tags options key_numbers firsts lasts"),
+            **keys.columns,
+            lock_timeout=lock_timeout,
+        )
+        return keys.items_of(row[0] for row in rows)
+
+    async def _submit_runs(
+        self, statements: Statements | Database, items: Sequence[Submission], lock_timeout: str
+    ) -> list[UUID]:
+        keys = _Keys(items)
+        runs: list[OneShot] = []
+        key_numbers: list[int | None] = []
+        for item in items:
+            some = _runs_of(item)
+            runs.extend(some)
+            key_numbers.extend([keys.number_of(item)] * len(some))
         shapes: dict[tuple[Any, ...], int] = {}
-        numbers = [shapes.setdefault(_shape(item), len(shapes) + 1) for item in items]
+        numbers = [shapes.setdefault(_shape(run), len(shapes) + 1) for run in runs]
         alike = columns(shapes, "namespaces owners tasks pools priorities tags options policies")
         alike["policies"] = or_nothing(alike["policies"])
         rows = await statements.fetch(
             "submit_runs",
-            ids=[item.id for item in items],
-            shards=[item.shard for item in items],
-            names=[item.definition.name for item in items],
-            payloads=or_nothing([item.definition.payload for item in items]),
-            run_at=or_nothing([item.run_at for item in items]),
+            ids=[run.id for run in runs],
+            shards=[run.shard for run in runs],
+            names=[run.definition.name for run in runs],
+            payloads=or_nothing([run.definition.payload for run in runs]),
+            run_at=or_nothing([run.run_at for run in runs]),
             shapes=numbers,
+            key_numbers=or_nothing(key_numbers),
             **alike,
-            **_keys(items),
+            **keys.columns,
             lookahead=LOOKAHEAD,
             inline_bytes=INLINE_PAYLOAD_BYTES,
-            **_blobs(items),
+            lock_timeout=lock_timeout,
+            **_blobs(runs),
         )
-        return [row[0] for row in rows]
+        return keys.items_of(row[0] for row in rows)
 
     async def _submit_jobs(self, statements: Statements | Database, items: Sequence[Recurring]) -> list[UUID]:
         definitions = [item.definition for item in items]
@@ -182,12 +242,58 @@ class Submissions:
         return [row[0] for row in rows]
 
 
-async def _with_keys(database: Database, body: Callable[[Statements], Awaitable[list[UUID]]]) -> list[UUID]:
-    """One transaction that takes keys; raises KeyHeldError when another has held one of them for too long."""
+@contextmanager
+def _held_keys() -> Iterator[None]:
+    """Raises KeyHeldError when another transaction has held one of the keys for too long."""
     try:
-        return await database.transact(body)
+        yield
     except LockTimeoutError as error:
         raise KeyHeldError("another transaction holds the same key; try again when it has ended") from error
+
+
+class _Keys:
+    """The idempotency keys of a batch, numbered in its order."""
+
+    def __init__(self, items: Sequence[Submission]) -> None:
+        self._keyed = [item for item in items if item.key]
+        self._numbers = {item.id: number for number, item in enumerate(self._keyed, 1)}
+
+    def number_of(self, item: Submission) -> int | None:
+        return self._numbers.get(item.id) if item.key else None
+
+    def items_of(self, numbers: Iterable[int]) -> list[UUID]:
+        """The ids of the items with these keys."""
+        return [self._keyed[number - 1].id for number in numbers]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        rows = (
+            (item.namespace, item.key.key, item.key.request_hash, item.key.answer) for item in self._keyed if item.key
+        )
+        return columns(rows, "key_namespaces keys request_hashes answers")
+
+
+def _runs_of(item: Submission) -> Sequence[OneShot]:
+    """The runs that are written with it; a recurring job has none yet."""
+    if isinstance(item, JobSet):
+        return item.items
+    return (item,) if isinstance(item, OneShot) else ()
+
+
+def _is_plain(item: Submission) -> bool:
+    """Whether submit_plain can write it."""
+    if isinstance(item, JobSet):
+        return all(map(_is_plain, item.items))
+    if not isinstance(item, OneShot) or item.run_at is not None or item.unique is not None:
+        return False
+    it = item.definition
+    return it.policies is None and it.blob is None and (it.payload is None or len(it.payload) <= _SURELY_INLINE)
+
+
+def _plain_shape(item: Submission) -> tuple[Any, ...]:
+    """What the jobs of a set, and many others of a batch, have alike, in the order of submit_plain."""
+    it = item.definition
+    return (item.namespace, it.owner, it.name, it.task, it.pool, it.priority, ",".join(it.tags), it.options)
 
 
 def _shape(item: OneShot) -> tuple[Any, ...]:
@@ -196,7 +302,7 @@ def _shape(item: OneShot) -> tuple[Any, ...]:
     return (item.namespace, it.owner, it.task, it.pool, it.priority, ",".join(it.tags), it.options, it.policies)
 
 
-def _keys(items: Sequence[Submission]) -> dict[str, Any]:
+def _keys(items: Sequence[Recurring]) -> dict[str, Any]:
     """The positions of items that have an idempotency key, with their keys, request hashes and answers."""
     keyed = [
         (position, item.key.key, item.key.request_hash, item.key.answer)

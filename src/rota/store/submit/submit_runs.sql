@@ -1,12 +1,15 @@
 -- Submits one-shot jobs: into live_runs when due within the lookahead, else into upcoming_runs; one with policies that
 -- is due goes to its gates (held_runs). One array per column (`run_at` null: now). A shape is a position in the arrays
 -- that hold once what many jobs of a batch have alike: namespaces, owners, tasks, pools, priorities, tags
--- (comma-separated), options, policies (null: plain). Jobs that have an idempotency key are named by their positions
--- (`key_positions`), with keys, request hashes and answers; likewise payloads that are in object storage
--- (`blob_positions`). An item whose key is taken is left out: its first answer stays. Gives the ids that were left out.
+-- (comma-separated), options, policies (null: plain). Jobs with an idempotency key have its number in `key_numbers`
+-- (null: none); several may have the same. Payloads in object storage are named by the positions of their jobs
+-- (`blob_positions`). A job whose key is taken is left out: the first answer stays. Gives the numbers of the keys that
+-- were taken.
 -- Index: primary keys.
--- Locks: keys, in the order given: callers sort by key.
-WITH input AS MATERIALIZED (
+-- Locks: keys, in the order given: callers sort by key. Waits for them for `lock_timeout`.
+WITH patience AS MATERIALIZED (
+    SELECT set_config('lock_timeout', :lock_timeout::text, true)
+), input AS MATERIALIZED (
     SELECT i.n, (:namespaces::text[])[i.shape] AS namespace, i.id, (:owners::text[])[i.shape] AS owner, i.name,
            (:tasks::text[])[i.shape] AS task, (:pools::text[])[i.shape] AS pool,
            (:priorities::smallint[])[i.shape] AS priority,
@@ -14,15 +17,16 @@ WITH input AS MATERIALIZED (
            (:policies::text[])[i.shape]::jsonb AS policies, i.shard,
            coalesce(i.run_at, now()) AS due_at, coalesce(octet_length(i.payload) > :inline_bytes::integer, false)
            OR blobs.key IS NOT NULL AS large,
-           blobs.key AS blob
+           blobs.key AS blob, i.key_number
       FROM unnest(:ids::uuid[], :shards::smallint[], :names::text[], :payloads::text[], :run_at::timestamptz[],
-                  :shapes::smallint[])
-           WITH ORDINALITY AS i (id, shard, name, payload, run_at, shape, n)
+                  :shapes::smallint[], :key_numbers::bigint[])
+           WITH ORDINALITY AS i (id, shard, name, payload, run_at, shape, key_number, n)
       LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
-    SELECT k.n, (:namespaces::text[])[(:shapes::smallint[])[k.n]] AS namespace, k.key, k.request_hash, k.answer
-      FROM unnest(:key_positions::integer[], :keys::text[], :request_hashes::bytea[], :answers::text[])
-           AS k (n, key, request_hash, answer)
+    SELECT k.n, k.namespace, k.key, k.request_hash, k.answer
+      FROM patience
+     CROSS JOIN unnest(:key_namespaces::text[], :keys::text[], :request_hashes::bytea[], :answers::text[])
+           WITH ORDINALITY AS k (namespace, key, request_hash, answer, n)
 ), keyed AS (
     INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
     SELECT namespace, 'idempotency', key, request_hash, answer, now() + interval '24 hours' FROM offered
@@ -30,10 +34,10 @@ WITH input AS MATERIALIZED (
        SET request_hash = excluded.request_hash, answer = excluded.answer, expires_at = excluded.expires_at
      WHERE submission_keys.expires_at < now()
     RETURNING namespace, key
-), repeated AS MATERIALIZED (
-    SELECT n::bigint FROM offered WHERE (namespace, key) NOT IN (SELECT namespace, key FROM keyed)
+), taken AS MATERIALIZED (
+    SELECT n FROM offered WHERE (namespace, key) NOT IN (SELECT namespace, key FROM keyed)
 ), accepted AS (
-    SELECT * FROM input WHERE n NOT IN (SELECT n FROM repeated)
+    SELECT * FROM input WHERE key_number IS NULL OR key_number NOT IN (SELECT n FROM taken)
 ), large AS (
     INSERT INTO rota.payloads (namespace, id, body, blob)
     SELECT namespace, id, payload, blob FROM accepted WHERE large
@@ -57,4 +61,4 @@ WITH input AS MATERIALIZED (
            rota.expiry_of(options, due_at), NULL, 0, policies
       FROM accepted WHERE due_at > now() + :lookahead::interval
 )
-SELECT id FROM input WHERE n IN (SELECT n FROM repeated)
+SELECT n FROM taken
