@@ -100,13 +100,13 @@ class JobBuilder:
     ) -> Callable[[Sequence[str | None]], PreparedSet]:
         """What makes the jobs of a set from checked payloads; raises BadInputError for what they have alike."""
         if wanted.payload is not UNSET:
-            raise BadInputError("leave it out: each job of the set has its own", field="job.payload")
+            raise BadInputError("leave it out: each job of the set has its own", field="payload")
         if wanted.schedule_type not in ("immediate", "future"):
-            raise BadInputError("a set is for jobs that run once: immediate or future", field="job.scheduleType")
+            raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
         _check_timing_fields(wanted)
         _check_calendar(wanted)
         if _unique(wanted, caller):
-            raise BadInputError("a set is for jobs without one: submit these one by one", field="job.uniqueKey")
+            raise BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
         options, policies = _options(wanted), policies_of(wanted, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -111,7 +112,8 @@ class _SetOutline(msgspec.Struct, forbid_unknown_fields=True):
 async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> JobSetOut:
     async with costly_step(len(call.body)):
         outline = _outline_of(call.body)
-        job = _decode_template(outline.job)
+        with _named("job"):
+            job: JobIn = decode(outline.job, JobIn)
         positions = None if outline.positions is None else decode(outline.positions, _Positions)
         request_hash = sha256(call.body).digest() if key else b""
     payloads: list[str | RotaError | None] = []
@@ -127,7 +129,8 @@ async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> J
         return JobSetOut(accepted=[], refused=[])
     await _take(services, call, len(payloads))
     request = SetRequest(job, payloads, key, request_hash, positions)
-    return await services.gateway.submit_set(request, call.caller)
+    with _named("job"):
+        return await services.gateway.submit_set(request, call.caller)
 
 
 _outlines = msgspec.json.Decoder(_SetOutline)
@@ -149,13 +152,16 @@ def _outline_of(body: bytes) -> _SetOutline:
     return outline
 
 
-def _decode_template(text: msgspec.Raw) -> JobIn:
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Bad fields are those of this part of the body."""
     try:
-        job: JobIn = decode(text, JobIn)
+        yield
     except BadInputError as error:
-        error.fields = [(f"job.{field}", message) for field, message in error.fields]
+        error.fields = [
+            (field if field == "positions" else f"{part}.{field}", message) for field, message in error.fields
+        ]
         raise
-    return job
 
 
 def _arrays_of(array: bytes) -> Iterator[bytes]:
