@@ -28,6 +28,7 @@ class Pair(NamedTuple):
 _SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "HttpGateway")}
 PAIRS = (
     Pair("src/rota/client/async_transport.py", "src/rota/client/_sync/transport.py"),
+    Pair("src/rota/client/async_submissions.py", "src/rota/client/_sync/submissions.py"),
     Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),
     Pair(
         "src/rota/sdk/sender.py",
@@ -43,7 +44,7 @@ REPLACEMENTS = (
     (r"\bimport asyncio\b", "import time"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
-    (r"\basync_(client|transport)\b", r"_sync.\1"),
+    (r"\basync_(client|submissions|transport)\b", r"_sync.\1"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\ba(closing|close|read|iter_text|iter|next)\b", r"\1"),

@@ -9,32 +9,25 @@ no server can be reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import Unpack
 from urllib.parse import quote
 
-from rota.client.answers import JobResult, JobResults, read_answer
-from rota.client.async_transport import AsyncCalls
+from rota.client.answers import read_answer
+from rota.client.async_submissions import AsyncSubmissions
 from rota.client.bodies import (
     DeadLetterFilters,
     JobChanges,
-    JobFields,
     JobFilters,
-    KeyedJob,
     LimitChanges,
-    NewJob,
     RunChoice,
     RunFilters,
-    array_of,
-    batches,
     changes_body,
     fields_of,
-    job_body,
     limits_body,
-    new_key,
 )
-from rota.client.errors import AnswerError, ServerUnreachableError, is_temporary
+from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.retries import Patience
 from rota.clock import Deadline
 from rota.contract.access import (
@@ -63,16 +56,12 @@ from rota.contract.fleet import (
     WorkerOut,
 )
 from rota.contract.jobs import (
-    BatchOut,
-    BatchResult,
     JobCancelled,
-    JobIn,
     JobList,
     JobOut,
     JobStatusOut,
     RunStarted,
     SchedulePreview,
-    Submitted,
 )
 from rota.contract.runs import (
     CountOut,
@@ -87,97 +76,14 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
-from rota.domain.durations import Duration
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class AsyncClient(AsyncCalls):
+class AsyncClient(AsyncSubmissions):
     """The API, typed."""
-
-    async def submit(
-        self,
-        name: str,
-        *,
-        task: str | None = None,
-        payload: Any = None,
-        at: datetime | None = None,
-        after: float | timedelta | None = None,
-        cron: str | None = None,
-        every: float | timedelta | None = None,
-        idempotency_key: str | None = None,
-        patience: Duration | None = None,
-        **fields: Unpack[JobFields],
-    ) -> Submitted:
-        """Submits a job: now, `at` a time, `after` some seconds, on a `cron` expression, or `every` some seconds.
-
-        Retries use an idempotency key, so there is never a second job. A later call with the same key and fields
-        returns the first answer, for 24 hours. `patience` limits how long this call retries (default: the client's). If
-        it gives up, `submit(**error.to_repeat[0])` repeats it with its key.
-        """
-        times = {"at": at, "after": after, "cron": cron, "every": every}
-        job = {"name": name, "task": task, "payload": payload, **times, **fields}
-        key, tries = idempotency_key or new_key(), self._tries(patience=patience)
-        headers = {"Idempotency-Key": key}
-        try:
-            return await self._ask(Submitted, "POST", "/v1/jobs", body=job_body(job), headers=headers, tries=tries)
-        except (AnswerError, ServerUnreachableError) as error:
-            if is_temporary(error):
-                error.to_repeat = [{**job, "idempotency_key": key}]
-            raise
-
-    async def submit_many(self, jobs: Iterable[NewJob | JobIn], *, patience: Duration | None = None) -> list[JobResult]:
-        """Submits jobs in batches of up to 10,000; the results are in the order of the jobs.
-
-        A rejected job has an `error`; the others are submitted. Each job has an idempotency key, so retries make no job
-        twice. Jobs answered with 429 or 503 are sent again; `patience` limits how long, for each batch (default: the
-        client's). A job that was still refused then has an `error`, and `to_repeat` is the job with its key. If no
-        answer comes, this raises an error whose `results` are those so far, and `to_repeat` the remaining jobs.
-        """
-        results: list[JobResult] = []
-        for batch, ahead in batches(jobs):
-            try:
-                results += await self._submit_batch(batch, patience)
-            except (AnswerError, ServerUnreachableError) as error:
-                error.results, error.to_repeat = results, [one.job for one in (*batch, *ahead)]
-                raise
-        return results
-
-    async def _submit_batch(self, batch: Sequence[KeyedJob], patience: Duration | None) -> list[JobResult]:
-        """Sends a batch, and resends the jobs that the server can't accept now."""
-        tries = self._tries(patience=patience)
-        results: list[Any] = [None] * len(batch)
-        places: Sequence[int] = range(len(batch))
-        pause: float | None = 0.0
-        while pause is not None:
-            await asyncio.sleep(pause)
-            content = array_of(batch[place] for place in places)
-            try:
-                response = await self._send("POST", "/v1/jobs/batch", content=content, tries=tries)
-                answers = read_answer(self.url, response, JobResults).results
-            except (AnswerError, ServerUnreachableError):
-                if results[0] is None:
-                    raise
-                break  # the jobs keep the errors that they were answered with
-            for place, answer in zip(places, answers, strict=True):
-                results[place] = answer
-            places = [place for place in places if results[place].error is not None and results[place].is_temporary]
-            pause = tries.pause_after_refusal() if places else None
-        for place in places:
-            results[place].to_repeat = batch[place].job
-        return results
-
-    async def submit_lines(self, lines: Sequence[bytes]) -> list[BatchResult]:
-        """Submits up to 10,000 jobs that are already JSON; the results are in the order of the lines.
-
-        The request is retried, which is safe if every line has an idempotency key. Lines must not be empty. A line
-        answered with 429 or 503 is not sent again; the caller can do so.
-        """
-        headers = {"Content-Type": "application/x-ndjson"}
-        response = await self._send("POST", "/v1/jobs/batch", content=b"\n".join(lines), headers=headers)
-        return read_answer(self.url, response, BatchOut).results
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:
         """Jobs, latest first. Jobs that run once: of the last 24 hours, unless you give `start_time`."""
