@@ -9,9 +9,10 @@ from typing import Any, Unpack
 
 from rota.client.answers import JobResult, JobResults, read_answer
 from rota.client.async_transport import AsyncCalls
-from rota.client.bodies import JobFields, KeyedJob, NewJob, array_of, batches, job_body, new_key
+from rota.client.bodies import JobFields, KeyedJob, NewJob, array_of, batches, job_body, new_key, set_body
 from rota.client.errors import AnswerError, ServerUnreachableError, is_temporary
-from rota.contract.jobs import BatchOut, BatchResult, JobIn, Submitted
+from rota.client.retries import Tries
+from rota.contract.jobs import BatchOut, BatchResult, JobIn, JobSetOut, Submitted
 from rota.domain.durations import Duration
 
 
@@ -89,6 +90,24 @@ class AsyncSubmissions(AsyncCalls):
         for place in places:
             results[place].to_repeat = batch[place].job
         return results
+
+    async def send_set(
+        self,
+        job: bytes,
+        payloads: Sequence[bytes],
+        key: str,
+        tries: Tries,
+        positions: Sequence[int] | None = None,
+    ) -> JobSetOut:
+        """Submits a set: a job in JSON, without payload, and a payload in JSON (empty: none) for each one wanted."""
+        content = set_body(job, payloads, positions)
+        headers = {"Idempotency-Key": key}
+        response = await self._send("POST", "/v1/jobs/batch", content=content, headers=headers, tries=tries)
+        return read_answer(self.url, response, JobSetOut)
+
+    def tries(self, patience: Duration | None = None) -> Tries:
+        """The tries of a submission: as long as this patience allows (None: the client's)."""
+        return self._tries(patience=patience)
 
     async def submit_lines(self, lines: Sequence[bytes]) -> list[BatchResult]:
         """Submits up to 10,000 jobs that are already JSON; the results are in the order of the lines.

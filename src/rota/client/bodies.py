@@ -261,3 +261,10 @@ def _query_value(value: Any) -> Any:
 def array_of(jobs: Iterable[KeyedJob]) -> bytes:
     """A JSON array."""
     return b"[" + b",".join(job.content for job in jobs) + b"]"
+
+
+def set_body(job: bytes, payloads: Sequence[bytes], positions: Sequence[int] | None) -> bytes:
+    """The body of a set of jobs."""
+    array = b",".join([payload or b"null" for payload in payloads])
+    where = b"" if positions is None else b',"positions":' + _encoder.encode(positions)
+    return b'{"job":' + job + b',"payloads":[' + array + b"]" + where + b"}"

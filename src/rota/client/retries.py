@@ -21,6 +21,7 @@ RETRIES = 5
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
+_TOO_MANY = 429
 REFUSED_SECONDS = 1.0  # pause for an overloaded server
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -36,6 +37,7 @@ class Tries:
         self._pauses = _Pauses()
         self._deadline = time.monotonic() + (2 * timeout_seconds if patience_seconds is None else patience_seconds)
         self._repeatable = repeatable
+        self.gives_back_refusals = False  # whether 429 is for the caller, who sends less at a time
 
     def pause_after_error(self, error: httpx.TransportError) -> float | None:
         """The pause before the next try; None: give up."""
@@ -44,6 +46,8 @@ class Tries:
     def pause_after_answer(self, response: httpx.Response) -> float | None:
         """The pause after an answer; None: use the answer."""
         if response.status_code not in NOT_NOW or not self._repeatable:
+            return None
+        if self.gives_back_refusals and response.status_code == _TOO_MANY:
             return None
         return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
 

@@ -16,7 +16,7 @@ import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.errors import BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError, RotaError
-from rota.gateway.protocol import JobGateway, RunSnapshot
+from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
 
 
 class ChildAnswer(msgspec.Struct, tag=True):
@@ -97,7 +97,7 @@ class ChildGateway:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         return _read_answers([await self._ask("submit", some) for some in _portions(jobs)])
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
@@ -119,7 +119,7 @@ class SyncChildGateway:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
 
-    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+    def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         return _read_answers([self._ask("submit", some) for some in _portions(jobs)])
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
@@ -147,7 +147,7 @@ async def answer(asked: ChildQuestion, gateway: JobGateway | None) -> ChildAnswe
 
 async def _ask(asked: ChildQuestion, gateway: JobGateway) -> bytes:
     if asked.what == "submit":
-        answers = await gateway.submit(_jobs.decode(asked.question))
+        answers = await gateway.submit([OutgoingJob.of(job) for job in _jobs.decode(asked.question)])
         return msgspec.json.encode(
             [Refused(str(one), type(one).__name__) if isinstance(one, RotaError) else one for one in answers]
         )
@@ -168,11 +168,11 @@ def _read_answers(texts: Iterable[bytes]) -> list[Submitted | RotaError]:
     ]
 
 
-def _portions(jobs: Sequence[BatchJobIn]) -> Iterator[list[BatchJobIn]]:
+def _portions(jobs: Sequence[OutgoingJob]) -> Iterator[list[BatchJobIn]]:
     """The jobs in lists that fit into one message."""
     some: list[BatchJobIn] = []
     size = 0
-    for job in jobs:
+    for job in (outgoing.job for outgoing in jobs):
         length = len(msgspec.json.encode(job))
         if some and size + length > _PORTION_BYTES:
             yield some

@@ -29,8 +29,9 @@ from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
-from rota.gateway.protocol import RunSnapshot
+from rota.gateway.protocol import OutgoingJob, RunSnapshot, are_alike
 from rota.gateway.requests import JobRequest, SetRequest
+from rota.gateway.set_answers import answers_of
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.cancel import Cancellations
@@ -146,6 +147,13 @@ class LocalGateway:
         self.limits.check_batch(caller, len(wanted.payloads))
         return await self._sets.submit(wanted, caller)
 
+    async def submit_jobs(self, jobs: Sequence[OutgoingJob], caller: Caller) -> Sequence[Answer]:
+        """The answer or refusal of each job of a program in this process."""
+        if are_alike(jobs):
+            payloads = self.job_builder.payloads(b"[" + b",".join([job.payload or b"null" for job in jobs]) + b"]")
+            return answers_of(await self.submit_set(SetRequest(jobs[0].template.job, payloads), caller), len(jobs))
+        return await self.submit([_request(job.job) for job in jobs], caller)
+
     async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:
         """The state of a run of this caller; polls, less and less often, until it ends or the time is over."""
         run = parse_run(run_id)
@@ -218,8 +226,8 @@ class CallerGateway:
         self._local = local
         self._find_caller = find_caller
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
-        return await self._local.submit([_request(job) for job in jobs], await self._find_caller())
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Answer]:
+        return await self._local.submit_jobs(jobs, await self._find_caller())
 
     async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         return await self._local.look(run_id, wait_seconds, await self._find_caller())
@@ -237,7 +245,7 @@ class RunGateway(CallerGateway):
 
     _submitted = 0
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Answer]:
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Answer]:
         """As for any caller; raises FanOutError when the run submits too many.
 
         Counts before it submits, so that two calls at once can't exceed the limit; only new jobs stay counted.
@@ -253,7 +261,7 @@ class RunGateway(CallerGateway):
         self._submitted += len(jobs)
         made = 0
         try:
-            answers = await self._local.submit([_request(job) for job in jobs], caller)
+            answers = await self._local.submit_jobs(jobs, caller)
             made = sum(_is_new(answer) for answer in answers)
         finally:
             self._submitted -= len(jobs) - made

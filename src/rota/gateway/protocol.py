@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from rota.contract.jobs import BatchJobIn, Submitted
 from rota.domain.run import ENDED_STATUSES
 from rota.errors import RotaError
+
+_encoder = msgspec.json.Encoder()
 
 
 class RunSnapshot(msgspec.Struct, frozen=True):
@@ -26,10 +29,62 @@ class RunSnapshot(msgspec.Struct, frozen=True):
         return self.status in ENDED_STATUSES
 
 
+class JobTemplate:
+    """A job without its payload: what many submissions have alike. `fits_sets`: they can go together as a set."""
+
+    __slots__ = ("fits_sets", "job", "text")
+
+    def __init__(self, job: BatchJobIn) -> None:
+        self.job = job
+        self.text = _encoder.encode(job)
+        runs_once = job.schedule_type in ("immediate", "future")
+        self.fits_sets = runs_once and job.unique_key is None and job.idempotency_key is None
+
+
+class SetMember(NamedTuple):
+    """Where a job stood in a set that was sent and not answered, and the set's idempotency key."""
+
+    key: str
+    position: int
+
+
+class OutgoingJob(NamedTuple):
+    """A job to submit: a template and a payload (JSON; empty: none). `member`: it may have been submitted, in a set."""
+
+    template: JobTemplate
+    payload: bytes = b""
+    member: SetMember | None = None
+
+    @classmethod
+    def of(cls, job: BatchJobIn) -> OutgoingJob:
+        payload = b"" if job.payload is UNSET else bytes(job.payload)
+        return cls(JobTemplate(msgspec.structs.replace(job, payload=UNSET)), payload)
+
+    @property
+    def job(self) -> BatchJobIn:
+        """The whole job."""
+        if not self.payload:
+            return self.template.job
+        return msgspec.structs.replace(self.template.job, payload=msgspec.Raw(self.payload))
+
+    def with_key(self, new_key: Callable[[], str]) -> OutgoingJob:
+        """The job with an idempotency key, its own or a new one."""
+        job = self.template.job
+        if job.idempotency_key:
+            return self
+        return self._replace(template=JobTemplate(msgspec.structs.replace(job, idempotency_key=new_key())))
+
+
+def are_alike(jobs: Sequence[OutgoingJob]) -> bool:
+    """Whether they can go together as a set."""
+    template = jobs[0].template
+    return template.fits_sets and all(job.template is template or job.template.text == template.text for job in jobs)
+
+
 class JobGateway(Protocol):
     """Every call may raise RotaError."""
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         """The answer or refusal of each job, in order, once all are committed."""
         ...
 
@@ -49,7 +104,7 @@ class JobGateway(Protocol):
 class SyncJobGateway(Protocol):
     """The same for code that can't await."""
 
-    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]: ...
+    def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]: ...
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot: ...
     def cancel(self, run_id: str) -> None: ...
     def caller(self) -> tuple[str, str] | None: ...

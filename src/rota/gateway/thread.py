@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.jobs import Submitted
 from rota.errors import RotaError, SetupError
-from rota.gateway.protocol import JobGateway, RunSnapshot
+from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class ThreadGateway:
         self._gateway = gateway
         self._loop = loop
 
-    def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+    def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         return self._wait(self._gateway.submit(jobs))
 
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:

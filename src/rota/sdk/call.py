@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
 from rota.contract.fields import Headers, wire_name
 from rota.contract.jobs import BatchJobIn
 from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
 from rota.errors import BadInputError, RotaError
+from rota.gateway.protocol import JobTemplate, OutgoingJob
 from rota.sdk.options import Calendar, fields_of, known_options, read_duration
 from rota.task.arguments import encode
 
@@ -29,44 +29,72 @@ NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
 
 
-class Call(Generic[R]):
-    """A task with arguments, made by `task.call(...)`, for `submit_many`."""
+class Plan:
+    """When and with which options a task is submitted. The template is made once, unless a key depends on arguments."""
 
-    __slots__ = ("arguments", "headers", "is_sealed", "job", "patience_seconds", "task")
+    __slots__ = ("_given", "_when", "patience_seconds", "task", "template")
 
-    def __init__(
-        self,
-        task: Task[..., R],
-        when: When,
-        options: Mapping[str, Any],
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> None:
+    def __init__(self, task: Task[..., Any], when: When, options: Mapping[str, Any]) -> None:
         self.task = task
-        payload = task.parameters.encode(arguments, keywords)
-        named = task.parameters.bind(arguments, keywords, whole=True)
         given = {**task.defaults, **options}
         patience = given.pop("patience", None)
         self.patience_seconds = None if patience is None else read_duration(patience, "patience")
-        fields = {"name": task.name, **fields_of(given, named), **when}
-        self.headers: dict[str, str] = dict(fields.pop("headers", {}))
-        self.arguments: Any = msgspec.json.decode(payload)
-        self.job = _read_job({**fields, "task": task.name}, payload)
-        self.is_sealed = False
+        self._when = when
+        self._given = given
+        self.template = None if any(map(callable, given.values())) else self._make({})
 
-    def finished(self) -> BatchJobIn:
+    def template_for(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> JobTemplate:
+        """For a call with these arguments."""
+        return self.template or self._make(self.task.parameters.bind(arguments, keywords, whole=True))
+
+    def _make(self, arguments: Mapping[str, Any]) -> JobTemplate:
+        name = self.task.name
+        return JobTemplate(_read_job({"name": name, **fields_of(self._given, arguments), **self._when, "task": name}))
+
+
+class Call(Generic[R]):
+    """A task with arguments, made by `task.call(...)`, for `submit_many`."""
+
+    __slots__ = ("_headers", "_is_sealed", "_outgoing", "patience_seconds", "task")
+
+    def __init__(self, plan: Plan, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.task: Task[..., R] = plan.task
+        self.patience_seconds = plan.patience_seconds
+        payload = plan.task.parameters.encode(arguments, keywords)
+        template = plan.template or plan.template_for(arguments, keywords)
+        self._outgoing = OutgoingJob(template, payload if payload != b"{}" else b"")
+        self._headers: dict[str, str] | None = None
+        self._is_sealed = False
+
+    @property
+    def arguments(self) -> Any:
+        """The arguments by name, as JSON."""
+        return msgspec.json.decode(self._outgoing.payload or b"{}")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that travel with the run; middleware may change them."""
+        if self._headers is None:
+            self._headers = dict(self._outgoing.template.job.headers or {})
+        return self._headers
+
+    def finished(self) -> OutgoingJob:
         """The job with the headers from middleware; raises BadInputError for a bad header."""
-        if self.is_sealed or not self.headers:
-            return self.job
+        outgoing = self._outgoing
+        job = outgoing.template.job
+        if self._is_sealed or self._headers is None or self._headers == (job.headers or {}):
+            return outgoing
         try:
-            return msgspec.structs.replace(self.job, headers=msgspec.convert(self.headers, Headers))
+            changed = msgspec.structs.replace(job, headers=msgspec.convert(self._headers, Headers))
         except msgspec.ValidationError as error:
             raise BadInputError(f"headers: {error}", field="headers") from None
+        return outgoing._replace(template=JobTemplate(changed))
 
-    def sealed(self, job: BatchJobIn) -> Call[R]:
+    def sealed(self, outgoing: OutgoingJob) -> Call[R]:
         """This call as it was sent, with its key: middleware no longer changes it, so that it is the same request."""
-        made = copy(self)
-        made.job, made.headers, made.is_sealed = job, dict(job.headers or {}), True
+        made: Call[R] = copy(self)
+        for name, value in (("_outgoing", outgoing), ("_headers", None), ("_is_sealed", True)):
+            setattr(made, name, value)
         return made
 
 
@@ -120,16 +148,15 @@ def check_options(options: Mapping[str, Any]) -> None:
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
         fields.pop(name, None)  # they can belong to such a key
-    _read_job({**fields, **NOW, "name": "check", "task": "check"}, b"{}")
+    _read_job({**fields, **NOW, "name": "check", "task": "check"})
 
 
-def _read_job(fields: Mapping[str, Any], payload: bytes) -> BatchJobIn:
+def _read_job(fields: Mapping[str, Any]) -> BatchJobIn:
     """A job from its fields; raises BadInputError that names the bad one."""
     given = {wire_name(name): value for name, value in fields.items() if value is not None}
     try:
-        job = msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
+        return msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:
         bad = bad_json(error)
         field, message = bad.fields[0] if bad.fields else (None, str(bad))
         raise BadInputError(f"{field}: {message}" if field else message, field=field) from None
-    return msgspec.structs.replace(job, payload=msgspec.Raw(payload) if payload != b"{}" else UNSET)

@@ -19,7 +19,7 @@ from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
-from rota.sdk.call import Call, When
+from rota.sdk.call import Call, Plan, When
 from rota.task.arguments import check_importable
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Declaration(NamedTuple):
     def job(self) -> BatchJobIn:
         """Its job; raises SetupError if it is invalid."""
         try:
-            return Call(self.task, self.when, {"name": self.name}, (), dict(self.arguments)).finished()
+            plan = Plan(self.task, self.when, {"name": self.name})
+            return Call[Any](plan, (), dict(self.arguments)).finished().job
         except RotaError as error:
             raise SetupError(f"The schedule {self.name!r}: {error}") from error
 

@@ -17,6 +17,7 @@ from rota.sdk.call import (
     NOTHING,
     NOW,
     Call,
+    Plan,
     When,
     after_delay,
     at_time,
@@ -92,6 +93,13 @@ class Sender(Generic[P, R]):
         self._when = when
         self._options = options
         self._connection = connection
+        self._plan_made: Plan | None = None
+
+    @property
+    def _plan(self) -> Plan:
+        if self._plan_made is None:
+            self._plan_made = Plan(self._task, self._when, self._options)
+        return self._plan_made
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> Sender[P, R]:
         """Adds options: retries, timeout, priority, keys, …"""
@@ -121,14 +129,14 @@ class Sender(Generic[P, R]):
 
     def call(self, *arguments: P.args, **keywords: P.kwargs) -> Call[R]:
         """The task with these arguments, for `submit_many`."""
-        return Call(self._task, self._when, self._options, arguments, keywords)
+        return Call(self._plan, arguments, keywords)
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Run[R]:
         """Submits it with these arguments; raises a RotaError if it is not accepted.
 
         If no server takes it in time, `submit_many(error.to_repeat)` repeats the call with its key.
         """
-        call = Call(self._task, self._when, self._options, arguments, keywords)
+        call = Call[R](self._plan, arguments, keywords)
         return Run(self._task, await _send_one(call, self._connection))
 
     async def submit_many(self, calls: Iterable[Call[R]]) -> list[Run[R]]:
@@ -179,7 +187,7 @@ class Recurrence(Generic[P]):
 
     async def submit(self, *arguments: P.args, **keywords: P.kwargs) -> Job:
         """Submits it with these arguments."""
-        call = Call(self._task, self._when, self._options, arguments, keywords)
+        call = Call[Any](Plan(self._task, self._when, self._options), arguments, keywords)
         return Job(self._task, await _send_one(call, self._connection))
 
 
@@ -189,7 +197,7 @@ async def _send(
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return await submit_within(connection, jobs, await _caller(task.app), task.app.now())
+            return await submit_within(connection, [job.job for job in jobs], await _caller(task.app), task.app.now())
         gateway = task.app.gateways.open_async(longest_patience(calls, patience))
         try:
             answers = await gateway.submit(jobs)

@@ -18,6 +18,7 @@ from rota.sdk.call import (
     NOTHING,
     NOW,
     Call,
+    Plan,
     When,
     after_delay,
     at_time,
@@ -93,6 +94,13 @@ class SyncSender(Generic[P, R]):
         self._when = when
         self._options = options
         self._connection = connection
+        self._plan_made: Plan | None = None
+
+    @property
+    def _plan(self) -> Plan:
+        if self._plan_made is None:
+            self._plan_made = Plan(self._task, self._when, self._options)
+        return self._plan_made
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> SyncSender[P, R]:
         """Adds options: retries, timeout, priority, keys, …"""
@@ -122,14 +130,14 @@ class SyncSender(Generic[P, R]):
 
     def call(self, *arguments: P.args, **keywords: P.kwargs) -> Call[R]:
         """The task with these arguments, for `submit_many`."""
-        return Call(self._task, self._when, self._options, arguments, keywords)
+        return Call(self._plan, arguments, keywords)
 
     def submit(self, *arguments: P.args, **keywords: P.kwargs) -> SyncRun[R]:
         """Submits it with these arguments; raises a RotaError if it is not accepted.
 
         If no server takes it in time, `submit_many(error.to_repeat)` repeats the call with its key.
         """
-        call = Call(self._task, self._when, self._options, arguments, keywords)
+        call = Call[R](self._plan, arguments, keywords)
         return SyncRun(self._task, _send_one(call, self._connection))
 
     def submit_many(self, calls: Iterable[Call[R]]) -> list[SyncRun[R]]:
@@ -180,7 +188,7 @@ class SyncRecurrence(Generic[P]):
 
     def submit(self, *arguments: P.args, **keywords: P.kwargs) -> SyncJob:
         """Submits it with these arguments."""
-        call = Call(self._task, self._when, self._options, arguments, keywords)
+        call = Call[Any](Plan(self._task, self._when, self._options), arguments, keywords)
         return SyncJob(self._task, _send_one(call, self._connection))
 
 
@@ -190,7 +198,7 @@ def _send(
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return submit_within_sync(connection, jobs, _caller(task.app), task.app.now())
+            return submit_within_sync(connection, [job.job for job in jobs], _caller(task.app), task.app.now())
         gateway = task.app.gateways.open_sync(longest_patience(calls, patience))
         try:
             answers = gateway.submit(jobs)

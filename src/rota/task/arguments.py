@@ -53,13 +53,38 @@ class Arguments:
 
     def encode(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
         """The payload for such a call; raises TypeError if it does not fit the parameters."""
-        bound = self.bind(arguments, keywords)
+        bound = self._bind_quickly(arguments, keywords)
+        if bound is None:
+            bound = self.bind(arguments, keywords)
         try:
             payload = encode(bound)
-            self.decode(msgspec.json.decode(payload))  # fail here, not later in the worker
+            self._check(payload)
         except ArgumentsError as error:
             raise ArgumentsError(f"{self._function.__qualname__}: {error}") from None
         return payload
+
+    def _check(self, payload: bytes) -> None:
+        """Decodes it as a worker will: fail here, not there."""
+        if self._rest:
+            self.decode(msgspec.json.decode(payload))
+            return
+        try:
+            self._decoder.decode(payload)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ArgumentsError(_in_words(str(error))) from None
+
+    def _bind_quickly(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any] | None:
+        """As `bind` for a call that clearly fits; None for any other."""
+        positional, names, required, needs = self._quick
+        if len(arguments) > len(positional):
+            return None
+        bound = dict(zip(positional, arguments, strict=False))
+        if keywords:
+            before = len(bound)
+            bound |= keywords
+            if len(bound) != before + len(keywords) or not names.issuperset(keywords):
+                return None
+        return bound if len(bound) >= needs and required.issubset(bound) else None
 
     def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
         """Arguments by name, without the context; `whole`: with defaults. Raises ArgumentsError."""
@@ -104,6 +129,20 @@ class Arguments:
         return inspect.Signature([found for name, found in self._parameters.items() if name != self.context_name])
 
     @cached_property
+    def _quick(self) -> tuple[tuple[str, ...], frozenset[str], frozenset[str], int]:
+        """Parameters that can be given by position, all, those that must be given, and their number."""
+        found = self._signature.parameters
+        by_position = tuple(name for name, one in found.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
+        required = frozenset(name for name, one in found.items() if one.default is one.empty)
+        if self._rest:  # names that are not known here may be given: never quick
+            return (), frozenset(), frozenset({self._rest}), 1
+        return by_position, frozenset(found), required, len(required)
+
+    @cached_property
+    def _decoder(self) -> msgspec.json.Decoder[Any]:
+        return msgspec.json.Decoder(self._type, dec_hook=_decoded)
+
+    @cached_property
     def _rest(self) -> str | None:
         return next((name for name, found in self._parameters.items() if found.kind is found.VAR_KEYWORD), None)
 
@@ -139,10 +178,19 @@ class Arguments:
         return TypedDict(self._function.__name__, fields)  # type: ignore[operator]  # known only at run time
 
 
+def _encoded(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__qualname__} is not a supported type")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encoded)
+
+
 def encode(value: Any) -> bytes:
     """Encodes what a task takes or returns as JSON; raises ArgumentsError if JSON can't hold it."""
     try:
-        return msgspec.json.encode(value, enc_hook=_encoded)
+        return _encoder.encode(value)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
         raise ArgumentsError(f"can't be written as JSON: {error}") from None
 
@@ -150,12 +198,6 @@ def encode(value: Any) -> bytes:
 def convert(value: Any, kind: Any) -> Any:
     """Converts decoded JSON to this type; raises msgspec.ValidationError."""
     return msgspec.convert(value, kind, str_keys=True, dec_hook=_decoded)
-
-
-def _encoded(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__qualname__} is not a supported type")
 
 
 def _decoded(kind: Any, value: Any) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.jobs import Submitted
 from rota.errors import RotaError, SetupError
-from rota.gateway.protocol import JobGateway, RunSnapshot
+from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
 from rota.gateway.thread import ThreadGateway
 from rota.task.context import current_context
 
@@ -32,7 +32,7 @@ class KitGateway:
         self._note = note
         self._loop = asyncio.get_running_loop()
 
-    async def submit(self, jobs: Sequence[BatchJobIn]) -> Sequence[Submitted | RotaError]:
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         """Submits, and notes the accepted jobs."""
         answers = await self._hop((_of_run() or self._outside).submit(jobs))
         self._note(answers)
