@@ -35,6 +35,7 @@ PAIRS = (
         "src/rota/sdk/sender_sync.py",
         {**_SDK, "submit_within": "submit_within_sync", "open_async": "open_sync", "of_run_async": "of_run_sync"},
     ),
+    Pair("src/rota/gateway/deliveries.py", "src/rota/gateway/deliveries_sync.py"),
     Pair("src/rota/gateway/http.py", "src/rota/gateway/http_sync.py", _SDK),
 )
 REPLACEMENTS = (
@@ -45,6 +46,7 @@ REPLACEMENTS = (
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
     (r"\basync_(client|submissions|transport)\b", r"_sync.\1"),
+    (r"\bgateway\.deliveries\b", "gateway.deliveries_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\ba(closing|close|read|iter_text|iter|next)\b", r"\1"),

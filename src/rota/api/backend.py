@@ -19,7 +19,7 @@ from rota.api.streams.log_followers import LogFollowers
 from rota.api.streams.run_waiters import RunWaiters
 from rota.api.waiting_reasons import WaitingReasons
 from rota.blobs import BlobError, Blobs
-from rota.clock import DatabaseClock, uptime
+from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
 from rota.service import Service
@@ -30,6 +30,7 @@ from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.events import Events
 from rota.store.logs import Logs
+from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
@@ -52,6 +53,7 @@ class Backend:
         self.body_budget = BodyBudget()
         self.requests = Shares(MOST_REQUESTS, what="are being handled")
         self.clock = DatabaseClock()
+        self._clock_follower = ClockFollower(database, self.clock)
         self.gateway = LocalGateway(
             database=database,
             shards=shards,
@@ -94,7 +96,7 @@ class Backend:
     def services(self) -> tuple[Service, ...]:
         """Services that run beside the routes."""
         followers = (self.tail, self.run_ends, self.event_tail)
-        return (*self.gateway.services, self.credentials, self.refusals, ClockFollower(self), *followers)
+        return (*self.gateway.services, self.credentials, self.refusals, self._clock_follower, *followers)
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""
@@ -103,20 +105,4 @@ class Backend:
 
     async def set_clock(self) -> None:
         """Measures the database's clock."""
-        sent = uptime()
-        moment = await self.database.time()
-        self.clock.observe(sent=sent, received=uptime(), database_time=moment)
-
-
-class ClockFollower(Service):
-    """Follows the database's clock. Without an answer it keeps its last measurement; /readyz reports the outage."""
-
-    interval_seconds = 5.0
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__()
-        self._backend = backend
-
-    async def tick(self) -> int:
-        await self._backend.set_clock()
-        return 1
+        await self._clock_follower.tick()

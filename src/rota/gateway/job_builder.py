@@ -69,11 +69,32 @@ _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 _UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names)
 
 
-class PreparedSet(NamedTuple):
-    """The jobs of a set, and the status that all of them will have."""
+class SetShape(NamedTuple):
+    """What the jobs of a set have alike, and the status of all of them; `task` is None if payloads decide it."""
 
-    items: list[OneShot]
+    namespace: str
+    definition: Definition
+    run_at: datetime | None
+    planned: datetime
     status: str
+    shards: int
+    task: str | None
+
+    def ids(self, count: int) -> list[UUID]:
+        """New ids, each greater than the one before by one."""
+        return new_id.series(self.planned.timestamp(), count)
+
+    def jobs(self, payloads: Sequence[str | None]) -> list[OneShot]:
+        """The jobs with these payloads, which were checked."""
+        it, namespace, run_at, shards = self.definition, self.namespace, self.run_at, self.shards
+        owner, name, pool, priority, tags = it.owner, it.name, it.pool, it.priority, it.tags
+        options, policies = it.options, it.policies
+        made = []
+        for run_id, payload in zip(self.ids(len(payloads)), payloads, strict=True):
+            task = self.task or _check_task(it.task or None, payload)
+            definition = Definition(owner, name, task, pool, priority, tags, payload, options, policies)
+            made.append(OneShot(namespace, run_id, (run_id.int & LOW_MASK) % shards, definition, run_at))
+        return made
 
 
 class JobBuilder:
@@ -95,40 +116,44 @@ class JobBuilder:
         definition = self.definition(wanted, caller, plain=plain)
         return self._one_shot(wanted, definition, None if plain else _unique(wanted, caller), caller, now)
 
-    def prepare_set(
-        self, wanted: JobIn, caller: Caller, now: datetime
-    ) -> Callable[[Sequence[str | None]], PreparedSet]:
-        """What makes the jobs of a set from checked payloads; raises BadInputError for what they have alike."""
+    def prepare_set(self, wanted: JobIn, caller: Caller, now: datetime) -> SetShape:
+        """What the jobs of a set have alike; raises BadInputError naming the field."""
         if wanted.payload is not UNSET:
             raise BadInputError("leave it out: each job of the set has its own", field="payload")
         if wanted.schedule_type not in ("immediate", "future"):
             raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
-        _check_timing_fields(wanted)
-        _check_calendar(wanted)
-        if _unique(wanted, caller):
-            raise BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
+        if wanted.schedule_type != "immediate" or _UNCOMMON.given(wanted):
+            _check_timing_fields(wanted)
+            _check_calendar(wanted)
+            if _unique(wanted, caller):
+                raise BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
-        options, policies = _options(wanted), policies_of(wanted, None)
-        alike = (wanted.pool, _PRIORITIES[wanted.priority], tuple(wanted.tags))
-        status = _first_status(policies, waits=planned is not now)
-        name, owner, namespace, shards = wanted.name, caller.owner, caller.namespace, self._shards
-        known = wanted.task if wanted.task is not None and wanted.task not in RESERVED_TASKS else None
-
-        def make(payloads: Sequence[str | None]) -> PreparedSet:
-            ids = new_id.series(planned.timestamp(), len(payloads))
-            items = []
-            for run_id, payload in zip(ids, payloads, strict=True):
-                task = known or _check_task(wanted.task, payload)
-                definition = Definition(owner, name, task, *alike, payload, options, policies)
-                items.append(OneShot(namespace, run_id, (run_id.int & LOW_MASK) % shards, definition, run_at))
-            return PreparedSet(items, status)
-
-        return make
+        policies = policies_of(wanted, None)
+        definition = Definition(
+            owner=caller.owner,
+            name=wanted.name,
+            task=wanted.task or "",
+            pool=wanted.pool,
+            priority=_PRIORITIES[wanted.priority],
+            tags=tuple(wanted.tags),
+            payload=None,
+            options=_options(wanted),
+            policies=policies,
+        )
+        return SetShape(
+            caller.namespace,
+            definition,
+            run_at,
+            planned,
+            _first_status(policies, waits=planned is not now),
+            self._shards,
+            None if _needs_payload(wanted.task) else wanted.task,
+        )
 
     def check_task(self, wanted: JobIn, payload: str | None) -> None:
         """Raises BadInputError if the payload does not fit a task of the runners."""
-        if wanted.task is None or wanted.task in RESERVED_TASKS:
+        if _needs_payload(wanted.task):
             _check_task(wanted.task, payload)
 
     def definition(
@@ -319,6 +344,11 @@ def _first_status(policies: str | None, *, waits: bool) -> str:
     if waits:
         return "scheduled"
     return "queued" if policies is None else "blocked"
+
+
+def _needs_payload(task: str | None) -> bool:
+    """Whether only the payload tells whether the task fits."""
+    return task is None or task in RESERVED_TASKS
 
 
 def _check_task(task: str | None, payload: str | None) -> str:

@@ -27,7 +27,7 @@ from rota.domain.job import STORED_BYTES, JobSet, OneShot, SubmissionKey
 from rota.domain.rights import Caller
 from rota.errors import BadInputError, DataRejectedError, KeyHeldError, KeyReusedError, RotaError
 from rota.gateway.group_commit import GroupCommitter
-from rota.gateway.job_builder import JobBuilder, PreparedSet
+from rota.gateway.job_builder import JobBuilder, SetShape
 from rota.gateway.problems import problem_of
 from rota.gateway.requests import JobRequest, Payload, SetRequest
 from rota.service import Breather
@@ -68,7 +68,7 @@ class JobSets:
         if wanted.positions is not None:
             return await self._repeat(wanted, caller)
         try:
-            make = self._job_builder.prepare_set(wanted.job, caller, self._now())
+            shape = self._job_builder.prepare_set(wanted.job, caller, self._now())
         except BadInputError:
             # A repeat must not fail because, say, its time has passed since.
             if (known := await self._known(wanted, caller)) is not None:
@@ -77,7 +77,7 @@ class JobSets:
         counted: list[OneShot] = []
         try:
             starts = range(0, len(wanted.payloads), MOST_PER_PART)
-            parts = [await self._part(wanted, start, caller, make, counted) for start in starts]
+            parts = [await self._part(wanted, start, caller, shape, counted) for start in starts]
             return await self._commit(wanted, parts, caller)
         finally:
             self._backlog.settled(counted)
@@ -87,7 +87,7 @@ class JobSets:
         wanted: SetRequest,
         start: int,
         caller: Caller,
-        make: Callable[[Sequence[str | None]], PreparedSet],
+        shape: SetShape,
         counted: list[OneShot],
     ) -> _Part:
         """Makes the jobs of a part, except those that are refused; adds those that count as waiting."""
@@ -100,7 +100,7 @@ class JobSets:
         positions: Sequence[int] = range(start, start + len(payloads))
         if refused:
             positions = [position for position in positions if position not in refused]
-        items, status = make([payloads[position - start] for position in positions])  # type: ignore[misc]
+        items = shape.jobs([payloads[position - start] for position in positions])  # type: ignore[misc]
         counted += items
         if over := self._backlog.refuse(items):
             refused |= {at: over[item.id] for at, item in zip(positions, items, strict=True) if item.id in over}
@@ -110,7 +110,7 @@ class JobSets:
             items = [await self._offload(item) for item in items]
         # Repeats are not refused for what has changed meanwhile.
         known = await self._first_answer(wanted.key, start, caller) if refused else None
-        return _Part(start, items, positions, status, refused, known)
+        return _Part(start, items, positions, shape.status, refused, known)
 
     def _refusal(self, job: JobIn, payload: str | None, caller: Caller) -> RotaError | None:
         try:

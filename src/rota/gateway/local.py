@@ -152,7 +152,7 @@ class LocalGateway:
         if are_alike(jobs):
             payloads = self.job_builder.payloads(b"[" + b",".join([job.payload or b"null" for job in jobs]) + b"]")
             return answers_of(await self.submit_set(SetRequest(jobs[0].template.job, payloads), caller), len(jobs))
-        return await self.submit([_request(job.job) for job in jobs], caller)
+        return await self.submit([request_of(job.job) for job in jobs], caller)
 
     async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:
         """The state of a run of this caller; polls, less and less often, until it ends or the time is over."""
@@ -272,7 +272,8 @@ async def _itself(caller: Caller) -> Caller:
     return caller
 
 
-def _request(job: BatchJobIn) -> JobRequest:
+def request_of(job: BatchJobIn) -> JobRequest:
+    """The request of a job of a program in this process."""
     key = job.idempotency_key
     return JobRequest(job, key, hash_request(msgspec.json.encode(job)) if key else b"")
 

@@ -16,23 +16,27 @@ from uuid import UUID
 
 import msgspec
 
-from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.jobs import AcceptedJobs, BatchJobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
-from rota.domain.ids import show_job, show_run
+from rota.domain.ids import show_job, show_one_shot, show_run
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob
 from rota.domain.rights import Caller
 from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
-from rota.gateway.job_builder import JobBuilder
+from rota.gateway.job_builder import JobBuilder, SetShape
+from rota.gateway.protocol import OutgoingJob, are_alike
+from rota.gateway.set_answers import answers_of
 
 # Larger ones belong in object storage, which is not part of the transaction.
 _LARGEST_PAYLOAD_BYTES = 1024 * 1024
 # So large that an id's shard is its whole hash, from which the database derives the shard.
 _ALL_SHARDS = 1 << 62
-# Called with one text; the second may be missing in a database of the release before, or not be granted.
+# Called with texts; all but the first may be missing in a database of the release before, or not be granted.
 _SUBMIT = "rota.submit_v1({})"
+_SUBMIT_SET = "rota.submit_set_v1({}, {})"
 _FIND = "rota.find_submissions_v1({})"
-_CAN_FIND = "CASE WHEN has_function_privilege(to_regprocedure({}), 'EXECUTE') THEN 'yes' END"
+_CAN = "CASE WHEN has_function_privilege(to_regprocedure({}), 'EXECUTE') THEN 'yes' END"
 _FINDING = "rota.find_submissions_v1(text)"
+_SETTING = "rota.submit_set_v1(text, text)"
 
 
 class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -86,57 +90,73 @@ def given_connection(connection: Any) -> Any:
     return connection
 
 
+class KnownFunctions:
+    """What an application has learned of its database's functions."""
+
+    sets: bool | None = None  # whether it can submit sets; None: not asked yet
+
+
 async def submit_within(
-    connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
+    connection: Any, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime, known: KnownFunctions
 ) -> list[Submitted | RotaError]:
     """Submits through an async connection: asyncpg, psycopg, or a SQLAlchemy session or connection."""
-    batch = _Batch(jobs, caller, now)
-    if batch.refused and await _ask(connection, _CAN_FIND, _FINDING) == "yes":
+    if (alike := _Set.of(jobs, caller, now)) and known.sets is not False:
+        if known.sets is None:
+            known.sets = await _ask(connection, _CAN, _SETTING) == "yes"
+        if known.sets:
+            return alike.answers(await _ask(connection, _SUBMIT_SET, alike.shape, alike.payloads))
+    batch = _Batch([job.job for job in jobs], caller, now)
+    if batch.refused and await _ask(connection, _CAN, _FINDING) == "yes":
         batch.found(await _ask(connection, _FIND, batch.refused))
     return batch.answers(await _ask(connection, _SUBMIT, batch.text) if batch.text else "[]")
 
 
 def submit_within_sync(
-    connection: Any, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime
+    connection: Any, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime, known: KnownFunctions
 ) -> list[Submitted | RotaError]:
     """Submits through a sync connection: psycopg, Django, SQLAlchemy, or another DB-API driver."""
-    batch = _Batch(jobs, caller, now)
-    if batch.refused and _ask_sync(connection, _CAN_FIND, _FINDING) == "yes":
+    if (alike := _Set.of(jobs, caller, now)) and known.sets is not False:
+        if known.sets is None:
+            known.sets = _ask_sync(connection, _CAN, _SETTING) == "yes"
+        if known.sets:
+            return alike.answers(_ask_sync(connection, _SUBMIT_SET, alike.shape, alike.payloads))
+    batch = _Batch([job.job for job in jobs], caller, now)
+    if batch.refused and _ask_sync(connection, _CAN, _FINDING) == "yes":
         batch.found(_ask_sync(connection, _FIND, batch.refused))
     return batch.answers(_ask_sync(connection, _SUBMIT, batch.text) if batch.text else "[]")
 
 
-async def _ask(connection: Any, function: str, text: str) -> str:
+async def _ask(connection: Any, function: str, *texts: str) -> str:
     if hasattr(connection, "fetchval") and hasattr(connection, "is_in_transaction"):  # asyncpg
         if not connection.is_in_transaction():
             raise SetupError("The connection has no transaction open: use `async with connection.transaction():`")
-        answered: str = await connection.fetchval(f"SELECT {function.format('$1')}", text)
+        answered: str = await connection.fetchval(f"SELECT {function.format('$1', '$2')}", *texts)
         return answered
     if _is_sqlalchemy(connection):
         if not hasattr(connection, "sync_connection") and not hasattr(connection, "sync_session"):
             raise _unknown(connection)
         used = connection if _is_core(connection) else await connection.connection()
         _refuse_autocommit(used.sync_connection)
-        result = await used.execute(*_sqlalchemy_statement(function, text))
+        result = await used.execute(*_sqlalchemy_statement(function, texts))
         return str(result.scalar_one())
     if hasattr(connection, "cursor") and not inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise SetupError("This connection is sync: submit with `.sync`, without await.")
     if hasattr(connection, "cursor") and hasattr(connection, "autocommit"):  # psycopg
         _check_psycopg(connection)
         cursor = connection.cursor(row_factory=_first_value)
-        await cursor.execute(f"SELECT {function.format('%s::text')}", (text,))
+        await cursor.execute(f"SELECT {function.format('%s::text', '%s::text')}", texts)
         row = await cursor.fetchone()
         return row.decode() if isinstance(row, bytes) else str(row)
     raise _unknown(connection)
 
 
-def _ask_sync(connection: Any, function: str, text: str) -> str:
+def _ask_sync(connection: Any, function: str, *texts: str) -> str:
     if hasattr(connection, "fetchval") or inspect.iscoroutinefunction(getattr(connection, "execute", None)):
         raise SetupError("This connection is async: leave out `.sync`, and await the submission.")
     if _is_sqlalchemy(connection):
         used = connection if _is_core(connection) else connection.connection()
         _refuse_autocommit(used)
-        return str(used.execute(*_sqlalchemy_statement(function, text)).scalar_one())
+        return str(used.execute(*_sqlalchemy_statement(function, texts)).scalar_one())
     if not hasattr(connection, "cursor"):
         raise _unknown(connection)
     _check_django(connection)
@@ -144,7 +164,7 @@ def _ask_sync(connection: Any, function: str, text: str) -> str:
     known = type(connection).__module__.startswith("psycopg.") or hasattr(connection, "prepare_threshold")
     cursor = connection.cursor(row_factory=_first_value) if known else connection.cursor()
     try:
-        cursor.execute(f"SELECT {function.format('%s')} AS answers", (text,))
+        cursor.execute(f"SELECT {function.format('%s', '%s')} AS answers", texts)
         row = cursor.fetchone()
     finally:
         cursor.close()
@@ -157,10 +177,11 @@ def _is_sqlalchemy(connection: Any) -> bool:
     return any(kind.__module__.startswith("sqlalchemy.") for kind in type(connection).__mro__)
 
 
-def _sqlalchemy_statement(function: str, text: str) -> tuple[Any, dict[str, str]]:
+def _sqlalchemy_statement(function: str, texts: Sequence[str]) -> tuple[Any, dict[str, str]]:
     from sqlalchemy import text as statement  # noqa: PLC0415 - a program that hands us its connection has it
 
-    return statement(f"SELECT {function.format('CAST(:jobs AS text)')}"), {"jobs": text}
+    given = dict(zip(("first", "second"), texts, strict=False))
+    return statement(f"SELECT {function.format('CAST(:first AS text)', 'CAST(:second AS text)')}"), given
 
 
 def _is_core(connection: Any) -> bool:
@@ -206,11 +227,79 @@ def _unknown(connection: Any) -> SetupError:
     )
 
 
+class SetRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What the jobs of a set have alike, as the database function takes it."""
+
+    namespace: str
+    id: str
+    inline_bytes: int
+    owner: str
+    name: str
+    task: str
+    pool: str
+    priority: int
+    tags: tuple[str, ...]
+    options: str
+    run_at: datetime | None = None
+    delay_seconds: float | None = None
+
+
+class _Set:
+    """Jobs that can be submitted as a set."""
+
+    def __init__(self, shape: SetShape, delay_seconds: float | None, array: bytes, count: int) -> None:
+        it = shape.definition
+        self._count = count
+        self._first = shape.ids(count)[0]
+        row = SetRow(
+            namespace=shape.namespace,
+            id=self._first.hex,
+            inline_bytes=INLINE_PAYLOAD_BYTES,
+            owner=it.owner,
+            name=it.name,
+            task=it.task,
+            pool=it.pool,
+            priority=it.priority,
+            tags=it.tags,
+            options=it.options,
+            run_at=shape.run_at if delay_seconds is None else None,
+            delay_seconds=delay_seconds,
+        )
+        self.shape = _ascii(msgspec.json.encode(row).decode())
+        self.payloads = _ascii(array.decode())
+
+    @classmethod
+    def of(cls, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime) -> _Set | None:
+        """None for jobs that must be looked at one by one."""
+        if not are_alike(jobs):
+            return None
+        builder = _builder(now)
+        array = b"[" + b",".join([job.payload or b"null" for job in jobs]) + b"]"
+        wanted = jobs[0].template.job
+        try:
+            shape = builder.prepare_set(wanted, caller, now)
+            bad = any(isinstance(payload, RotaError) for payload in builder.payloads(array))
+        except RotaError:
+            return None
+        if bad or shape.task is None or shape.definition.policies is not None:
+            return None
+        return cls(shape, wanted.delay_seconds, array, len(jobs))
+
+    def answers(self, status: str) -> list[Submitted | RotaError]:
+        job_id, run_id = show_one_shot(self._first)
+        accepted = AcceptedJobs(position=0, count=self._count, job_id=job_id, run_id=run_id, status=status)
+        return answers_of(JobSetOut(accepted=[accepted], refused=[]), self._count)
+
+
+def _builder(now: datetime) -> JobBuilder:
+    return JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
+
+
 class _Batch:
     """Jobs to submit in a transaction."""
 
     def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        builder = JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
+        builder = _builder(now)
         self._jobs = jobs
         self._answers: list[Submitted | RotaError] = []
         self._positions: list[int] = []

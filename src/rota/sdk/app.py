@@ -17,6 +17,7 @@ from rota.domain.job import RESERVED_TASKS
 from rota.domain.rights import Caller
 from rota.errors import BadInputError, SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
+from rota.gateway.transaction import KnownFunctions
 from rota.sdk.call import Call, check_options, recurring
 from rota.sdk.declared_schedules import Declaration, Declarations, check_schedule
 from rota.sdk.gateways import Gateways
@@ -62,9 +63,10 @@ class App:
 
     `name` and `version` identify the application and its release for schedules declared in code; without a version, a
     hash of the declared schedules is used. `url`, `token` and `namespace` override ROTA_URL, ROTA_TOKEN and
-    ROTA_NAMESPACE. `owner` owns jobs declared in code or submitted in a transaction; jobs over HTTP belong to the
-    token's owner. `patience` is how long a submission over HTTP is retried while no server takes it: "10m", seconds or
-    a timedelta (about 8 seconds if not given).
+    ROTA_NAMESPACE. With `database` ("postgresql://…") submissions go straight into that database, without a server; its
+    role needs the rights of a server. `owner` owns jobs declared in code or submitted in a transaction or with
+    `database`; jobs over HTTP belong to the token's owner. `patience` is how long a submission is retried while no
+    server or database takes it: "10m", seconds or a timedelta (about 8 seconds if not given).
     """
 
     def __init__(
@@ -78,16 +80,25 @@ class App:
         owner: str = _DEFAULT_OWNER,
         middleware: Sequence[Middleware] = (),
         patience: Duration | None = None,
+        database: str | None = None,
     ) -> None:
+        if database is not None and (url is not None or token is not None):
+            raise SetupError("App() takes a database, or the url and token of a server, not both.")
         self.name = name or _DEFAULT_NAME
         self.has_name = name is not None
         self.state = SimpleNamespace()
         self.caller = Caller(namespace or _DEFAULT_NAMESPACE, owner)
         self.middleware = list(middleware)
+        self.known_functions = KnownFunctions()
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._tasks: dict[str, Task[..., Any]] = {}
         self.gateways = Gateways(
-            url, token, namespace, None if patience is None else read_duration(patience, "patience")
+            url,
+            token,
+            namespace,
+            None if patience is None else read_duration(patience, "patience"),
+            database=database,
+            caller=self.caller,
         )
         self._declarations = Declarations(version)
         self._lifespan: Callable[[], Any] | None = None

@@ -1,4 +1,4 @@
-"""Chooses the gateway of a submission: the worker's inside a run, else HTTP."""
+"""Chooses the gateway of a submission: the worker's inside a run, else the database or HTTP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakKeyDictionary
 
+from rota.domain.rights import Caller
 from rota.errors import SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.task.context import current_context
 
 if TYPE_CHECKING:
+    from rota.gateway.database import DatabaseGateway, SyncDatabaseGateway
     from rota.gateway.http import HttpGateway
     from rota.gateway.http_sync import SyncHttpGateway
 
@@ -29,15 +31,25 @@ class Gateways:
     barred: ClassVar[str | None] = None
 
     def __init__(
-        self, url: str | None, token: str | None, namespace: str | None, patience_seconds: float | None = None
+        self,
+        url: str | None,
+        token: str | None,
+        namespace: str | None,
+        patience_seconds: float | None = None,
+        *,
+        database: str | None = None,
+        caller: Caller | None = None,
     ) -> None:
+        """With the address of a database, and a caller, submissions go there instead of to a server."""
+        self._database = database
+        self._caller = caller
         self._url = url
         self._token = token
         self._namespace = namespace
         self._patience_seconds = patience_seconds
         self._instead: tuple[JobGateway, SyncJobGateway] | None = None
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpGateway] = WeakKeyDictionary()
-        self._by_process: dict[int, SyncHttpGateway] = {}
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpGateway | DatabaseGateway] = WeakKeyDictionary()
+        self._by_process: dict[int, SyncHttpGateway | SyncDatabaseGateway] = {}
         self._opening = threading.Lock()
 
     def open_async(self, patience_seconds: float | None = None) -> JobGateway:
@@ -49,9 +61,7 @@ class Gateways:
         self._check_bar()
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
-            from rota.gateway.http import HttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
-
-            self._by_loop[loop] = HttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
+            self._by_loop[loop] = self._make_async()
         return self._by_loop[loop].patient(patience_seconds)
 
     def open_sync(self, patience_seconds: float | None = None) -> SyncJobGateway:
@@ -64,13 +74,29 @@ class Gateways:
         with self._opening:
             process = os.getpid()
             if process not in self._by_process:
-                from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
-
                 # A forked process must not use its parent's connections.
-                gateway = SyncHttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
+                gateway = self._make_sync()
                 self._by_process = {process: gateway}
                 atexit.register(gateway.close)
             return self._by_process[process].patient(patience_seconds)
+
+    def _make_async(self) -> HttpGateway | DatabaseGateway:
+        if self._database is not None and self._caller is not None:
+            from rota.gateway.database import DatabaseGateway  # noqa: PLC0415 - few programs need a database driver
+
+            return DatabaseGateway(self._database, self._caller, self._patience_seconds)
+        from rota.gateway.http import HttpGateway  # noqa: PLC0415 - a worker needs no HTTP client
+
+        return HttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
+
+    def _make_sync(self) -> SyncHttpGateway | SyncDatabaseGateway:
+        if self._database is not None and self._caller is not None:
+            from rota.gateway.database import SyncDatabaseGateway  # noqa: PLC0415 - as above
+
+            return SyncDatabaseGateway(self._database, self._caller, self._patience_seconds)
+        from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - as above
+
+        return SyncHttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
 
     def of_run_async(self) -> JobGateway | None:
         """The gateway of the current run."""

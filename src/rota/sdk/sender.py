@@ -197,7 +197,8 @@ async def _send(
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return await submit_within(connection, [job.job for job in jobs], await _caller(task.app), task.app.now())
+            app = task.app
+            return await submit_within(connection, jobs, await _caller(app), app.now(), app.known_functions)
         gateway = task.app.gateways.open_async(longest_patience(calls, patience))
         try:
             answers = await gateway.submit(jobs)

@@ -198,7 +198,8 @@ def _send(
     with task.app.submitting(calls):
         jobs = [call.finished() for call in calls]
         if connection is not None:
-            return submit_within_sync(connection, [job.job for job in jobs], _caller(task.app), task.app.now())
+            app = task.app
+            return submit_within_sync(connection, jobs, _caller(app), app.now(), app.known_functions)
         gateway = task.app.gateways.open_sync(longest_patience(calls, patience))
         try:
             answers = gateway.submit(jobs)

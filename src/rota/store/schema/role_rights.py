@@ -65,6 +65,7 @@ _SEQUENCES = """
 
 _FUNCTIONS = """
     submit_v1            worker submitter
+    submit_set_v1        worker submitter
     find_submissions_v1  worker submitter
     complete_v1          worker
     bound_to             worker
