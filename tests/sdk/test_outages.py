@@ -194,7 +194,7 @@ async def test_a_server_that_is_not_there_leaves_the_calls_with_their_keys(quick
 
     with pytest.raises(rota.RotaError, match="no Rota server answers") as lost:
         await work.submit_many([work.call(), work.call()])
-    keys = {call.finished().idempotency_key for call in lost.value.to_repeat}
+    keys = {call.finished().member for call in lost.value.to_repeat}
     assert len(keys) == 2
     assert None not in keys
     await app.close()
@@ -210,14 +210,14 @@ async def test_a_producer_waits_for_as_long_as_it_wants(server, api, sql, quick,
 
     asked = [0]
     gateway = api.services.gateway
-    submit = gateway.submit
+    submit = gateway.submit_set
 
-    async def count(requests, caller):
+    async def count(wanted, caller):
         asked[0] += 1
         refusing.on = asked[0] <= 9
-        return await submit(requests, caller)
+        return await submit(wanted, caller)
 
-    monkeypatch.setattr(gateway, "submit", count)
+    monkeypatch.setattr(gateway, "submit_set", count)
     patient = work.with_options(patience="5m")
     if where == "app":
         await work.submit()

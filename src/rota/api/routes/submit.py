@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
@@ -106,7 +106,7 @@ class _SetOutline(msgspec.Struct, forbid_unknown_fields=True):
 
     job: msgspec.Raw
     payloads: msgspec.Raw
-    positions: msgspec.Raw | None = None
+    positions: msgspec.Raw | UnsetType = UNSET
 
 
 async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> JobSetOut:
@@ -114,7 +114,7 @@ async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> J
         outline = _outline_of(call.body)
         with _named("job"):
             job: JobIn = decode(outline.job, JobIn)
-        positions = None if outline.positions is None else decode(outline.positions, _Positions)
+        positions = None if outline.positions is UNSET else decode(outline.positions, _Positions)
         request_hash = sha256(call.body).digest() if key else b""
     payloads: list[str | RotaError | None] = []
     breather = Breather()
