@@ -47,9 +47,10 @@ REPLACEMENTS = (
     (r"\bAsync(?=[A-Z]\w*)", ""),
     (r"\basync_(client|submissions|transport)\b", r"_sync.\1"),
     (r"\bgateway\.deliveries\b", "gateway.deliveries_sync"),
+    (r"\bhttp_async\b", "http_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
-    (r"\ba(closing|close|read|iter_text|iter|next)\b", r"\1"),
+    (r"\ba(closing|close|iter|next)\b", r"\1"),
 )
 
 

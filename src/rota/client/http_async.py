@@ -1,0 +1,458 @@
+"""Connections for the asynchronous client, on asyncio's or uvloop's transports, one request at a time on each.
+
+A request costs one future and one write. There is no timer per request: each connection has one, which looks now and
+then whether the server was silent for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Self
+
+from rota.client.http_messages import (
+    JOINED_BYTES,
+    ConnectionLostError,
+    ConnectTimeoutError,
+    ExchangeError,
+    ExchangeTimeoutError,
+    HttpAnswer,
+    HungUpError,
+    RequestHeads,
+    TimeLimits,
+    headers_of,
+    words_of,
+)
+from rota.client.http_parser import AnswerReader
+from rota.client.http_routes import (
+    IDLE_SECONDS,
+    MOST_CONNECTIONS,
+    SURE_SECONDS,
+    Route,
+    check_tunnel,
+    not_connected,
+    shares,
+)
+
+# More of a stream than this is left with the server until it is read.
+_HELD_BYTES = 256 * 1024
+_RECEIVED_BYTES = 64 * 1024
+
+
+class AsyncHttpConnections:
+    """Sends requests to one server, on connections that are used again."""
+
+    def __init__(self, route: Route, headers: Mapping[str, str]) -> None:
+        self._route = route
+        self._heads = RequestHeads(route.before_path, {**route.usual_headers, **headers})
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: deque[_Connection] = deque()
+        self._turns = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._closed = False
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        limits: TimeLimits,
+        content: bytes | None = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeatable: bool = False,
+    ) -> HttpAnswer:
+        """The answer; raises ExchangeError if there is none.
+
+        If a connection that was used before turns out to be closed, the request goes out again on a new one, provided
+        it is repeatable or was never sent.
+        """
+        head = self._heads.head(method, path, query, headers or {}, None if content is None else len(content))
+        turns = self._begin()
+        if turns.locked():
+            await _wait_for_turn(turns, limits.silence)
+        else:
+            await turns.acquire()
+        try:
+            connection = await self._exchange(head, content or b"", limits, repeatable, without_body=method == "HEAD")
+            answer = connection.reader.answer(path)
+            self._give(connection)
+            return answer
+        finally:
+            turns.release()
+
+    def stream(
+        self,
+        path: str,
+        *,
+        limits: TimeLimits,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncStreamedAnswer:
+        """An answer to read piece by piece, as a context manager."""
+        head = self._heads.head("GET", path, query, headers or {}, None)
+        return AsyncStreamedAnswer(self, head, path, limits)
+
+    async def aclose(self) -> None:
+        """Closes the connections that are not in use, and the others after their answers."""
+        self._closed = True
+        self._drop_idle()
+        await asyncio.sleep(0)  # transports close in the next round of the loop
+
+    async def open_stream(self, head: bytes, limits: TimeLimits) -> _Connection:
+        """A connection on which the head of an answer has come."""
+        self._begin()
+        return await self._exchange(head, b"", limits, repeatable=True, only_head=True)
+
+    def _begin(self) -> asyncio.Semaphore:
+        """The turns at connections. Connections of another event loop are forgotten: that one may be closed."""
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._drop_idle()
+            self._loop, self._turns = loop, asyncio.Semaphore(MOST_CONNECTIONS)
+        return self._turns
+
+    async def _exchange(
+        self,
+        head: bytes,
+        content: bytes,
+        limits: TimeLimits,
+        repeatable: bool,
+        *,
+        without_body: bool = False,
+        only_head: bool = False,
+    ) -> _Connection:
+        connection = self._take(repeatable=repeatable)
+        if connection is not None:
+            try:
+                await connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
+            except ConnectionLostError as lost:
+                if not (lost.unanswered and (repeatable or lost.never_sent)):
+                    raise
+            else:
+                return connection
+        connection = await _connect(self._route, limits.connect)
+        await connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
+        return connection
+
+    def _take(self, *, repeatable: bool) -> _Connection | None:
+        """The connection that was used last, since the server has least reason to close it."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable(repeatable=repeatable):
+                return connection
+            connection.close()
+        return None
+
+    def _give(self, connection: _Connection) -> None:
+        if self._closed or not connection.reader.keeps_alive or len(self._idle) >= MOST_CONNECTIONS:
+            connection.close()
+        else:
+            connection.rest()
+            self._idle.append(connection)
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            # Of an event loop that is closed, only the garbage collector closes the sockets.
+            with suppress(RuntimeError):
+                self._idle.pop().close()
+
+
+async def _wait_for_turn(turns: asyncio.Semaphore, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await turns.acquire()
+    except TimeoutError:
+        raise ConnectTimeoutError(f"all {MOST_CONNECTIONS} connections of this client are in use") from None
+
+
+class AsyncStreamedAnswer:
+    """An answer that is read piece by piece; the connection ends with it."""
+
+    def __init__(self, connections: AsyncHttpConnections, head: bytes, path: str, limits: TimeLimits) -> None:
+        self._connections = connections
+        self._head = head
+        self._path = path
+        self._limits = limits
+        self._connection: _Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        self._connection = await self._connections.open_stream(self._head, self._limits)
+        self.status = self._connection.reader.status
+        self.headers = headers_of(self._connection.reader.fields)
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    async def piece(self) -> bytes:
+        """The next piece of the body; empty at its end."""
+        connection = self._connection
+        assert connection is not None  # noqa: S101 - entered
+        reader = connection.reader
+        while not reader.held_bytes and not reader.is_complete:
+            await connection.receive()
+        return reader.take()
+
+    async def whole(self) -> HttpAnswer:
+        """The answer with the rest of its body."""
+        connection = self._connection
+        assert connection is not None  # noqa: S101 - entered
+        while not connection.reader.is_complete:
+            await connection.receive()
+        return connection.reader.answer(self._path)
+
+
+class _Connection(asyncio.Protocol):
+    """A transport and the answers that come from it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.reader = AnswerReader()
+        self._loop = loop
+        self._transport: asyncio.Transport
+        self._is_open = False
+        self._is_busy = False
+        self._waits_for_all = True  # of the answer, not for the next piece
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: ExchangeError | None = None
+        self._is_paused = False
+        # For the timer. `_unsent_bytes` is what was left to send when it last looked.
+        self._seconds = 0.0
+        self._last_sign = 0.0
+        self._unsent_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_time = 0.0
+
+    def is_usable(self, *, repeatable: bool) -> bool:
+        """Whether to send another request; a look at the socket costs time, and a repeatable request can risk it."""
+        idle_seconds = self._loop.time() - self._last_sign
+        if not self._is_open or idle_seconds > IDLE_SECONDS:
+            return False
+        return (repeatable and idle_seconds < SURE_SECONDS) or not _has_news(self._transport)
+
+    async def exchange(
+        self, head: bytes, content: bytes, seconds: float, *, without_body: bool, only_head: bool
+    ) -> None:
+        """Sends a request and reads the answer, or its head; closes the connection if that fails, for whatever reason:
+        a later request must not get this one's answer."""
+        self.reader.begin(without_body=without_body)
+        self._is_busy, self._waits_for_all = True, not only_head
+        self._watch(seconds)
+        try:
+            if len(content) <= JOINED_BYTES:
+                self._transport.write(head + content)
+            else:
+                self._transport.write(head)
+                self._transport.write(content)
+                self._unsent_bytes = self._transport.get_write_buffer_size()
+            waiter = self._waiter = self._loop.create_future()
+            await waiter
+            while only_head and not self.reader.has_head:
+                await self._news()
+        except BaseException:
+            self.close()
+            raise
+        if only_head:
+            self.reader.keeps_alive = False
+
+    async def receive(self) -> None:
+        """Waits for more of a stream; closes the connection if that fails."""
+        try:
+            if self._is_paused:
+                self._is_paused = False
+                self._transport.resume_reading()
+            self._watch(self._seconds)
+            await self._news()
+        except BaseException:
+            self.close()
+            raise
+
+    def rest(self) -> None:
+        """Waits for the next request."""
+        self._is_busy = False
+        self._last_sign = self._loop.time()
+
+    def close(self) -> None:
+        """Closes the connection at once, whatever was not sent yet."""
+        self._is_open = self._is_busy = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is there."""
+        self._transport = transport  # type: ignore[assignment]
+        self._is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        """A part of an answer; from a server that was asked nothing, a reason to close."""
+        if not self._is_busy:
+            self.close()
+            return
+        self._last_sign = self._loop.time()
+        try:
+            complete = self.reader.feed(data)
+        except ExchangeError as error:
+            self._fail(error)
+            self.close()
+            return
+        if complete:
+            if self._unsent_bytes and self._transport.get_write_buffer_size():
+                self.reader.keeps_alive = False  # answered before all was sent (413)
+            self._wake()
+        elif not self._waits_for_all:
+            if self.reader.held_bytes > _HELD_BYTES:
+                self._is_paused = True
+                self._transport.pause_reading()
+            self._wake()
+
+    def eof_received(self) -> None:
+        """The server hung up: from now on a request would be lost silently."""
+        self._is_open = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The server hung up, or the connection broke."""
+        self._is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._is_busy:
+            return
+        unanswered = not self.reader.has_begun
+        if exc is not None:
+            words = words_of(exc) if isinstance(exc, OSError) else str(exc) or type(exc).__name__
+            self._fail(ConnectionLostError(words, unanswered=unanswered))
+        elif self.reader.is_complete or self.reader.end():
+            self._wake()
+        elif unanswered:
+            self._fail(HungUpError())
+        else:
+            self._fail(ConnectionLostError("it hung up before its answer was complete", unanswered=False))
+
+    async def _news(self) -> None:
+        """Until the answer is complete, or for a stream until more of it came; raises what prevents it."""
+        if self._failure is not None:
+            raise self._failure
+        self._waiter = self._loop.create_future()
+        await self._waiter
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _fail(self, error: ExchangeError) -> None:
+        waiter, self._waiter = self._waiter, None
+        self._failure = error
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+    def _watch(self, seconds: float) -> None:
+        """Limits the server's silence from now on."""
+        self._seconds, self._unsent_bytes = seconds, 0
+        now = self._last_sign = self._loop.time()
+        if self._timer is None or self._timer_time > now + seconds:
+            self._set_timer(now + seconds)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_time = at
+        self._timer = self._loop.call_at(at, self._look)
+
+    def _look(self) -> None:
+        """The timer: sending a part of the request is a sign of life, too."""
+        self._timer = None
+        now = self._loop.time()
+        if self._unsent_bytes:
+            left, before = self._transport.get_write_buffer_size(), self._unsent_bytes
+            self._unsent_bytes = left
+            if left < before:
+                self._last_sign = now
+        if self._is_busy and self._waiter is None:
+            self._last_sign = now  # it is not the server that we wait for
+        limit = self._seconds if self._is_busy else IDLE_SECONDS
+        if self._last_sign + limit > now:
+            self._set_timer(self._last_sign + limit)
+            return
+        if self._is_busy:
+            self._fail(ExchangeTimeoutError(f"it said nothing for {self._seconds:g} s"))
+        self.close()
+
+
+def _has_news(transport: asyncio.Transport) -> bool:
+    """Whether the server said something unasked or hung up, which the event loop may not have seen yet."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+async def _connect(route: Route, seconds: float) -> _Connection:
+    """A new connection, through the proxy and with TLS if the way has them."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds):
+            one = await _open_socket(loop, route, seconds)
+            if route.tunnel:
+                await _open_tunnel(loop, one, route)
+            name = route.server_name if route.tls else None
+            # From here on the socket is the transport's, which closes it if TLS fails.
+            _, connection = await loop.create_connection(
+                lambda: _Connection(loop), sock=one, ssl=route.tls, server_hostname=name
+            )
+    except TimeoutError:
+        raise ConnectTimeoutError(f"no connection within {seconds:g} s") from None
+    except (OSError, UnicodeError, ExchangeError) as error:
+        raise not_connected(route, error) from None
+    return connection
+
+
+async def _open_socket(loop: asyncio.AbstractEventLoop, route: Route, seconds: float) -> socket.socket:
+    """A connection to the first address that takes one."""
+    failure: OSError | None = None
+    addresses = await _addresses(loop, route)
+    for (family, kind, number, _, address), share in zip(addresses, shares(len(addresses), seconds), strict=True):
+        one = socket.socket(family, kind, number)
+        try:
+            one.setblocking(False)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.timeout(share):
+                await loop.sock_connect(one, address)
+        except OSError as error:
+            one.close()
+            failure = error
+        except BaseException:
+            one.close()
+            raise
+        else:
+            return one
+    raise failure or OSError(f"{route.host} has no address")
+
+
+async def _addresses(loop: asyncio.AbstractEventLoop, route: Route) -> list[Any]:
+    return await loop.getaddrinfo(route.host, route.port, type=socket.SOCK_STREAM)
+
+
+async def _open_tunnel(loop: asyncio.AbstractEventLoop, one: socket.socket, route: Route) -> None:
+    """Asks the proxy for a connection to the server."""
+    assert route.tunnel is not None  # noqa: S101 - asked by the caller
+    try:
+        await loop.sock_sendall(one, route.tunnel)
+        reader = AnswerReader()
+        reader.begin(without_body=True)
+        while not reader.is_complete:
+            data = await loop.sock_recv(one, _RECEIVED_BYTES)
+            if not data:
+                break
+            reader.feed(data)
+        check_tunnel(route, reader.status)
+    except BaseException:
+        one.close()
+        raise
