@@ -193,10 +193,10 @@ def chunk(data: bytes) -> bytes:
 class Connected:
     """The connections of one face to a server, to be called without await."""
 
-    def __init__(self, url, headers, ca_file, runner):
+    def __init__(self, url, headers, ca_file, runner, options):
         route = find_route(url, trust(url, ca_file))
         self._runner = runner
-        self.connections = (HttpConnections if runner is None else AsyncHttpConnections)(route, headers)
+        self.connections = (HttpConnections if runner is None else AsyncHttpConnections)(route, headers, **options)
 
     def request(self, method="GET", path="/", *, seconds=GUARD_SECONDS, **options):
         """The answer."""
@@ -236,8 +236,8 @@ def face_of(name):
     factory = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop, "sync": None}[name]
     runner = asyncio.Runner(loop_factory=factory) if factory else None
 
-    def connect(url, headers=None, ca_file=None):
-        opened.append(Connected(url, headers or {}, ca_file, runner))
+    def connect(url, headers=None, ca_file=None, **options):
+        opened.append(Connected(url, headers or {}, ca_file, runner, options))
         return opened[-1]
 
     connect.runner = runner

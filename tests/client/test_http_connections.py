@@ -357,48 +357,45 @@ def test_an_idle_connection_of_the_event_loop_closes_by_itself(monkeypatch):
         assert gone.is_set()
 
 
-def test_idle_connections_are_limited(connect, monkeypatch):
-    for module in (http_async, http_sync):
-        monkeypatch.setattr(module, "MOST_CONNECTIONS", 0 if connect.runner is None else 3)
-    if connect.runner is None:
-        with scripted(answering(OK)) as server:
-            http = connect(server.url)
-            for _ in range(3):
-                http.request()
-            assert server.connections == 3
-        return
-    with scripted(answering(OK)) as server:
+def test_idle_connections_are_limited(monkeypatch):
+    monkeypatch.setattr(http_sync, "MOST_CONNECTIONS", 2)
+    with face_of("sync") as connect, scripted(answering(OK)) as server:
         http = connect(server.url)
+        with ThreadPoolExecutor(8) as threads:
+            assert {found.content for found in threads.map(lambda _: http.request(), range(100))} == {b"ok"}
+        assert len(http.connections._idle) <= 2
 
-        async def many():
-            limits = http_sync.TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
-            return await asyncio.gather(*(http.connections.request("GET", "/", limits=limits) for _ in range(50)))
 
-        assert {found.content for found in connect.runner.run(many())} == {b"ok"}
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_no_more_connections_are_in_use_than_allowed(loop):
+    limits = http_sync.TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
+
+    async def many(http):
+        return await asyncio.gather(*(http.connections.request("GET", "/", limits=limits) for _ in range(50)))
+
+    with face_of(loop) as connect, scripted(answering(OK)) as server:
+        http = connect(server.url, most=3)
+        assert {found.content for found in connect.runner.run(many(http))} == {b"ok"}
         assert server.connections <= 3
 
 
-def test_who_gets_no_connection_in_time_is_told_that_nothing_was_sent(monkeypatch):
-    monkeypatch.setattr(http_async, "MOST_CONNECTIONS", 1)
-
+def test_who_gets_no_connection_in_time_is_told_that_nothing_was_sent():
     def script(peer):
         peer.request()
         peer.gone()
 
+    async def two(http):
+        long, short = (http_sync.TimeLimits(5.0, seconds) for seconds in (GUARD_SECONDS, 0.1))
+        first = asyncio.create_task(http.connections.request("GET", "/first", limits=long))
+        await asyncio.sleep(0)
+        with pytest.raises(ConnectTimeoutError, match="in use") as lost:
+            await http.connections.request("GET", "/second", limits=short)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        return lost.value
+
     with face_of("asyncio") as connect, scripted(script) as server:
-        http = connect(server.url)
-
-        async def two():
-            long, short = (http_sync.TimeLimits(5.0, seconds) for seconds in (GUARD_SECONDS, 0.1))
-            first = asyncio.create_task(http.connections.request("GET", "/first", limits=long))
-            await asyncio.sleep(0)
-            with pytest.raises(ConnectTimeoutError, match="in use") as lost:
-                await http.connections.request("GET", "/second", limits=short)
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
-            return lost.value
-
-        assert connect.runner.run(two()).never_sent
+        assert connect.runner.run(two(connect(server.url, most=1))).never_sent
 
 
 # Time.

@@ -46,12 +46,13 @@ _RECEIVED_BYTES = 64 * 1024
 class AsyncHttpConnections:
     """Sends requests to one server, on connections that are used again."""
 
-    def __init__(self, route: Route, headers: Mapping[str, str]) -> None:
+    def __init__(self, route: Route, headers: Mapping[str, str], *, most: int = MOST_CONNECTIONS) -> None:
         self._route = route
-        self._heads = RequestHeads(route.before_path, {**route.usual_headers, **headers})
+        self._most = most
+        self.heads = RequestHeads(route.before_path, {**route.usual_headers, **headers})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[_Connection] = deque()
-        self._turns = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._turns = asyncio.Semaphore(most)
         self._closed = False
 
     async def request(
@@ -70,14 +71,28 @@ class AsyncHttpConnections:
         If a connection that was used before turns out to be closed, the request goes out again on a new one, provided
         it is repeatable or was never sent.
         """
-        head = self._heads.head(method, path, query, headers or {}, None if content is None else len(content))
+        head = self.heads.head(method, path, query, headers or {}, None if content is None else len(content))
+        without_body = method == "HEAD"
+        return await self.send(path, head, content or b"", limits, repeatable=repeatable, without_body=without_body)
+
+    async def send(
+        self,
+        path: str,
+        head: bytes,
+        content: bytes,
+        limits: TimeLimits,
+        *,
+        repeatable: bool = False,
+        without_body: bool = False,
+    ) -> HttpAnswer:
+        """The answer to a request that was made before, as `request` does."""
         turns = self._begin()
         if turns.locked():
             await _wait_for_turn(turns, limits.silence)
         else:
             await turns.acquire()
         try:
-            connection = await self._exchange(head, content or b"", limits, repeatable, without_body=method == "HEAD")
+            connection = await self._exchange(head, content, limits, repeatable, without_body=without_body)
             answer = connection.reader.answer(path)
             self._give(connection)
             return answer
@@ -93,7 +108,7 @@ class AsyncHttpConnections:
         headers: Mapping[str, str] | None = None,
     ) -> AsyncStreamedAnswer:
         """An answer to read piece by piece, as a context manager."""
-        head = self._heads.head("GET", path, query, headers or {}, None)
+        head = self.heads.head("GET", path, query, headers or {}, None)
         return AsyncStreamedAnswer(self, head, path, limits)
 
     async def aclose(self) -> None:
@@ -114,7 +129,7 @@ class AsyncHttpConnections:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._drop_idle()
-            self._loop, self._turns = loop, asyncio.Semaphore(MOST_CONNECTIONS)
+            self._loop, self._turns = loop, asyncio.Semaphore(self._most)
         return self._turns
 
     async def _exchange(
@@ -150,7 +165,7 @@ class AsyncHttpConnections:
         return None
 
     def _give(self, connection: _Connection) -> None:
-        if self._closed or not connection.reader.keeps_alive or len(self._idle) >= MOST_CONNECTIONS:
+        if self._closed or not connection.reader.keeps_alive or len(self._idle) >= self._most:
             connection.close()
         else:
             connection.rest()
@@ -168,7 +183,7 @@ async def _wait_for_turn(turns: asyncio.Semaphore, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             await turns.acquire()
     except TimeoutError:
-        raise ConnectTimeoutError(f"all {MOST_CONNECTIONS} connections of this client are in use") from None
+        raise ConnectTimeoutError("all connections of this client are in use") from None
 
 
 class AsyncStreamedAnswer:
@@ -452,7 +467,7 @@ async def _open_tunnel(loop: asyncio.AbstractEventLoop, one: socket.socket, rout
             if not data:
                 break
             reader.feed(data)
-        check_tunnel(route, reader.status)
+        check_tunnel(reader.status)
     except BaseException:
         one.close()
         raise

@@ -77,16 +77,15 @@ def shares(count: int, seconds: float) -> Iterator[float]:
 
 
 def not_connected(route: Route, error: Exception) -> NotConnectedError:
-    """The error for a connection that failed, which says so if it was the proxy's."""
+    """The error for a connection that failed; names the proxy, but never its password."""
     words = words_of(error) if isinstance(error, OSError) else str(error)
-    return NotConnectedError(f"the proxy {route.proxy}: {words}" if route.proxy and not route.tls else words)
+    return NotConnectedError(f"{words}, through the proxy {route.proxy}" if route.proxy else words)
 
 
-def check_tunnel(route: Route, status: int) -> None:
+def check_tunnel(status: int) -> None:
     """Raises OSError unless the proxy has connected us with the server."""
     if status not in SUCCESS:
-        said = f"answered {status}" if status else "hung up"
-        raise ConnectionRefusedError(f"the proxy {route.proxy} {said} when asked for a connection to the server")
+        raise ConnectionRefusedError(f"CONNECT was answered with {status}" if status else "CONNECT was not answered")
 
 
 def _proxy_for(server: SplitResult) -> SplitResult | None:

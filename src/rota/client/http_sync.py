@@ -390,7 +390,7 @@ def _open_tunnel(one: socket.socket, route: Route, deadline: float) -> None:
         if not data:
             break
         reader.feed(data)
-    check_tunnel(route, reader.status)
+    check_tunnel(reader.status)
 
 
 def _left(deadline: float) -> float:
