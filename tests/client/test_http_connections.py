@@ -531,6 +531,62 @@ def test_what_is_no_http_is_said_to_be(connect, said):
         connect(server.url).request()
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+def test_a_server_that_answers_before_it_is_asked_is_heard(connect, monkeypatch, pause):
+    """As one that takes no more connections does."""
+    connected = slow_to_ask(connect, monkeypatch, pause)
+
+    def script(peer):
+        peer.send(answer(503, b"full", Connection="close"))
+        peer.socket.shutdown(socket.SHUT_WR)
+        peer.request()
+
+    with scripted(script) as server:
+        http = connected(server.url)
+        for _ in range(2):
+            found = http.request("POST", content=b"x")
+            assert (found.status, found.content) == (503, b"full")
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+def test_a_server_that_speaks_another_protocol_first_is_said_to(connect, monkeypatch, pause):
+    connected = slow_to_ask(connect, monkeypatch, pause)
+
+    def script(peer):
+        peer.send(b"SSH-2.0-OpenSSH_9\r\n")
+        peer.gone()
+
+    with scripted(script) as server, pytest.raises(NotHttpError):
+        connected(server.url).request()
+
+
+def test_a_server_that_hangs_up_at_once_is_told_apart(connect, monkeypatch):
+    connected = slow_to_ask(connect, monkeypatch, 0.05)
+    with scripted(lambda peer: peer.close()) as server, pytest.raises(ConnectionLostError) as lost:
+        connected(server.url).request()
+    if connect.runner is not None:
+        assert lost.value.never_sent
+
+
+def slow_to_ask(connect, monkeypatch, pause):
+    """Connections that pause before their first request, so that the server can be first."""
+    open_async, open_sync = http_async._connect, http_sync._connect
+
+    async def open_slowly(*arguments):
+        connection = await open_async(*arguments)
+        await asyncio.sleep(pause)
+        return connection
+
+    def open_slowly_here(*arguments):
+        connection = open_sync(*arguments)
+        time.sleep(pause)
+        return connection
+
+    monkeypatch.setattr(http_async, "_connect", open_slowly)
+    monkeypatch.setattr(http_sync, "_connect", open_slowly_here)
+    return connect
+
+
 def test_a_server_that_hangs_up_without_an_answer_is_told_apart(connect):
     with scripted(lambda peer: peer.request()) as server, pytest.raises(HungUpError):
         connect(server.url).request()

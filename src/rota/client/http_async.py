@@ -232,7 +232,8 @@ class _Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport
         self._is_open = False
-        self._is_busy = False
+        self._is_new = True
+        self._is_busy = True  # some servers answer before they are asked: that they take no more connections
         self._waits_for_all = True  # of the answer, not for the next piece
         self._waiter: asyncio.Future[None] | None = None
         self._failure: ExchangeError | None = None
@@ -256,10 +257,14 @@ class _Connection(asyncio.Protocol):
     ) -> None:
         """Sends a request and reads the answer, or its head; closes the connection if that fails, for whatever reason:
         a later request must not get this one's answer."""
-        self.reader.begin(without_body=without_body)
-        self._is_busy, self._waits_for_all = True, not only_head
+        if not self._is_new:
+            self.reader.begin()
+        self.reader.without_body = without_body
+        self._is_new, self._is_busy, self._waits_for_all = False, True, not only_head
         self._watch(seconds)
         try:
+            if self._is_over():
+                return
             if len(content) <= JOINED_BYTES:
                 self._transport.write(head + content)
             else:
@@ -275,6 +280,14 @@ class _Connection(asyncio.Protocol):
             raise
         if only_head:
             self.reader.keeps_alive = False
+
+    def _is_over(self) -> bool:
+        """Whether the server has answered before it was asked; raises the error if the connection has broken."""
+        if self._failure is not None:
+            self._failure.never_sent = True
+            raise self._failure
+        self.reader.keeps_alive = False
+        return self.reader.is_complete
 
     async def receive(self) -> None:
         """Waits for more of a stream; closes the connection if that fails."""
@@ -461,7 +474,7 @@ async def _open_tunnel(loop: asyncio.AbstractEventLoop, one: socket.socket, rout
     try:
         await loop.sock_sendall(one, route.tunnel)
         reader = AnswerReader()
-        reader.begin(without_body=True)
+        reader.without_body = True
         while not reader.is_complete:
             data = await loop.sock_recv(one, _RECEIVED_BYTES)
             if not data:

@@ -25,8 +25,8 @@ class AnswerReader:
         self._parser = HttpResponseParser(self)
         self.begin()
 
-    def begin(self, *, without_body: bool = False) -> None:
-        """Expects the answer to the next request, perhaps one that never has a body (to HEAD)."""
+    def begin(self) -> None:
+        """Expects the answer to the next request."""
         self.status = 0
         self.fields: list[tuple[bytes, bytes]] = []
         self.has_begun = False  # a byte of the answer came
@@ -36,7 +36,7 @@ class AnswerReader:
         self.held_bytes = 0  # of the body, not taken yet
         self._pieces: list[bytes] = []
         self._head_bytes = 0
-        self._without_body = without_body
+        self.without_body = False  # as answers to HEAD
 
     def feed(self, data: bytes) -> bool:
         """Whether the answer is complete; raises NotHttpError or AnswerTooLargeError."""
@@ -91,7 +91,7 @@ class AnswerReader:
         if self.status in _INFORMATIONAL:
             return
         self.has_head = True
-        if self._without_body:
+        if self.without_body:
             # The parser would wait for the body that the length promises.
             self.is_complete = True
 

@@ -240,7 +240,8 @@ class _Connection:
         self._socket.close()
 
     def _begin(self, seconds: float, *, without_body: bool) -> None:
-        self.reader.begin(without_body=without_body)
+        self.reader.begin()
+        self.reader.without_body = without_body
         if seconds != self._seconds:
             self._socket.settimeout(seconds)
             self._seconds = seconds
@@ -383,7 +384,7 @@ def _open_tunnel(one: socket.socket, route: Route, deadline: float) -> None:
     one.settimeout(_left(deadline))
     one.sendall(route.tunnel)
     reader = AnswerReader()
-    reader.begin(without_body=True)
+    reader.without_body = True
     while not reader.is_complete:
         one.settimeout(_left(deadline))
         data = one.recv(_RECEIVED_BYTES)
