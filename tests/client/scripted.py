@@ -14,9 +14,9 @@ from email.parser import BytesParser
 
 import uvloop
 
-from rota.client.http_async import AsyncHttpConnections
+from rota.client._sync.http import HttpConnections
+from rota.client.async_http import AsyncHttpConnections
 from rota.client.http_routes import find_route
-from rota.client.http_sync import HttpConnections
 from rota.client.server_address import time_limits, trust
 from support import GUARD_SECONDS
 

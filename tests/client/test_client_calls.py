@@ -15,7 +15,7 @@ from scripted import answer, answering, scripted
 
 from engine import plain
 from rota.api.routes import OPERATIONS
-from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry, http_async
+from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry, async_http
 from rota.client.bodies import _TIMES, JobChanges, JobFields, JobFilters, NewJob, RunChoice, RunFilters
 from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
 from rota.contract.runs import RunSelection
@@ -321,14 +321,14 @@ async def test_address_and_token_come_from_the_environment(monkeypatch, tmp_path
     monkeypatch.delenv("ROTA_URL", raising=False)
     monkeypatch.delenv("ROTA_TOKEN", raising=False)
     (tmp_path / "admin.token").write_text("secret\n")
-    connect, meant = http_async._connect, []
+    connect, meant = async_http.connect, []
     with scripted(answering(answer(200, b'{"status": "ok"}'))) as server:
 
         def connect_here(route, seconds):
             meant.append((route.host, route.port))
             return connect(route._replace(host="127.0.0.1", port=server.port), seconds)
 
-        monkeypatch.setattr(http_async, "_connect", connect_here)
+        monkeypatch.setattr(async_http, "connect", connect_here)
         for url, token in ((None, None), ("http://elsewhere:1", None), ("http://elsewhere:1", "given")):
             async with AsyncClient(url, token) as client:
                 assert await client.is_alive()

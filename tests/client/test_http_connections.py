@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from scripted import BEGIN, OK, answer, answering, chunk, face_of, scripted
 
-from rota.client import http_async, http_parser, http_routes, http_sync
+from rota.client import async_http, http_async, http_parser, http_routes, http_sync
+from rota.client._sync import http as sync_http
 from rota.client.http_messages import (
     ConnectionLostError,
     ConnectTimeoutError,
@@ -24,6 +25,7 @@ from rota.client.http_messages import (
     HungUpError,
     NotConnectedError,
     NotHttpError,
+    TimeLimits,
 )
 from rota.errors import BadInputError
 from support import GUARD_SECONDS, wait_until
@@ -357,18 +359,17 @@ def test_an_idle_connection_of_the_event_loop_closes_by_itself(monkeypatch):
         assert gone.is_set()
 
 
-def test_idle_connections_are_limited(monkeypatch):
-    monkeypatch.setattr(http_sync, "MOST_CONNECTIONS", 2)
+def test_idle_connections_are_limited():
     with face_of("sync") as connect, scripted(answering(OK)) as server:
-        http = connect(server.url)
+        http = connect(server.url, most=2)
         with ThreadPoolExecutor(8) as threads:
             assert {found.content for found in threads.map(lambda _: http.request(), range(100))} == {b"ok"}
-        assert len(http.connections._idle) <= 2
+        assert len(http.connections._stock._idle) <= 2
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_no_more_connections_are_in_use_than_allowed(loop):
-    limits = http_sync.TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
+    limits = TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
 
     async def many(http):
         return await asyncio.gather(*(http.connections.request("GET", "/", limits=limits) for _ in range(50)))
@@ -385,7 +386,7 @@ def test_who_gets_no_connection_in_time_is_told_that_nothing_was_sent():
         peer.gone()
 
     async def two(http):
-        long, short = (http_sync.TimeLimits(5.0, seconds) for seconds in (GUARD_SECONDS, 0.1))
+        long, short = (TimeLimits(5.0, seconds) for seconds in (GUARD_SECONDS, 0.1))
         first = asyncio.create_task(http.connections.request("GET", "/first", limits=long))
         await asyncio.sleep(0)
         with pytest.raises(ConnectTimeoutError, match="in use") as lost:
@@ -570,7 +571,7 @@ def test_a_server_that_hangs_up_at_once_is_told_apart(connect, monkeypatch):
 
 def slow_to_ask(connect, monkeypatch, pause):
     """Connections that pause before their first request, so that the server can be first."""
-    open_async, open_sync = http_async._connect, http_sync._connect
+    open_async, open_sync = async_http.connect, sync_http.connect
 
     async def open_slowly(*arguments):
         connection = await open_async(*arguments)
@@ -582,8 +583,8 @@ def slow_to_ask(connect, monkeypatch, pause):
         time.sleep(pause)
         return connection
 
-    monkeypatch.setattr(http_async, "_connect", open_slowly)
-    monkeypatch.setattr(http_sync, "_connect", open_slowly_here)
+    monkeypatch.setattr(async_http, "connect", open_slowly)
+    monkeypatch.setattr(sync_http, "connect", open_slowly_here)
     return connect
 
 
@@ -672,7 +673,7 @@ def test_a_stream_that_is_not_read_stays_with_the_server(monkeypatch):
         peer.send(b"0\r\n\r\n")
 
     async def read_slowly(http):
-        limits = http_sync.TimeLimits(GUARD_SECONDS, 0.2)
+        limits = TimeLimits(GUARD_SECONDS, 0.2)
         async with http.connections.stream("/", limits=limits) as found:
             size = len(await found.piece())
             await asyncio.sleep(0.5)  # longer than the server may be silent, but it is not the server that is
@@ -702,7 +703,7 @@ def test_a_cancelled_request_leaves_no_answer_to_the_next(loop):
             peer.send(answer(200, asked.target.encode()))
 
     async def cancel(http):
-        limits = http_sync.TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
+        limits = TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
         await http.connections.request("GET", "/first", limits=limits)
         slow = asyncio.create_task(http.connections.request("GET", "/slow", limits=limits, repeatable=True))
         await asyncio.to_thread(heard.wait, GUARD_SECONDS)
@@ -728,7 +729,7 @@ def test_requests_cancelled_at_any_moment_mix_up_no_answers(loop):
             peer.send(answer(200, asked.target.encode()))
 
     async def ask(http, number):
-        limits = http_sync.TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
+        limits = TimeLimits(GUARD_SECONDS, GUARD_SECONDS)
         found = await http.connections.request("GET", f"/{number}", limits=limits)
         assert found.content == b"/%d" % number
         return True
@@ -762,7 +763,7 @@ def test_a_thread_interrupted_within_an_answer_leaves_none_to_the_next():
     with face_of("sync") as connect, scripted(script) as server:
         http = connect(server.url)
         http.request("GET", "/first")
-        (connection,) = http.connections._idle
+        (connection,) = http.connections._stock._idle
         connection.reader.feed = interrupt
         with pytest.raises(InterruptedForTestError):
             http.request("GET", "/lost", repeatable=True)

@@ -10,9 +10,8 @@ import asyncio
 import select
 import socket
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any
 
 from rota.client.http_messages import (
     JOINED_BYTES,
@@ -20,17 +19,12 @@ from rota.client.http_messages import (
     ConnectTimeoutError,
     ExchangeError,
     ExchangeTimeoutError,
-    HttpAnswer,
     HungUpError,
-    RequestHeads,
-    TimeLimits,
-    headers_of,
     words_of,
 )
 from rota.client.http_parser import AnswerReader
 from rota.client.http_routes import (
     IDLE_SECONDS,
-    MOST_CONNECTIONS,
     SURE_SECONDS,
     Route,
     check_tunnel,
@@ -43,119 +37,42 @@ _HELD_BYTES = 256 * 1024
 _RECEIVED_BYTES = 64 * 1024
 
 
-class AsyncHttpConnections:
-    """Sends requests to one server, on connections that are used again."""
+class AsyncStock:
+    """Connections that wait for a request, and turns at having one in use."""
 
-    def __init__(self, route: Route, headers: Mapping[str, str], *, most: int = MOST_CONNECTIONS) -> None:
-        self._route = route
+    def __init__(self, most: int) -> None:
         self._most = most
-        self.heads = RequestHeads(route.before_path, {**route.usual_headers, **headers})
+        self._idle: deque[AsyncConnection] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: deque[_Connection] = deque()
         self._turns = asyncio.Semaphore(most)
         self._closed = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        limits: TimeLimits,
-        content: bytes | None = None,
-        query: Mapping[str, object] | None = None,
-        headers: Mapping[str, str] | None = None,
-        repeatable: bool = False,
-    ) -> HttpAnswer:
-        """The answer; raises ExchangeError if there is none.
-
-        If a connection that was used before turns out to be closed, the request goes out again on a new one, provided
-        it is repeatable or was never sent.
-        """
-        head = self.heads.head(method, path, query, headers or {}, None if content is None else len(content))
-        without_body = method == "HEAD"
-        return await self.send(path, head, content or b"", limits, repeatable=repeatable, without_body=without_body)
-
-    async def send(
-        self,
-        path: str,
-        head: bytes,
-        content: bytes,
-        limits: TimeLimits,
-        *,
-        repeatable: bool = False,
-        without_body: bool = False,
-    ) -> HttpAnswer:
-        """The answer to a request that was made before, as `request` does."""
-        turns = self._begin()
-        if turns.locked():
-            await _wait_for_turn(turns, limits.silence)
-        else:
-            await turns.acquire()
-        try:
-            connection = await self._exchange(head, content, limits, repeatable, without_body=without_body)
-            answer = connection.reader.answer(path)
-            self._give(connection)
-            return answer
-        finally:
-            turns.release()
-
-    def stream(
-        self,
-        path: str,
-        *,
-        limits: TimeLimits,
-        query: Mapping[str, object] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AsyncStreamedAnswer:
-        """An answer to read piece by piece, as a context manager."""
-        head = self.heads.head("GET", path, query, headers or {}, None)
-        return AsyncStreamedAnswer(self, head, path, limits)
-
-    async def aclose(self) -> None:
-        """Closes the connections that are not in use, and the others after their answers."""
-        self._closed = True
-        self._drop_idle()
-        await asyncio.sleep(0)  # transports close in the next round of the loop
-
-    async def open_stream(self, head: bytes, limits: TimeLimits) -> _Connection:
-        """A connection on which the head of an answer has come."""
-        self._begin()
-        return await self._exchange(head, b"", limits, repeatable=True, only_head=True)
-
-    def _begin(self) -> asyncio.Semaphore:
-        """The turns at connections. Connections of another event loop are forgotten: that one may be closed."""
+    def begin(self) -> None:
+        """Forgets connections of another event loop, which may be closed; raises RuntimeError for a closed client."""
         if self._closed:
             raise RuntimeError("the client is closed")
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._drop_idle()
+            self._drop()
             self._loop, self._turns = loop, asyncio.Semaphore(self._most)
-        return self._turns
 
-    async def _exchange(
-        self,
-        head: bytes,
-        content: bytes,
-        limits: TimeLimits,
-        repeatable: bool,
-        *,
-        without_body: bool = False,
-        only_head: bool = False,
-    ) -> _Connection:
-        connection = self._take(repeatable=repeatable)
-        if connection is not None:
-            try:
-                await connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
-            except ConnectionLostError as lost:
-                if not (lost.unanswered and (repeatable or lost.never_sent)):
-                    raise
-            else:
-                return connection
-        connection = await _connect(self._route, limits.connect)
-        await connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
-        return connection
+    async def enter(self, seconds: float) -> None:
+        """Waits for a turn, but no longer than this."""
+        self.begin()
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise ConnectTimeoutError("all connections of this client are in use") from None
 
-    def _take(self, *, repeatable: bool) -> _Connection | None:
+    def leave(self) -> None:
+        """Ends a turn."""
+        self._turns.release()
+
+    def take(self, *, repeatable: bool) -> AsyncConnection | None:
         """The connection that was used last, since the server has least reason to close it."""
         while self._idle:
             connection = self._idle.pop()
@@ -164,67 +81,28 @@ class AsyncHttpConnections:
             connection.close()
         return None
 
-    def _give(self, connection: _Connection) -> None:
+    def give(self, connection: AsyncConnection) -> None:
+        """Keeps the connection, or closes it."""
         if self._closed or not connection.reader.keeps_alive or len(self._idle) >= self._most:
             connection.close()
         else:
             connection.rest()
             self._idle.append(connection)
 
-    def _drop_idle(self) -> None:
+    async def aclose(self) -> None:
+        """Closes what is not in use, and later the rest."""
+        self._closed = True
+        self._drop()
+        await asyncio.sleep(0)  # transports close in the next round of the loop
+
+    def _drop(self) -> None:
         while self._idle:
             # Of an event loop that is closed, only the garbage collector closes the sockets.
             with suppress(RuntimeError):
                 self._idle.pop().close()
 
 
-async def _wait_for_turn(turns: asyncio.Semaphore, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await turns.acquire()
-    except TimeoutError:
-        raise ConnectTimeoutError("all connections of this client are in use") from None
-
-
-class AsyncStreamedAnswer:
-    """An answer that is read piece by piece; the connection ends with it."""
-
-    def __init__(self, connections: AsyncHttpConnections, head: bytes, path: str, limits: TimeLimits) -> None:
-        self._connections = connections
-        self._head = head
-        self._path = path
-        self._limits = limits
-        self._connection: _Connection | None = None
-
-    async def __aenter__(self) -> Self:
-        self._connection = await self._connections.open_stream(self._head, self._limits)
-        self.status = self._connection.reader.status
-        self.headers = headers_of(self._connection.reader.fields)
-        return self
-
-    async def __aexit__(self, *_details: object) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    async def piece(self) -> bytes:
-        """The next piece of the body; empty at its end."""
-        connection = self._connection
-        assert connection is not None  # noqa: S101 - entered
-        reader = connection.reader
-        while not reader.held_bytes and not reader.is_complete:
-            await connection.receive()
-        return reader.take()
-
-    async def whole(self) -> HttpAnswer:
-        """The answer with the rest of its body."""
-        connection = self._connection
-        assert connection is not None  # noqa: S101 - entered
-        while not connection.reader.is_complete:
-            await connection.receive()
-        return connection.reader.answer(self._path)
-
-
-class _Connection(asyncio.Protocol):
+class AsyncConnection(asyncio.Protocol):
     """A transport and the answers that come from it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -422,7 +300,7 @@ def _has_news(transport: asyncio.Transport) -> bool:
     return bool(poll.poll(0))
 
 
-async def _connect(route: Route, seconds: float) -> _Connection:
+async def connect(route: Route, seconds: float) -> AsyncConnection:
     """A new connection, through the proxy and with TLS if the way has them."""
     loop = asyncio.get_running_loop()
     try:
@@ -433,7 +311,7 @@ async def _connect(route: Route, seconds: float) -> _Connection:
             name = route.server_name if route.tls else None
             # From here on the socket is the transport's, which closes it if TLS fails.
             _, connection = await loop.create_connection(
-                lambda: _Connection(loop), sock=one, ssl=route.tls, server_hostname=name
+                lambda: AsyncConnection(loop), sock=one, ssl=route.tls, server_hostname=name
             )
     except TimeoutError:
         raise ConnectTimeoutError(f"no connection within {seconds:g} s") from None

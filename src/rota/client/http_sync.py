@@ -11,8 +11,6 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import Self
 
 from rota.client.http_messages import (
     JOINED_BYTES,
@@ -20,17 +18,12 @@ from rota.client.http_messages import (
     ConnectTimeoutError,
     ExchangeError,
     ExchangeTimeoutError,
-    HttpAnswer,
     HungUpError,
-    RequestHeads,
-    TimeLimits,
-    headers_of,
     words_of,
 )
 from rota.client.http_parser import AnswerReader
 from rota.client.http_routes import (
     IDLE_SECONDS,
-    MOST_CONNECTIONS,
     SURE_SECONDS,
     Route,
     check_tunnel,
@@ -41,89 +34,33 @@ from rota.client.http_routes import (
 _RECEIVED_BYTES = 64 * 1024
 
 
-class HttpConnections:
-    """Sends requests to one server, on connections that are used again."""
+class Stock:
+    """Connections that wait for a request."""
 
-    def __init__(self, route: Route, headers: Mapping[str, str]) -> None:
-        self._route = route
-        self._heads = RequestHeads(route.before_path, {**route.usual_headers, **headers})
-        self._idle: deque[_Connection] = deque()
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._idle: deque[Connection] = deque()
         self._process = os.getpid()
         self._closed = False
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        limits: TimeLimits,
-        content: bytes | None = None,
-        query: Mapping[str, object] | None = None,
-        headers: Mapping[str, str] | None = None,
-        repeatable: bool = False,
-    ) -> HttpAnswer:
-        """The answer; raises ExchangeError if there is none.
-
-        If a connection that was used before turns out to be closed, the request goes out again on a new one, provided
-        it is repeatable or was never sent.
-        """
-        head = self._heads.head(method, path, query, headers or {}, None if content is None else len(content))
-        connection = self._exchange(head, content or b"", limits, repeatable, without_body=method == "HEAD")
-        answer = connection.reader.answer(path)
-        self._give(connection)
-        return answer
-
-    def stream(
-        self,
-        path: str,
-        *,
-        limits: TimeLimits,
-        query: Mapping[str, object] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> StreamedAnswer:
-        """An answer to read piece by piece, as a context manager."""
-        head = self._heads.head("GET", path, query, headers or {}, None)
-        return StreamedAnswer(self, head, path, limits)
-
-    def close(self) -> None:
-        """Closes the connections that are not in use, and the others after their answers."""
-        self._closed = True
-        self._drop_idle()
-
-    def open_stream(self, head: bytes, limits: TimeLimits) -> _Connection:
-        """A connection on which the head of an answer has come."""
-        return self._exchange(head, b"", limits, repeatable=True, only_head=True)
-
-    def _exchange(
-        self,
-        head: bytes,
-        content: bytes,
-        limits: TimeLimits,
-        repeatable: bool,
-        *,
-        without_body: bool = False,
-        only_head: bool = False,
-    ) -> _Connection:
-        connection = self._take(repeatable=repeatable)
-        if connection is not None:
-            try:
-                connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
-            except ConnectionLostError as lost:
-                if not (lost.unanswered and (repeatable or lost.never_sent)):
-                    raise
-            else:
-                return connection
-        connection = _connect(self._route, limits.connect)
-        connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
-        return connection
-
-    def _take(self, *, repeatable: bool) -> _Connection | None:
-        """The connection that was used last, since the server has least reason to close it."""
+    def begin(self) -> None:
+        """Forgets the connections of the process that this one was forked from; raises RuntimeError for a closed
+        client."""
         if self._closed:
             raise RuntimeError("the client is closed")
         if self._process != os.getpid():
-            self._drop_idle()
+            self._drop()
             self._process = os.getpid()
+
+    def enter(self, seconds: float) -> None:  # noqa: ARG002 - there are as many turns as threads
+        """As `begin`; nobody waits."""
+        self.begin()
+
+    def leave(self) -> None:
+        """Nobody waits for the turn."""
+
+    def take(self, *, repeatable: bool) -> Connection | None:
+        """The connection that was used last, since the server has least reason to close it."""
         while True:
             try:
                 connection = self._idle.pop()
@@ -133,23 +70,25 @@ class HttpConnections:
                 return connection
             connection.close()
 
-    def _give(self, connection: _Connection) -> None:
-        if self._closed or not connection.reader.keeps_alive or len(self._idle) >= MOST_CONNECTIONS:
+    def give(self, connection: Connection) -> None:
+        """Keeps the connection, or closes it; also closes an old one, and the next time another."""
+        if self._closed or not connection.reader.keeps_alive or len(self._idle) >= self._most:
             connection.close()
             return
-        connection.idle_since = time.monotonic()
+        now = connection.idle_since = time.monotonic()
         self._idle.append(connection)
-        self._drop_old()
-
-    def _drop_old(self) -> None:
-        """Closes the connection that was not used for the longest time, if it is old; another request does the next."""
         try:
-            if time.monotonic() - self._idle[0].idle_since > IDLE_SECONDS:
+            if now - self._idle[0].idle_since > IDLE_SECONDS:
                 self._idle.popleft().close()
         except IndexError:
             return  # another thread took it
 
-    def _drop_idle(self) -> None:
+    def close(self) -> None:
+        """Closes what is not in use, and later the rest."""
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         while True:
             try:
                 self._idle.pop().close()
@@ -157,45 +96,7 @@ class HttpConnections:
                 return
 
 
-class StreamedAnswer:
-    """An answer that is read piece by piece; the connection ends with it."""
-
-    def __init__(self, connections: HttpConnections, head: bytes, path: str, limits: TimeLimits) -> None:
-        self._connections = connections
-        self._head = head
-        self._path = path
-        self._limits = limits
-        self._connection: _Connection | None = None
-
-    def __enter__(self) -> Self:
-        self._connection = self._connections.open_stream(self._head, self._limits)
-        self.status = self._connection.reader.status
-        self.headers = headers_of(self._connection.reader.fields)
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-    def piece(self) -> bytes:
-        """The next piece of the body; empty at its end."""
-        connection = self._connection
-        assert connection is not None  # noqa: S101 - entered
-        reader = connection.reader
-        while not reader.held_bytes and not reader.is_complete:
-            connection.guarded_receive()
-        return reader.take()
-
-    def whole(self) -> HttpAnswer:
-        """The answer with the rest of its body."""
-        connection = self._connection
-        assert connection is not None  # noqa: S101 - entered
-        while not connection.reader.is_complete:
-            connection.guarded_receive()
-        return connection.reader.answer(self._path)
-
-
-class _Connection:
+class Connection:
     """A socket and the answers that come from it."""
 
     def __init__(self, plain_or_tls: socket.socket, *, is_plain: bool) -> None:
@@ -220,17 +121,17 @@ class _Connection:
             reader = self.reader
             lost = self._send(head, content)
             while not (reader.is_complete or (only_head and reader.has_head)):
-                self._receive(lost)
+                self._read(lost)
             if lost is not None or only_head:
                 reader.keeps_alive = False
         except BaseException:
             self.close()
             raise
 
-    def guarded_receive(self) -> None:
+    def receive(self) -> None:
         """Reads some more of an answer; closes the connection if that fails."""
         try:
-            self._receive(None)
+            self._read(None)
         except BaseException:
             self.close()
             raise
@@ -302,7 +203,7 @@ class _Connection:
             self._feed(data, None)
         return True
 
-    def _receive(self, lost: ConnectionLostError | None) -> None:
+    def _read(self, lost: ConnectionLostError | None) -> None:
         try:
             data = self._socket.recv(_RECEIVED_BYTES)
         except TimeoutError:
@@ -336,7 +237,7 @@ def _would_block(error: OSError) -> bool:
     return isinstance(error, BlockingIOError) or type(error).__name__ in {"SSLWantReadError", "SSLWantWriteError"}
 
 
-def _connect(route: Route, seconds: float) -> _Connection:
+def connect(route: Route, seconds: float) -> Connection:
     """A new connection, through the proxy and with TLS if the way has them."""
     deadline = time.monotonic() + seconds
     try:
@@ -354,7 +255,7 @@ def _connect(route: Route, seconds: float) -> _Connection:
         raise ConnectTimeoutError(f"no connection within {seconds:g} s") from None
     except (OSError, UnicodeError, ExchangeError) as error:
         raise not_connected(route, error) from None
-    return _Connection(one, is_plain=route.tls is None)
+    return Connection(one, is_plain=route.tls is None)
 
 
 def _open_socket(route: Route, seconds: float) -> socket.socket:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
-from rota.client.http_async import AsyncHttpConnections
+from rota.client.async_http import AsyncHttpConnections
 from rota.client.http_messages import HttpAnswer
 from rota.client.http_routes import find_route
 from rota.client.retries import retry_after

@@ -46,17 +46,17 @@ class Calls:
     ) -> None:
         """Takes missing address, token and namespace from the environment, like the command line.
 
-        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout: enough
-        for about 8 seconds without a server. With `patience` ("10m", seconds or a timedelta) there are as many as fit
-        into that time. With `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad
-        address or token.
+        A try ends when the server is silent for `timeout` seconds; there are up to `retries` more, none later than
+        twice the timeout: enough for about 8 seconds without a server. With `patience` ("10m", seconds or a timedelta)
+        there are as many as fit into that time. With `ca_file` (or ROTA_CA_FILE) only its certificates are trusted.
+        Raises SetupError for a bad address, token or proxy.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
         self._limits = time_limits(timeout)
         self._retries = retries
         self._patience_seconds = read_patience(patience)
-        from rota.client.http_sync import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
+        from rota.client._sync.http import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
 
         route = find_route(self.url, trust(self.url, ca_file))
         self._http = HttpConnections(route, request_headers(token, namespace))

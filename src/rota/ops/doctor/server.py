@@ -55,7 +55,7 @@ def ask_server(settings: Settings) -> ServerAnswer | Finding:
 
 def _ask_openly(url: str) -> tuple[HttpAnswer, HttpAnswer]:
     """What the server says about itself without a token."""
-    from rota.client.http_sync import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
+    from rota.client._sync.http import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
 
     http, limits = HttpConnections(find_route(url, trust(url)), {}), time_limits(_TIMEOUT_SECONDS)
     try:
