@@ -24,6 +24,7 @@ import msgspec
 import psutil
 
 from bench.tasks import Counter
+from rota.client.http_messages import ExchangeError
 from rota.ops.bench_load import Connections
 from rota.store.postgres.embedded import EmbeddedPostgres
 
@@ -179,7 +180,7 @@ class Lab:
     async def _is_up(self) -> bool:
         if not (self.home / "admin.token").exists():
             return False
-        with suppress(OSError):
+        with suppress(ExchangeError):
             async with self.connect(1) as connections:
                 await connections.get("/v1/workers")
                 return True

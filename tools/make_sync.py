@@ -27,6 +27,7 @@ class Pair(NamedTuple):
 
 _SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "HttpGateway")}
 PAIRS = (
+    Pair("src/rota/client/async_http.py", "src/rota/client/_sync/http.py"),
     Pair("src/rota/client/async_transport.py", "src/rota/client/_sync/transport.py"),
     Pair("src/rota/client/async_submissions.py", "src/rota/client/_sync/submissions.py"),
     Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),
@@ -45,11 +46,12 @@ REPLACEMENTS = (
     (r"\bimport asyncio\b", "import time"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
-    (r"\basync_(client|submissions|transport)\b", r"_sync.\1"),
+    (r"\basync_(client|http|submissions|transport)\b", r"_sync.\1"),
     (r"\bgateway\.deliveries\b", "gateway.deliveries_sync"),
+    (r"\bhttp_async\b", "http_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
-    (r"\ba(closing|close|read|iter_text|iter|next)\b", r"\1"),
+    (r"\ba(closing|close|iter|next)\b", r"\1"),
 )
 
 

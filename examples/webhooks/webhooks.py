@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httpx
+import aiohttp
 import msgspec
 
 import rota
@@ -33,8 +33,8 @@ class Customer:
 @app.lifespan
 async def lifespan() -> AsyncIterator[None]:
     """One set of connections for each worker."""
-    async with httpx.AsyncClient(timeout=10) as client:
-        app.state.http = client
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+        app.state.http = session
         yield
 
 
@@ -52,11 +52,11 @@ async def deliver(context: rota.Context, customer: Customer, event: Event) -> in
         "Webhook-Id": context.idempotency_key,  # the same each time: a customer knows what they got already
         "Webhook-Signature": sign(context.secrets["WEBHOOKS"], customer.name, body),
     }
-    answer = await app.state.http.post(customer.url, content=body, headers=headers)
-    if answer.status_code == GONE:
-        raise rota.Final(f"{customer.name} does not want to be told any more")
-    answer.raise_for_status()
-    return int(answer.status_code)
+    async with app.state.http.post(customer.url, data=body, headers=headers, allow_redirects=False) as answer:
+        if answer.status == GONE:
+            raise rota.Final(f"{customer.name} does not want to be told any more")
+        answer.raise_for_status()
+        return int(answer.status)
 
 
 async def tell(customer: Customer, **event: str | int) -> rota.Run[int]:

@@ -1,4 +1,4 @@
-"""Clients of both faces: one on the API in this process, one on a server that listens on a port."""
+"""Clients of both faces, on a server that listens on a port."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from rota.client import AsyncClient, Client
 
 
 @pytest.fixture
-async def client(api):
-    """The asynchronous client on the API in this process."""
-    async with AsyncClient("http://rota", TOKEN, transport=api._transport) as client:
-        yield client
-
-
-@pytest.fixture
-async def remote(server):
-    """The asynchronous client over a connection."""
+async def client(server):
+    """The asynchronous client."""
     async with AsyncClient(server.url, TOKEN) as client:
         yield client
 

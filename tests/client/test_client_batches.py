@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 
-import httpx
 import pytest
 
 from listening import TOKEN
 from rota.client import AnswerError, AsyncClient, Client, NewJob, ServerUnreachableError, bodies, retries
+from rota.client.http_messages import ConnectionLostError, HttpAnswer
 from rota.errors import BadInputError
 
 NAMES = "SELECT name FROM rota.live_runs ORDER BY name"
 BUSY = {"type": "urn:rota:database-unavailable", "title": "Database unavailable", "status": 503, "detail": "not now"}
+RESET = ConnectionLostError("reset", unanswered=True)
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +23,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.01)
 
 
-class Hesitant(httpx.AsyncBaseTransport):
-    """Answers jobs of these names with an error at first, whether they were written or not; then hands on."""
+class Hesitant:
+    """Connections whose server answers jobs of these names with an error at first, written or not; then as it does."""
 
     def __init__(self, beyond, *names, status=503, times=1, arrives=False):
         self.beyond = beyond
@@ -32,36 +33,34 @@ class Hesitant(httpx.AsyncBaseTransport):
         self.arrives = arrives
         self.sent = []
 
-    async def handle_async_request(self, request):
-        if not request.url.path.endswith("/batch"):
-            return await self.beyond.handle_async_request(request)
-        jobs = json.loads(request.content)
+    async def request(self, method, path, *, content=None, **options):
+        if not path.endswith("/batch"):
+            return await self.beyond.request(method, path, content=content, **options)
+        jobs = json.loads(content)
         self.sent.append(jobs)
         refused = [job["name"] in self.names for job in jobs] if self.left else [False] * len(jobs)
         self.left -= bool(self.left)
         let = jobs if self.arrives else [job for job, no in zip(jobs, refused, strict=True) if not no]
-        answers = iter((await self._ask(request, let))["results"])
+        answer = await self.beyond.request(method, path, content=json.dumps(let).encode(), **options)
+        answers = iter(json.loads(answer.content)["results"])
         results = []
         for no in refused:
-            answer = next(answers) if self.arrives or not no else None
-            results.append({"error": self.problem} if no else answer)
-        return httpx.Response(200, json={"results": results})
+            found = next(answers) if self.arrives or not no else None
+            results.append({"error": self.problem} if no else found)
+        return HttpAnswer(200, json.dumps({"results": results}).encode(), path, [])
 
-    async def _ask(self, request, jobs):
-        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-        again = httpx.Request("POST", request.url, headers=headers, json=jobs)
-        answer = await self.beyond.handle_async_request(again)
-        return json.loads(await answer.aread())
+    async def aclose(self):
+        await self.beyond.aclose()
 
 
 @pytest.fixture
-def hesitant(api):
+def hesitant(server):
     """Clients whose server can't take some jobs at first."""
 
     def make(*names, options=None, **how):
-        transport = Hesitant(api._transport, *names, **how)
-        client = AsyncClient("http://rota", TOKEN, transport=transport, **(options or {}))
-        client.sent = transport.sent
+        client = AsyncClient(server.url, TOKEN, **(options or {}))
+        client._http = Hesitant(client._http, *names, **how)
+        client.sent = client._http.sent
         return client
 
     return make
@@ -120,15 +119,15 @@ async def test_when_no_answer_comes_the_error_has_what_was_answered_and_the_rest
     monkeypatch.setattr(bodies, "MOST_PER_BATCH", 2)
     jobs = iter(jobs_of(*"abcdef"))
     async with hesitant(options={"retries": 0}) as client:
-        handle = client._http._transport.handle_async_request
+        request = client._http.request
 
-        async def lose_the_second(request):
-            answer = await handle(request)
+        async def lose_the_second(*arguments, **options):
+            answer = await request(*arguments, **options)
             if len(client.sent) == 2:
-                raise httpx.ReadError("reset")
+                raise RESET
             return answer
 
-        monkeypatch.setattr(client._http._transport, "handle_async_request", lose_the_second)
+        monkeypatch.setattr(client._http, "request", lose_the_second)
         with pytest.raises(ServerUnreachableError) as lost:
             await client.submit_many(jobs)
         assert [bool(result.run_id) for result in lost.value.results] == [True, True]
@@ -137,21 +136,24 @@ async def test_when_no_answer_comes_the_error_has_what_was_answered_and_the_rest
     assert [row["name"] for row in await sql.fetch(NAMES)] == list("abcdef")
 
 
-@pytest.mark.parametrize("failure", [httpx.ReadError("reset"), httpx.Response(503, json=BUSY)], ids=repr)
-async def test_a_single_submission_that_is_given_up_can_be_repeated_with_its_key(api, sql, failure):
-    failures = [failure]
+UNAVAILABLE = HttpAnswer(503, json.dumps(BUSY).encode(), "/v1/jobs", [])
 
-    class Losing(httpx.AsyncBaseTransport):
-        async def handle_async_request(self, request):
-            answer = await api._transport.handle_async_request(request)
+
+@pytest.mark.parametrize("failure", [RESET, UNAVAILABLE], ids=["reset", "unavailable"])
+async def test_a_single_submission_that_is_given_up_can_be_repeated_with_its_key(server, sql, monkeypatch, failure):
+    failures = [failure]
+    async with AsyncClient(server.url, TOKEN, retries=0) as client:
+        request = client._http.request
+
+        async def lose_the_first(*arguments, **options):
+            answer = await request(*arguments, **options)
             if not failures:
                 return answer
-            await answer.aread()
-            if isinstance(failure := failures.pop(), httpx.Response):
+            if isinstance(failure := failures.pop(), HttpAnswer):
                 return failure
             raise failure
 
-    async with AsyncClient("http://rota", TOKEN, transport=Losing(), retries=0) as client:
+        monkeypatch.setattr(client._http, "request", lose_the_first)
         with pytest.raises((ServerUnreachableError, AnswerError)) as lost:
             await client.submit("once", task="rota.echo", payload={"a": 1})
         (job,) = lost.value.to_repeat

@@ -9,13 +9,13 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import msgspec
 import pytest
+from scripted import answer, answering, scripted
 
 from engine import plain
 from rota.api.routes import OPERATIONS
-from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry
+from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry, async_http
 from rota.client.bodies import _TIMES, JobChanges, JobFields, JobFilters, NewJob, RunChoice, RunFilters
 from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
 from rota.contract.runs import RunSelection
@@ -280,19 +280,14 @@ FOR_PROGRAMS = [operation for operation in OPERATIONS if operation.handler.__nam
 
 @pytest.mark.parametrize("operation", FOR_PROGRAMS, ids=lambda operation: f"{operation.method} {operation.path}")
 async def test_every_operation_of_the_api_has_a_method(operation):
-    asked = []
-
-    def note(request):
-        asked.append((request.method, request.url.path))
-        return httpx.Response(418, json={"status": 418})
-
-    async with AsyncClient("http://rota", "", transport=httpx.MockTransport(note)) as client:
-        answer = REACHED[operation.handler.__name__](client)
-        with suppress(AnswerError):
-            await (answer if inspect.isawaitable(answer) else anext(answer))
-    ((method, path),) = asked
-    assert method == operation.method
-    assert re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", operation.path), path)
+    with scripted(answering(answer(418, b'{"status": 418}'))) as server:
+        async with AsyncClient(server.url, "") as client:
+            called = REACHED[operation.handler.__name__](client)
+            with suppress(AnswerError):
+                await (called if inspect.isawaitable(called) else anext(called))
+    (asked,) = server.heard
+    assert asked.method == operation.method
+    assert re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", operation.path), asked.path)
 
 
 def test_both_faces_have_the_same_methods():
@@ -326,24 +321,27 @@ async def test_address_and_token_come_from_the_environment(monkeypatch, tmp_path
     monkeypatch.delenv("ROTA_URL", raising=False)
     monkeypatch.delenv("ROTA_TOKEN", raising=False)
     (tmp_path / "admin.token").write_text("secret\n")
-    sent = []
+    connect, meant = async_http.connect, []
+    with scripted(answering(answer(200, b'{"status": "ok"}'))) as server:
 
-    def note(request):
-        sent.append((str(request.url), request.headers.get("authorization")))
-        return httpx.Response(200, json={"status": "ok"})
+        def connect_here(route, seconds):
+            meant.append((route.host, route.port))
+            return connect(route._replace(host="127.0.0.1", port=server.port), seconds)
 
-    for url, token in ((None, None), ("http://elsewhere:1", None), ("http://elsewhere:1", "given")):
-        async with AsyncClient(url, token, transport=httpx.MockTransport(note)) as client:
-            await client.is_alive()
-    assert sent == [
-        ("http://127.0.0.1:7777/healthz", "Bearer secret"),
-        ("http://elsewhere:1/healthz", None),
-        ("http://elsewhere:1/healthz", "Bearer given"),
-    ]
+        monkeypatch.setattr(async_http, "connect", connect_here)
+        for url, token in ((None, None), ("http://elsewhere:1", None), ("http://elsewhere:1", "given")):
+            async with AsyncClient(url, token) as client:
+                assert await client.is_alive()
+    assert meant == [("127.0.0.1", 7777), ("elsewhere", 1), ("elsewhere", 1)]
+    sent = [(asked.headers["host"], asked.headers.get("authorization")) for asked in server.heard]
+    assert sent == [("127.0.0.1:7777", "Bearer secret"), ("elsewhere:1", None), ("elsewhere:1", "Bearer given")]
+
+
+NO_ADDRESSES = ["ftp://x", "http://", "http://x:99999", "http://x:0x1", "http://x y", "http://x/\r\n", "http://[::1"]
 
 
 @pytest.mark.parametrize(
-    ("url", "token"), [("ftp://x", ""), ("http://", ""), ("http://x:99999", ""), ("http://x", "ü")]
+    ("url", "token"), [*((url, "") for url in NO_ADDRESSES), ("http://" + "ü" * 70, ""), ("http://x", "ü")]
 )
 def test_an_address_or_token_that_can_not_be_one_is_refused(url, token):
     with pytest.raises(SetupError):

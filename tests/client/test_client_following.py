@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack
 
-import httpx
 import pytest
+from scripted import BEGIN, answer, chunk, scripted
 
 from engine import plain
 from listening import TOKEN, listening
@@ -35,32 +36,36 @@ def line(text, number=None):
 END = 'event: end\ndata: {"status":"success"}\n\n'
 
 
-class Pieces(httpx.AsyncByteStream):
-    """A body in pieces; an error among them is raised."""
-
-    def __init__(self, pieces):
-        self.pieces = pieces
-
-    async def __aiter__(self):
-        for piece in self.pieces:
-            if isinstance(piece, Exception):
-                raise piece
-            yield piece.encode()
+CUT = object()
 
 
-def scripted(*answers):
-    """A client that gets these answers, and the headers it sent for each."""
-    coming, sent = list(answers), []
+@pytest.fixture
+async def followed():
+    """Clients that get these answers, each a whole one or the pieces of a stream; and the paths and positions asked."""
+    async with AsyncExitStack() as stack:
 
-    async def answer(request):
-        sent.append((request.url.path, request.headers.get("last-event-id")))
-        given = coming.pop(0)
-        return given if isinstance(given, httpx.Response) else httpx.Response(200, stream=Pieces(given))
+        def make(*answers):
+            coming = list(answers)
 
-    return AsyncClient("http://rota", "", transport=httpx.MockTransport(answer)), sent
+            def script(peer):
+                while peer.request():
+                    given = coming.pop(0)
+                    if isinstance(given, bytes):
+                        peer.send(given)
+                        continue
+                    peer.send(BEGIN)
+                    for piece in given:
+                        if piece is CUT:
+                            return
+                        peer.send(chunk(piece.encode()))
+                    peer.send(chunk(b""))
 
+            server = stack.enter_context(scripted(script))
+            client = AsyncClient(server.url, "")
+            stack.push_async_callback(client.aclose)
+            return client, lambda: [(asked.path, asked.headers.get("last-event-id")) for asked in server.heard]
 
-CUT = httpx.ReadError("reset")
+        yield make
 
 
 async def collect(iterator, seen):
@@ -69,25 +74,25 @@ async def collect(iterator, seen):
         seen.append(item)
 
 
-async def test_a_log_goes_on_after_a_cut_and_no_line_comes_twice():
-    client, sent = scripted(
+async def test_a_log_goes_on_after_a_cut_and_no_line_comes_twice(followed):
+    client, sent = followed(
         [": following\n\n", line("a") + line("b", 7), line("c"), CUT],
         [CUT],
-        httpx.Response(503, json={"status": 503}),
+        answer(503, b'{"status": 503}'),
         [": following\n\n", line("c") + line("d", 9)[:20], line("c")[:0] + line("d", 9)[20:], line("e", 10)],
         [END],
     )
     async with client:
         assert [found.text async for found in client.follow_log(RUN)] == ["a", "b", "c", "d", "e"]
     path = f"/v1/runs/{RUN}/logs"
-    assert sent == [(path, None), (path, "7"), (path, "7"), (path, "7"), (path, "10")]
+    assert sent() == [(path, None), (path, "7"), (path, "7"), (path, "7"), (path, "10")]
 
 
-async def test_the_log_of_a_job_stays_with_the_run_it_began_with():
-    client, sent = scripted([line("a", 1), CUT], [END])
+async def test_the_log_of_a_job_stays_with_the_run_it_began_with(followed):
+    client, sent = followed([line("a", 1), CUT], [END])
     async with client:
         assert [found.text async for found in client.follow_job_log("job_1")] == ["a"]
-    assert [path for path, _ in sent] == ["/v1/jobs/job_1/logs", f"/v1/runs/{RUN}/logs"]
+    assert [path for path, _ in sent()] == ["/v1/jobs/job_1/logs", f"/v1/runs/{RUN}/logs"]
 
 
 async def test_following_what_does_not_exist_is_refused(client):
@@ -96,20 +101,20 @@ async def test_following_what_does_not_exist_is_refused(client):
     assert refused.value.status == 404
 
 
-async def test_a_server_that_stays_away_is_given_up(monkeypatch):
+async def test_a_server_that_stays_away_is_given_up(followed, monkeypatch):
     monkeypatch.setattr(retries.Patience.__init__, "__defaults__", (0.2,))
-    client, _ = scripted(*[[CUT]] * 1000)
+    client, _ = followed(*[[CUT]] * 1000)
     async with client:
         with pytest.raises(retries.ServerUnreachableError):
             await anext(client.follow_log(RUN))
 
 
-async def test_a_log_is_followed_live_until_its_run_ends(remote, engine):
+async def test_a_log_is_followed_live_until_its_run_ends(client, engine):
     run_id = await engine.submit()
     logs = Logs(engine.database)
     seen = []
 
-    following = asyncio.create_task(collect(remote.follow_log(run_id), seen))
+    following = asyncio.create_task(collect(client.follow_log(run_id), seen))
     for number, text in enumerate(("one", "two")):
         body = f"2026-01-01T00:00:00.000Z stdout {text}\n"
         await logs.add([log_chunk(plain(run_id), body, number=number)])
@@ -140,19 +145,19 @@ async def test_events_are_followed_through_a_restart_of_the_server(api):
     assert [event.subject for event in seen] == ["first", "meanwhile", "last"]
 
 
-async def test_who_was_cut_off_before_the_first_event_misses_none():
+async def test_who_was_cut_off_before_the_first_event_misses_none(followed):
     data = '{"eventId":6,"time":"2026-01-01T00:00:00Z","event":"e","subject":"s","detail":null}'
     event = f"event: event\nid: 6\ndata: {data}\n\n"
-    client, sent = scripted([": following\n\n", "id: 5\n\n", CUT], [event])
+    client, sent = followed([": following\n\n", "id: 5\n\n", CUT], [event])
     async with client:
         assert (await anext(client.follow_events())).event_id == 6
-    assert [after for _, after in sent] == [None, "5"]
+    assert [after for _, after in sent()] == [None, "5"]
 
 
-async def test_events_since_a_number_come_first_and_in_order(remote, api):
+async def test_events_since_a_number_come_first_and_in_order(client, api):
     for number in range(5):
         await api.post(f"/v1/pools/p{number}/pause")
-    events = remote.follow_events(after=2)
+    events = client.follow_events(after=2)
     assert [(await anext(events)).subject for _ in range(3)] == ["p2", "p3", "p4"]
     await api.post("/v1/pools/p5/pause")
     assert (await anext(events)).subject == "p5"

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import httpx
 import pytest
 
 from listening import TOKEN
 from rota.client import AnswerError, AsyncClient, Client, NewJob, ServerUnreachableError, retries
+from rota.client.http_messages import (
+    ConnectionLostError,
+    ConnectTimeoutError,
+    ExchangeTimeoutError,
+    HttpAnswer,
+    HungUpError,
+    NotConnectedError,
+    NotHttpError,
+)
 from support import in_time
 
 RUN = "run_" + "0" * 32
@@ -24,8 +33,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.01)
 
 
-class Unsteady(httpx.AsyncBaseTransport):
-    """Fails as told, one failure after the other, then hands on; an error may come before or after the server acted."""
+class Unsteady:
+    """Connections that fail as told, one failure after the other; an error comes before or after the server acted."""
 
     def __init__(self, beyond, *failures, arrives=False):
         self.beyond = beyond
@@ -33,43 +42,57 @@ class Unsteady(httpx.AsyncBaseTransport):
         self.arrives = arrives
         self.requests = []
 
-    async def handle_async_request(self, request):
-        self.requests.append(request)
+    async def request(self, method, path, **options):
+        self.requests.append(options)
         if not self.failures:
-            return await self.beyond.handle_async_request(request)
+            return await self.beyond.request(method, path, **options)
         failure = self.failures.pop(0)
-        if isinstance(failure, httpx.Response):
+        if isinstance(failure, HttpAnswer):
             return failure
         if self.arrives:
-            await (await self.beyond.handle_async_request(request)).aread()
+            await self.beyond.request(method, path, **options)
         raise failure
+
+    async def aclose(self):
+        await self.beyond.aclose()
+
+
+def answered(status, content, **headers):
+    fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    return HttpAnswer(status, content.encode(), "/v1/x", fields)
 
 
 def not_now(status=503, **headers):
-    return httpx.Response(status, headers=headers, json={"status": status, "detail": "not now"})
+    return answered(status, json.dumps({"status": status, "detail": "not now"}), **headers)
 
 
 @pytest.fixture
-def unsteady(api):
+def unsteady(server):
     """Clients whose connection fails as told."""
 
     def make(*failures, arrives=False, **options):
-        transport = Unsteady(api._transport, *failures, arrives=arrives)
-        client = AsyncClient("http://rota", TOKEN, transport=transport, **options)
-        client.requests = transport.requests
+        client = AsyncClient(server.url, TOKEN, **options)
+        client._http = Unsteady(client._http, *failures, arrives=arrives)
+        client.requests = client._http.requests
         return client
 
     return make
 
 
+REFUSED = NotConnectedError("refused")
+RESET = ConnectionLostError("reset", unanswered=True)
+SILENT = ExchangeTimeoutError("hangs")
+
+
 @pytest.mark.parametrize(
     "failure",
     [
-        httpx.ConnectError("refused"),
-        httpx.ConnectTimeout("nobody"),
-        httpx.ReadTimeout("hangs"),
-        httpx.ReadError("reset"),
-        httpx.RemoteProtocolError("closed"),
+        REFUSED,
+        ConnectTimeoutError("nobody"),
+        SILENT,
+        RESET,
+        HungUpError(),
+        NotHttpError("noise"),
         *(not_now(status) for status in (429, 502, 503, 504)),
     ],
     ids=repr,
@@ -80,17 +103,17 @@ async def test_reading_is_repeated(unsteady, failure):
         assert len(client.requests) == 3
 
 
-@pytest.mark.parametrize("lost", [httpx.ReadError("reset"), httpx.ReadTimeout("hangs")], ids=repr)
+@pytest.mark.parametrize("lost", [RESET, SILENT], ids=repr)
 async def test_a_submission_whose_answer_was_lost_leaves_one_job(unsteady, sql, lost):
     async with unsteady(lost, lost, arrives=True) as client:
         made = await client.submit("once", task="rota.echo")
         assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 1
         assert (await client.run(made.run_id)).name == "once"
-        assert len({request.headers["idempotency-key"] for request in client.requests[:3]}) == 1
+        assert len({request["headers"]["Idempotency-Key"] for request in client.requests[:3]}) == 1
 
 
 async def test_a_batch_whose_answer_was_lost_leaves_each_job_once(unsteady, sql):
-    async with unsteady(httpx.ReadError("reset"), arrives=True) as client:
+    async with unsteady(RESET, arrives=True) as client:
         results = await client.submit_many([NewJob(name=f"n{number}", task="rota.echo") for number in range(20)])
         assert all(result.run_id for result in results)
         assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 20
@@ -115,7 +138,7 @@ UNSAFE = [
 
 
 @pytest.mark.parametrize("act", UNSAFE)
-@pytest.mark.parametrize("failure", [httpx.ReadError("reset"), httpx.ReadTimeout("hangs"), not_now()], ids=repr)
+@pytest.mark.parametrize("failure", [RESET, SILENT, not_now()], ids=repr)
 async def test_what_would_happen_twice_is_not_repeated_once_it_may_have_arrived(unsteady, act, failure):
     async with unsteady(failure) as client:
         with pytest.raises((ServerUnreachableError, AnswerError)):
@@ -125,7 +148,7 @@ async def test_what_would_happen_twice_is_not_repeated_once_it_may_have_arrived(
 
 @pytest.mark.parametrize("act", UNSAFE)
 async def test_what_surely_did_not_arrive_is_always_repeated(unsteady, act):
-    async with unsteady(httpx.ConnectError("refused")) as client:
+    async with unsteady(REFUSED) as client:
         try:
             await act(client)
         except AnswerError as error:
@@ -134,8 +157,8 @@ async def test_what_surely_did_not_arrive_is_always_repeated(unsteady, act):
 
 
 async def test_the_number_of_repeats_is_limited(unsteady):
-    async with unsteady(*[httpx.ConnectError("refused")] * 9, retries=2) as client:
-        with pytest.raises(ServerUnreachableError, match="no Rota server answers at http://rota"):
+    async with unsteady(*[REFUSED] * 9, retries=2) as client:
+        with pytest.raises(ServerUnreachableError, match="no Rota server answers at http"):
             await client.workers()
         assert len(client.requests) == 3
 
@@ -148,7 +171,7 @@ async def test_the_last_refusal_is_the_error(unsteady):
 
 
 async def test_repeats_end_with_the_time(unsteady):
-    async with unsteady(*[httpx.ConnectError("refused")] * 9, timeout=0.0001) as client:
+    async with unsteady(*[REFUSED] * 9, timeout=0.0001) as client:
         with pytest.raises(ServerUnreachableError):
             await client.workers()
         assert len(client.requests) < 3
@@ -156,7 +179,7 @@ async def test_repeats_end_with_the_time(unsteady):
 
 async def test_the_server_says_how_long_to_pause_up_to_a_limit(unsteady, monkeypatch):
     monkeypatch.setattr(retries, "LONGEST_PAUSE_SECONDS", 0.3)
-    async with unsteady(not_now(429, **{"Retry-After": "3600"})) as client:
+    async with unsteady(not_now(429, retry_after="3600")) as client:
         began = time.monotonic()
         assert await in_time(client.workers()) == []
         assert time.monotonic() - began >= 0.3
@@ -171,14 +194,14 @@ async def test_other_refusals_are_final(unsteady, status):
 
 
 async def test_what_is_no_rota_server_is_named(unsteady):
-    async with unsteady(httpx.Response(200, text="<html>hello</html>"), httpx.Response(404, text="no")) as client:
+    async with unsteady(answered(200, "<html>hello</html>"), answered(404, "no")) as client:
         for _ in range(2):
             with pytest.raises(ServerUnreachableError, match="is not a Rota server"):
                 await client.workers()
 
 
 async def test_an_answer_of_another_version_is_named(unsteady):
-    async with unsteady(httpx.Response(200, json={"things": []})) as client:
+    async with unsteady(answered(200, '{"things": []}')) as client:
         with pytest.raises(ServerUnreachableError, match="another version of Rota"):
             await client.workers()
 
@@ -186,12 +209,12 @@ async def test_an_answer_of_another_version_is_named(unsteady):
 async def test_waiting_goes_on_while_the_server_is_away(unsteady, engine):
     run_id = await engine.submit()
     await engine.api.post(f"/v1/runs/{run_id}/cancel")
-    async with unsteady(*[httpx.ConnectError("refused")] * 8) as client:
+    async with unsteady(*[REFUSED] * 8) as client:
         assert (await client.wait(run_id)).status == "cancelled"
 
 
 async def test_waiting_ends_with_its_time_while_the_server_is_away(unsteady):
-    async with unsteady(*[httpx.ConnectError("refused")] * 1000) as client:
+    async with unsteady(*[REFUSED] * 1000) as client:
         with pytest.raises(TimeoutError):
             await client.wait(RUN, timeout=0.2)
 
@@ -204,7 +227,7 @@ async def test_waiting_for_what_does_not_exist_is_refused(unsteady):
 
 
 async def test_who_is_not_ready_is_asked_once(unsteady):
-    async with unsteady(not_now(), httpx.ConnectError("refused")) as client:
+    async with unsteady(not_now(), REFUSED) as client:
         assert not await client.is_ready()
         assert not await client.is_alive()
         assert len(client.requests) == 2

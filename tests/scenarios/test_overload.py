@@ -9,6 +9,7 @@ import msgspec
 import psutil
 import pytest
 
+from rota.client.retries import retry_after
 from rota.ops.bench_load import Connections
 from support import LONG
 
@@ -34,11 +35,11 @@ class Flood:
             answer = await connections.send(request)
             if answer.status in (429, 503):
                 self.refused += 1
-                self.without_retry_after += not answer.retry_after
+                self.without_retry_after += not retry_after(answer)
                 await asyncio.sleep(0.02)
                 continue
-            assert answer.status == 200, answer.body
-            results = msgspec.json.decode(answer.body)["results"]
+            assert answer.status == 200, answer.content
+            results = msgspec.json.decode(answer.content)["results"]
             assert not any("error" in result for result in results), results[:3]
             self.accepted += len(results)
 

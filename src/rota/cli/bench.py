@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
 from rota.cli.terminal.output import JsonFlag, print_json, say, server
 from rota.cli.terminal.tables import print_line
-from rota.client import ServerUnreachableError
-from rota.ops.bench import Figures, ServerBench
-from rota.ops.bench_load import Spread
+from rota.client.answers import unreachable
+from rota.client.http_messages import ExchangeError
 from rota.settings import Settings
+
+if TYPE_CHECKING:
+    from rota.ops.bench import Figures
+    from rota.ops.bench_load import Spread
 
 
 def bench(
@@ -27,6 +30,10 @@ def bench(
 
     Submits jobs of the built-in task rota.echo to the pool 'default' and reads their records. They stay in the history.
     """
+    import asyncio  # noqa: PLC0415 - takes longer than the rest of the help texts
+
+    from rota.ops.bench import ServerBench  # noqa: PLC0415 - loads an HTTP library
+
     with server() as client:
         client.call("GET", "/v1/workers")  # fails before submitting if the key can't read them
         settings = Settings.from_environment()
@@ -36,8 +43,8 @@ def bench(
         measured = ServerBench(client.url, settings.token, patience_seconds=patience, say=lambda text: say(text, "dim"))
         try:
             figures = asyncio.run(measured.measure(jobs=jobs, seconds=seconds))
-        except OSError as error:
-            raise ServerUnreachableError(f"the server at {client.url} was lost ({error})") from error
+        except ExchangeError as error:
+            raise unreachable(client.url, error) from error
         if as_json:
             print_json(msgspec.to_builtins(figures))
         else:

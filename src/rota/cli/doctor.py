@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import textwrap
@@ -29,6 +28,8 @@ def doctor(home: Path | None = HomeOption, as_json: bool = JsonFlag) -> None:
     Checks this machine, the settings, the server, the database, workers and object storage, if they can be reached.
     Prints a line each: ok, warning or problem. The exit code is 1 if there is a problem.
     """
+    import asyncio  # noqa: PLC0415 - takes longer than the rest of the help texts
+
     from rota.ops.doctor.checkup import examine  # noqa: PLC0415 - imports the server and the worker
 
     if home is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol, TypeVar
 
-import httpx
 import msgspec
 
 from rota.client.errors import NOT_NOW, AnswerError, ServerUnreachableError
+from rota.client.http_messages import ExchangeError, ExchangeTimeoutError, HttpAnswer, HungUpError, NotHttpError
 from rota.client.retries import retry_after
 from rota.contract.jobs import BatchResult
 
@@ -48,47 +48,47 @@ class JobResults(msgspec.Struct):
     results: list[JobResult]
 
 
-def read_answer(url: str, response: httpx.Response, kind: type[T]) -> T:
+def read_answer(url: str, answer: HttpAnswer, kind: type[T]) -> T:
     """The answer as this type; raises AnswerError for a problem, ServerUnreachableError if it is not from Rota."""
-    if not response.is_success:
-        raise _problem(url, response)
+    if not answer.is_success:
+        raise _problem(url, answer)
     try:
-        return msgspec.json.decode(response.content, type=kind)
+        return msgspec.json.decode(answer.content, type=kind)
     except msgspec.ValidationError as error:
-        words = f"the answer of {url} to {response.url.path} can't be read ({error}); is it another version of Rota?"
+        words = f"the answer of {url} to {answer.path} can't be read ({error}); is it another version of Rota?"
         raise ServerUnreachableError(words) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _stranger(url, response) from None
+        raise _stranger(url, answer) from None
 
 
-def read_object(url: str, response: httpx.Response) -> Any:
+def read_object(url: str, answer: HttpAnswer) -> Any:
     """The answer as plain JSON, with integers of any size; raises as `read_answer` does."""
-    if not response.is_success:
-        raise _problem(url, response)
+    if not answer.is_success:
+        raise _problem(url, answer)
     try:
-        content = json.loads(response.content)
+        content = json.loads(answer.content)
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise _stranger(url, response)
+        raise _stranger(url, answer)
     return content
 
 
-def read_text(url: str, response: httpx.Response) -> str:
+def read_text(url: str, answer: HttpAnswer) -> str:
     """The answer as text; raises as `read_answer` does."""
-    if not response.is_success:
-        raise _problem(url, response)
-    return response.text
+    if not answer.is_success:
+        raise _problem(url, answer)
+    return answer.text
 
 
 # What versions of OpenSSL say about an answer without TLS.
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 
 
-def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError:
+def unreachable(url: str, error: ExchangeError) -> ServerUnreachableError:
     """The error for a connection that failed or was lost."""
-    if isinstance(error, httpx.TimeoutException):
-        return ServerUnreachableError(f"{url} did not answer in time ({error or type(error).__name__})")
+    if isinstance(error, ExchangeTimeoutError):
+        return ServerUnreachableError(f"{url} did not answer in time ({error})")
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         words = f"the certificate of {url} is not trusted ({error}); set ROTA_CA_FILE to its authority's certificate"
         return ServerUnreachableError(words, advised=True)
@@ -96,25 +96,25 @@ def unreachable(url: str, error: httpx.TransportError) -> ServerUnreachableError
         plain = f"http{url.removeprefix('https')}"
         words = f"{url} does not speak TLS; if it is your server, set ROTA_URL to {plain}"
         return ServerUnreachableError(words, advised=True)
-    if isinstance(error, httpx.RemoteProtocolError) and url.startswith("http:"):
+    if isinstance(error, NotHttpError | HungUpError) and url.startswith("http:"):
         secure = f"https{url.removeprefix('http')}"
         fix = f"if it speaks TLS, set ROTA_URL to {secure} and ROTA_CA_FILE to its authority's certificate"
         return ServerUnreachableError(f"{url} closed the connection without an answer ({error}); {fix}", advised=True)
-    return ServerUnreachableError(f"no Rota server answers at {url} ({error or type(error).__name__})")
+    return ServerUnreachableError(f"no Rota server answers at {url} ({error})")
 
 
-def _problem(url: str, response: httpx.Response) -> AnswerError | ServerUnreachableError:
+def _problem(url: str, answer: HttpAnswer) -> AnswerError | ServerUnreachableError:
     try:
-        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+        problem = msgspec.json.decode(answer.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _stranger(url, response)
-    if response.status_code == _NOT_AUTHENTICATED:
+        return _stranger(url, answer)
+    if answer.status == _NOT_AUTHENTICATED:
         said = problem["said"] = problem.get("detail", "")
         fix = "give a token (token=…), or set ROTA_TOKEN, or ROTA_HOME to the server's home directory"
         problem["detail"] = f"the server at {url} does not accept the token, or got none ({said}): {fix}"
-    return AnswerError(response.status_code, problem, retry_after(response))
+    return AnswerError(answer.status, problem, retry_after(answer))
 
 
-def _stranger(url: str, response: httpx.Response) -> ServerUnreachableError:
-    said = f"{response.status_code} to {response.url.path}"
+def _stranger(url: str, answer: HttpAnswer) -> ServerUnreachableError:
+    said = f"{answer.status} to {answer.path}"
     return ServerUnreachableError(f"{url} is not a Rota server (it answered {said})")

@@ -222,13 +222,6 @@ def new_key() -> str:
     return uuid4().hex
 
 
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises BadInputError for characters that headers can't have."""
-    for name, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
-            raise BadInputError("must be printable ASCII", field=name)
-
-
 def encode(body: Any) -> bytes:
     """JSON; raises BadInputError for values that JSON can't express."""
     try:

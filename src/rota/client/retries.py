@@ -11,9 +11,8 @@ import math
 import random
 import time
 
-import httpx
-
 from rota.client.errors import NOT_NOW, AnswerError, ServerUnreachableError
+from rota.client.http_messages import ExchangeError, HttpAnswer
 from rota.domain.durations import Duration, seconds_of
 from rota.errors import BadInputError
 
@@ -23,7 +22,6 @@ LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 _TOO_MANY = 429
 REFUSED_SECONDS = 1.0  # pause for an overloaded server
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Tries:
@@ -36,20 +34,20 @@ class Tries:
         self._left: float = repeats if patience_seconds is None else math.inf
         self._pauses = _Pauses()
         self._deadline = time.monotonic() + (2 * timeout_seconds if patience_seconds is None else patience_seconds)
-        self._repeatable = repeatable
+        self.repeatable = repeatable
         self.gives_back_refusals = False  # whether 429 is for the caller, who sends less at a time
 
-    def pause_after_error(self, error: httpx.TransportError) -> float | None:
+    def pause_after_error(self, error: ExchangeError) -> float | None:
         """The pause before the next try; None: give up."""
-        return self._pause() if self._repeatable or isinstance(error, _NEVER_SENT) else None
+        return self._pause() if self.repeatable or error.never_sent else None
 
-    def pause_after_answer(self, response: httpx.Response) -> float | None:
+    def pause_after_answer(self, answer: HttpAnswer) -> float | None:
         """The pause after an answer; None: use the answer."""
-        if response.status_code not in NOT_NOW or not self._repeatable:
+        if answer.status not in NOT_NOW or not self.repeatable:
             return None
-        if self.gives_back_refusals and response.status_code == _TOO_MANY:
+        if self.gives_back_refusals and answer.status == _TOO_MANY:
             return None
-        return self._pause(min(retry_after(response) or 0.0, LONGEST_PAUSE_SECONDS))
+        return self._pause(min(retry_after(answer) or 0.0, LONGEST_PAUSE_SECONDS))
 
     def pause_after_refusal(self) -> float | None:
         """The pause before jobs of a batch that can't be taken now are sent again; None: use their answers."""
@@ -119,7 +117,7 @@ class _Pauses:
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
 
-def retry_after(response: httpx.Response) -> float | None:
+def retry_after(answer: HttpAnswer) -> float | None:
     """The seconds in Retry-After; dates are ignored, as Rota sends none."""
-    text = response.headers.get("retry-after", "")
+    text = answer.headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import httpx
-
+from rota.client.http_messages import TimeLimits
+from rota.client.http_routes import host_of
 from rota.errors import SetupError
-from rota.settings import LOOPBACK, Settings
+from rota.settings import Settings
+
+if TYPE_CHECKING:
+    import ssl
 
 _CONNECT_SECONDS = 5.0
 _PORTS = range(1, 65536)
@@ -45,8 +48,8 @@ def check_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 80) in _PORTS
-        httpx.URL(url)
-    except (ValueError, httpx.InvalidURL):
+        fits = fits and url.isprintable() and " " not in url and bool(host_of(parts))
+    except ValueError:
         fits = False
     if fits and "@" in parts.netloc:
         raise SetupError("ROTA_URL has a user name or password: remove it, and set ROTA_TOKEN instead")
@@ -55,24 +58,19 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def trust(url: str, ca_file: str | Path | None = None) -> ssl.SSLContext | bool:
-    """The trusted certificates: those in `ca_file` or ROTA_CA_FILE, else httpx's default."""
+def trust(url: str, ca_file: str | Path | None = None) -> ssl.SSLContext | None:
+    """The trusted certificates: those in `ca_file` or ROTA_CA_FILE, else the system's; None without TLS."""
     if not url.startswith("https:"):
-        return True
+        return None
+    import ssl  # noqa: PLC0415 - only who uses TLS pays for it
+
     ca_file = ca_file or Settings.from_environment().ca_file
-    if ca_file is None:
-        return True
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise SetupError(f"ROTA_CA_FILE: {ca_file} has no PEM certificates ({error})") from error
 
 
-def needs_proxy(url: str) -> bool:
-    """Whether to use a proxy: not for this machine."""
-    return urlsplit(url).hostname not in LOOPBACK
-
-
-def time_limits(seconds: float) -> httpx.Timeout:
-    """The timeout of a try; connecting has a shorter one."""
-    return httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
+def time_limits(seconds: float) -> TimeLimits:
+    """The time-outs of a try: of silence, and a shorter one for connecting."""
+    return TimeLimits(connect=min(seconds, _CONNECT_SECONDS), silence=seconds)

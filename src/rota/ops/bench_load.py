@@ -6,16 +6,18 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from typing import Any, Self
 
-import httptools
 import msgspec
 
-from rota.client.server_address import trust
+from rota.client.async_http import AsyncHttpConnections
+from rota.client.http_messages import HttpAnswer
+from rota.client.http_routes import find_route
+from rota.client.retries import retry_after
+from rota.client.server_address import time_limits, trust
 from rota.errors import RotaError
 
-_ANSWER_SECONDS = 60.0
+_LIMITS = time_limits(60.0)
 _TRY_AGAIN_SECONDS = 1.0
 _OVERLOADED = (429, 503)
 CREATED = 201
@@ -26,107 +28,32 @@ class UnexpectedAnswerError(RotaError):
     """The server rejected a valid request."""
 
 
-class _BenchReply(NamedTuple):
-    status: int
-    retry_after: float | None
-    body: bytes
-
-
-class _Protocol(asyncio.Protocol):
-    """Reads answers in turn."""
-
-    def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._waiting: asyncio.Future[_BenchReply] | None = None
-        self._transport: asyncio.Transport | None = None
-        self._retry_after: float | None = None
-        self._chunks: list[bytes] = []
-
-    @property
-    def is_closed(self) -> bool:
-        return self._transport is None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        if self._waiting and not self._waiting.done():
-            self._waiting.set_exception(exc or ConnectionResetError("the server closed the connection"))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"retry-after":
-            self._retry_after = float(value)
-
-    def on_body(self, body: bytes) -> None:
-        self._chunks.append(body)
-
-    def on_message_complete(self) -> None:
-        if self._waiting and not self._waiting.done():
-            answer = _BenchReply(self._parser.get_status_code(), self._retry_after, b"".join(self._chunks))
-            self._waiting.set_result(answer)
-        self._retry_after, self._chunks = None, []
-
-    def send(self, request: bytes) -> asyncio.Future[_BenchReply]:
-        if self._transport is None:
-            raise ConnectionResetError("the server closed the connection")
-        self._waiting = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return self._waiting
-
-    def close(self) -> None:
-        if self._transport:
-            self._transport.close()
-
-
 class Connections:
     """Connections to one server, one for each simultaneous request."""
 
     def __init__(self, url: str, token: str | None, count: int) -> None:
-        parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80)
-        self._tls = trust(url) if parts.scheme == "https" else None
-        self._head = f"Host: {parts.netloc}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
-        self._count = count
-        self._free: asyncio.LifoQueue[_Protocol] = asyncio.LifoQueue()
+        self._http = AsyncHttpConnections(find_route(url, trust(url)), {"Authorization": f"Bearer {token}"}, most=count)
 
     async def __aenter__(self) -> Self:
-        for _ in range(self._count):
-            self._free.put_nowait(await self._open())
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        while not self._free.empty():
-            self._free.get_nowait().close()
+        await self._http.aclose()
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         """The bytes of a request, to be reused."""
-        return f"{method} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        return self._http.heads.head(method, path, None, {}, len(body)) + body
 
-    async def send(self, request: bytes) -> _BenchReply:
+    async def send(self, request: bytes) -> HttpAnswer:
         """Sends a request and waits for the answer."""
-        protocol = await self._free.get()
-        try:
-            if protocol.is_closed:  # servers close idle connections
-                protocol = await self._open()
-            return await asyncio.wait_for(protocol.send(request), _ANSWER_SECONDS)
-        finally:
-            self._free.put_nowait(protocol)
-
-    async def _open(self) -> _Protocol:
-        loop = asyncio.get_running_loop()
-        _, protocol = await loop.create_connection(_Protocol, self._host, self._port, ssl=self._tls)
-        return protocol
+        return await self._http.send("", request, b"", _LIMITS)
 
     async def get(self, path: str) -> Any:
         """The decoded answer to a GET; raises UnexpectedAnswerError."""
         answer = await self.send(self.request("GET", path))
         if answer.status != OK:
-            raise UnexpectedAnswerError(f"GET {path} was answered with {answer.status}: {answer.body[:500]!r}")
-        return msgspec.json.decode(answer.body)
+            raise UnexpectedAnswerError(f"GET {path} was answered with {answer.status}: {answer.content[:500]!r}")
+        return msgspec.json.decode(answer.content)
 
 
 class BenchReceipt(msgspec.Struct):
@@ -179,7 +106,7 @@ class Submitter:
             answer = await self._connections.send(request)
             if answer.status in _OVERLOADED:
                 done.refused += 1
-                await asyncio.sleep(answer.retry_after or _TRY_AGAIN_SECONDS)
+                await asyncio.sleep(retry_after(answer) or _TRY_AGAIN_SECONDS)
                 continue
             done.latencies.append(time.perf_counter() - sent)
             accepted, problem = _read(answer)
@@ -201,13 +128,13 @@ class _Results(msgspec.Struct):
 _results = msgspec.json.Decoder(_Results)
 
 
-def _read(answer: _BenchReply) -> tuple[int, str | None]:
+def _read(answer: HttpAnswer) -> tuple[int, str | None]:
     """The number of accepted jobs, and the first problem."""
     if answer.status == CREATED:
         return 1, None
     if answer.status != OK:
-        return 0, f"{answer.status} {answer.body[:500].decode(errors='replace')}"
-    results = _results.decode(answer.body).results
+        return 0, f"{answer.status} {answer.content[:500].decode(errors='replace')}"
+    results = _results.decode(answer.content).results
     problems = [result.error for result in results if result.error]
     return len(results) - len(problems), str(problems[0]) if problems else None
 

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import httpx
 import msgspec
 
 from rota.client.answers import Page, read_answer, read_object, read_text, unreachable
-from rota.client.bodies import check_headers, encode, query_of
+from rota.client.bodies import encode, query_of
 from rota.client.errors import AnswerError, ServerUnreachableError
 from rota.client.event_streams import SILENCE_SECONDS, EventReader, LogReader, ServerEvent
+from rota.client.http_messages import SUCCESS, ExchangeError, HttpAnswer
+from rota.client.http_routes import find_route
 from rota.client.retries import RETRIES, Patience, Tries, read_patience
-from rota.client.server_address import find_server, needs_proxy, request_headers, time_limits, trust
+from rota.client.server_address import find_server, request_headers, time_limits, trust
 from rota.contract.fleet import EventOut
 from rota.contract.runs import LogLine
 from rota.domain.durations import Duration
@@ -41,27 +43,23 @@ class Calls:
         retries: int = RETRIES,
         patience: Duration | None = None,
         ca_file: str | Path | None = None,
-        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Takes missing address, token and namespace from the environment, like the command line.
 
-        Each try can take `timeout` seconds; there are up to `retries` more, none later than twice the timeout: enough
-        for about 8 seconds without a server. With `patience` ("10m", seconds or a timedelta) there are as many as fit
-        into that time. With `ca_file` (or ROTA_CA_FILE) only its certificates are trusted. Raises SetupError for a bad
-        address or token.
+        A try ends when the server is silent for `timeout` seconds; there are up to `retries` more, none later than
+        twice the timeout: enough for about 8 seconds without a server. With `patience` ("10m", seconds or a timedelta)
+        there are as many as fit into that time. With `ca_file` (or ROTA_CA_FILE) only its certificates are trusted.
+        Raises SetupError for a bad address, token or proxy.
         """
         self.url, token = find_server(url, token)
         self._timeout = timeout
+        self._limits = time_limits(timeout)
         self._retries = retries
         self._patience_seconds = read_patience(patience)
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers=request_headers(token, namespace),
-            timeout=time_limits(timeout),
-            trust_env=needs_proxy(self.url),
-            verify=trust(self.url, ca_file),
-            transport=transport,
-        )
+        from rota.client._sync.http import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
+
+        route = find_route(self.url, trust(self.url, ca_file))
+        self._http = HttpConnections(route, request_headers(token, namespace))
 
     def __enter__(self) -> Self:
         return self
@@ -99,16 +97,15 @@ class Calls:
         """Server-sent events after an id, until the server ends the stream; raises as `call` does."""
         headers = {"Last-Event-ID": after} if after else {}
         limits = time_limits(max(self._timeout, SILENCE_SECONDS))
-        reader = EventReader()
+        reader, decoder = EventReader(), getincrementaldecoder("utf-8")("replace")
         try:
-            with self._http.stream("GET", path, params=query, headers=headers, timeout=limits) as response:
-                if not response.is_success:
-                    response.read()
-                    read_text(self.url, response)
-                for piece in response.iter_text():
-                    for event in reader.read(piece):
+            with self._http.stream(path, query=query, headers=headers, limits=limits) as answer:
+                if answer.status not in SUCCESS:
+                    read_text(self.url, answer.whole())
+                while piece := answer.piece():
+                    for event in reader.read(decoder.decode(piece)):
                         yield event
-        except httpx.TransportError as error:
+        except ExchangeError as error:
             raise unreachable(self.url, error) from error
 
     def _ask(
@@ -142,29 +139,30 @@ class Calls:
         retries: int | None = None,
         longer: float = 0.0,
         tries: Tries | None = None,
-    ) -> httpx.Response:
-        """The last answer; `longer` extends the timeout for a request that waits on purpose."""
-        check_headers(headers or {})
-        kind = {} if content is None else {"Content-Type": "application/json"}
+    ) -> HttpAnswer:
+        """The last answer, with its `status`, `content` and `headers`; `longer` extends the timeout for a request that
+        waits on purpose. The content is JSON unless the headers say otherwise."""
         tries = tries or self._tries(repeatable=repeatable, retries=retries)
+        limits = time_limits(self._timeout + longer) if longer else self._limits
         while True:
             try:
-                response = self._http.request(
+                answer = self._http.request(
                     method,
                     path,
+                    limits=limits,
                     content=content,
-                    params={name: value for name, value in (query or {}).items() if value is not None},
-                    headers={**kind, **(headers or {})},
-                    timeout=time_limits(self._timeout + longer),
+                    query=query,
+                    headers=headers,
+                    repeatable=tries.repeatable,
                 )
-            except httpx.TransportError as error:
+            except ExchangeError as error:
                 pause = tries.pause_after_error(error)
                 if pause is None:
                     raise unreachable(self.url, error) from error
             else:
-                pause = tries.pause_after_answer(response)
+                pause = tries.pause_after_answer(answer)
                 if pause is None:
-                    return response
+                    return answer
             time.sleep(pause)
 
     def _tries(self, *, repeatable: bool = True, retries: int | None = None, patience: Duration | None = None) -> Tries:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import httpx
+import msgspec
 
 import rota
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.answers import unreachable
-from rota.client.server_address import check_url, needs_proxy, trust
+from rota.client.http_messages import ExchangeError, HttpAnswer
+from rota.client.http_routes import find_route
+from rota.client.server_address import check_url, time_limits, trust
 from rota.errors import RotaError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.settings import Settings
@@ -39,17 +41,30 @@ def ask_server(settings: Settings) -> ServerAnswer | Finding:
     except SetupError as error:
         return problem("server", str(error))
     try:
-        with httpx.Client(verify=trust(url), timeout=_TIMEOUT_SECONDS, trust_env=needs_proxy(url)) as http:
-            described = http.get(f"{url}/openapi.json")
-            ready = http.get(f"{url}/readyz")
-        if described.json()["info"]["title"] != "Rota":
+        described, ready = _ask_openly(url)
+        info = msgspec.json.decode(described.content)["info"]
+        if info["title"] != "Rota":
             raise KeyError  # noqa: TRY301 - not a Rota server
-        version = str(described.json()["info"]["version"])
-    except httpx.TransportError as error:
+        version = str(info["version"])
+    except ExchangeError as error:
         return _no_answer(settings, unreachable(url, error))
     except (ValueError, KeyError, TypeError):
         return problem("server", f"what answers at {url} is not a Rota server", "set ROTA_URL to your server's address")
     return ServerAnswer(version, _date(ready), ready.is_success)
+
+
+def _ask_openly(url: str) -> tuple[HttpAnswer, HttpAnswer]:
+    """What the server says about itself without a token."""
+    from rota.client._sync.http import HttpConnections  # noqa: PLC0415 - help texts need no HTTP library
+
+    http, limits = HttpConnections(find_route(url, trust(url)), {}), time_limits(_TIMEOUT_SECONDS)
+    try:
+        described, ready = (
+            http.request("GET", path, limits=limits, repeatable=True) for path in ("/openapi.json", "/readyz")
+        )
+    finally:
+        http.close()
+    return described, ready
 
 
 def _no_answer(settings: Settings, error: ServerUnreachableError) -> Finding:
@@ -131,8 +146,8 @@ def fetch_fleet(client: Client) -> dict[str, Any]:
     return found
 
 
-def _date(response: httpx.Response) -> datetime | None:
+def _date(answer: HttpAnswer) -> datetime | None:
     try:
-        return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+        return parsedate_to_datetime(answer.headers["date"]).astimezone(UTC)
     except (KeyError, ValueError):
         return None
