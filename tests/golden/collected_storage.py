@@ -37,12 +37,15 @@ from internals import (
     Grant,
     HttpCall,
     JobRow,
+    KnownFunctions,
     Limits,
     Line,
     MisfireRule,
+    OutgoingJob,
     Policies,
     RetryPolicy,
     RunOptions,
+    SetRow,
     Settings,
     StoredAnswer,
     Timetable,
@@ -163,6 +166,7 @@ _KINDS: dict[str, Any] = {
     "the answer kept with an idempotency key": StoredAnswer,
     "limits, by the names of their columns": Limits,
     "a job for rota.submit_v1": JobRow,
+    "a set for rota.submit_set_v1": SetRow,
     "an answer of rota.submit_v1": WrittenJob,
     "the payload of an HTTP job": HttpCall,
 }
@@ -237,8 +241,8 @@ class _Connection:
 
 def _submitted_within() -> list[str]:
     connection = _Connection()
-    jobs = [msgspec.json.decode(json.dumps(job), type=BatchJobIn) for job in JOBS]
-    submit_within_sync(connection, jobs, Caller("default", "ada"), NOW)
+    jobs = [OutgoingJob.of(msgspec.json.decode(json.dumps(job), type=BatchJobIn)) for job in JOBS]
+    submit_within_sync(connection, jobs, Caller("default", "ada"), NOW, KnownFunctions())
     text = connection.text
     for job in json.loads(text):
         text = text.replace(job["id"], "<id>").replace(f'"spread":{job["spread"]},', '"spread":<part of the id>,')

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from certificates import Authority
 from installed import postgres_built_with
 from structlog.testing import capture_logs
 
 import commands
+from certificates import Authority
 from rota.compose import open_database
 from rota.errors import DatabaseUnavailableError, SetupError
 from rota.settings import Settings

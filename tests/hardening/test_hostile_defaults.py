@@ -15,7 +15,8 @@ from engine import Engine, plain
 from rota.contract.jobs import BatchJobIn
 from rota.domain.rights import Caller
 from rota.errors import DataRejectedError, LockTimeoutError
-from rota.gateway.transaction import submit_within
+from rota.gateway.protocol import OutgoingJob
+from rota.gateway.transaction import KnownFunctions, submit_within
 from rota.store.postgres.database import Database
 from rota.store.postgres.session import own_settings, task_settings
 from rota.store.report.task_transactions import TaskTransactions
@@ -225,7 +226,13 @@ async def test_submitting_inside_ones_own_transaction_works_under_hostile_defaul
         BatchJobIn(name="schedule", schedule_type="interval", task="t", every_seconds=60),
     ]
     async with connection.transaction():
-        answers = await submit_within(connection, jobs, Caller("default", "tests"), datetime.now(UTC))
+        answers = await submit_within(
+            connection,
+            [OutgoingJob.of(job) for job in jobs],
+            Caller("default", "tests"),
+            datetime.now(UTC),
+            KnownFunctions(),
+        )
     await connection.close()
     assert [answer.status for answer in answers] == ["queued", "queued", "queued", "scheduled", "scheduled"]
     rows = await sql.fetch("SELECT name, status, run_at FROM rota.runs")

@@ -15,7 +15,8 @@ from installed import postgres_built_with
 
 from rota.contract.jobs import BatchJobIn
 from rota.domain.rights import Caller
-from rota.gateway.transaction import submit_within
+from rota.gateway.protocol import OutgoingJob
+from rota.gateway.transaction import KnownFunctions, submit_within
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.report.task_transactions import TaskTransactions
@@ -67,7 +68,9 @@ async def test_the_functions_for_programs_compile_nothing(caller):
             name="x", schedule_type="immediate", task="t", unique_key=unique, on_duplicate="replace" if unique else None
         )
         async with caller.transaction():
-            (answer,) = await submit_within(caller, [job], Caller("default", "ada"), datetime.now(UTC))
+            (answer,) = await submit_within(
+                caller, [OutgoingJob.of(job)], Caller("default", "ada"), datetime.now(UTC), KnownFunctions()
+            )
     run_id = UUID(answer.run_id[4:])
     await caller.execute("UPDATE rota.live_runs SET worker_id = $1, claim = 1 WHERE id = $2", uuid4(), run_id)
     assert await caller.fetchval("SELECT rota.complete_v1('default', $1, 1, now(), NULL, NULL)", run_id)

@@ -7,12 +7,12 @@ import ssl
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from certificates import Authority, encrypt
 from raw import Seen, build_echo, read_answers, served
 from structlog.testing import capture_logs
 
 import commands
 import rota
+from certificates import Authority, encrypt
 from rota.api.http.tls import Certificate
 from rota.client import ServerUnreachableError
 from rota.errors import SetupError

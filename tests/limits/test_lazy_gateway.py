@@ -8,6 +8,7 @@ from rota.clock import DatabaseClock
 from rota.compose import worker_gateway
 from rota.contract.jobs import BatchJobIn
 from rota.domain.rights import Caller
+from rota.gateway.protocol import OutgoingJob
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.postgres.database import Database
@@ -31,7 +32,7 @@ async def test_limits_and_backlog_are_read_only_after_the_first_submission(datab
             await asyncio.sleep(0.2)
             assert not asked
             job = BatchJobIn(name="one", schedule_type="immediate", task="rota.echo")
-            (answer,) = await gateway.for_caller(Caller("default", "admin")).submit([job])
+            (answer,) = await gateway.for_caller(Caller("default", "admin")).submit([OutgoingJob.of(job)])
             assert answer.status == "queued"
             await eventually(lambda: all(asked.count(name) > 2 for name in ("changed_limits", "capped_pools")))
     finally:

@@ -16,7 +16,8 @@ from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
 from rota.domain.rights import Caller
 from rota.errors import DuplicateError, SetupError
-from rota.gateway.local import JobRequest, LocalGateway
+from rota.gateway.local import LocalGateway
+from rota.gateway.requests import JobRequest
 from rota.service import ServiceGroup
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
 from rota.store.schema.role_rights import SUBMITTER, TABLES, WORKER

@@ -41,9 +41,11 @@ class Numbering(rota.Middleware):
         yield
 
 
-@pytest.fixture
-async def shop(server):
-    app = rota.App("shop", url=server.url, token=TOKEN, middleware=[Numbering()])
+@pytest.fixture(params=["alike", "each with its own headers"])
+async def shop(server, request):
+    """Calls that are alike travel as sets; the others in arrays."""
+    middleware = [] if request.param == "alike" else [Numbering()]
+    app = rota.App("shop", url=server.url, token=TOKEN, middleware=middleware)
 
     @app.task(name="double")
     async def double(number: int) -> int:

@@ -27,8 +27,9 @@ from rota.domain.ids import shard_of
 from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import RotaError
-from rota.gateway.local import LocalGateway
-from rota.gateway.transaction import submit_within
+from rota.gateway.local import LocalGateway, request_of
+from rota.gateway.protocol import OutgoingJob
+from rota.gateway.transaction import KnownFunctions, submit_within
 from rota.service import ServiceGroup
 from rota.store.postgres.database import Database
 from rota.store.report.task_transactions import ClaimLostError, TaskTransactions
@@ -48,7 +49,9 @@ Record = dict[str, dict[str, str]]
 
 
 class Side:
-    """One of the two databases, and what has happened in it."""
+    """One of the two databases, and what has happened in it. `sets`: jobs that are alike are submitted as a set."""
+
+    sets = True
 
     def __init__(self, database: Database, url: str, now: datetime) -> None:
         self.engine = Engine(database, url, None)
@@ -151,7 +154,9 @@ class Batches(Side):
 
     async def _submit(self, jobs: Sequence[BatchJobIn], now: datetime) -> Sequence[Submitted | RotaError]:
         self._clock = now
-        return await self.gateway.for_caller(_CALLER).submit(jobs)
+        if self.sets:
+            return await self.gateway.for_caller(_CALLER).submit([OutgoingJob.of(job) for job in jobs])
+        return await self.gateway.submit([request_of(job) for job in jobs], _CALLER)
 
     async def _succeed(self, claim: Claim, began: float, **result: str) -> bool:
         told = msgspec.structs.replace(report(claim, **result), started=began, ended=time.time())
@@ -161,11 +166,13 @@ class Batches(Side):
 
 
 class Functions(Side):
-    """Through the functions that are called in transactions: rota.submit_v1 and rota.complete_v1."""
+    """Through the functions that are called in transactions: rota.submit_v1, submit_set_v1 and complete_v1."""
 
     async def _submit(self, jobs: Sequence[BatchJobIn], now: datetime) -> Sequence[Submitted | RotaError]:
+        known = KnownFunctions()
+        known.sets = None if self.sets else False
         async with self.connection.transaction():
-            return await submit_within(self.connection, jobs, _CALLER, now)
+            return await submit_within(self.connection, [OutgoingJob.of(job) for job in jobs], _CALLER, now, known)
 
     async def _succeed(
         self, claim: Claim, began: float, result: str | None = None, result_blob: str | None = None

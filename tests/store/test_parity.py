@@ -347,8 +347,11 @@ async def sides(postgres, database_url, tmp_path):
         await admin.close()
 
 
+@pytest.mark.parametrize("sets", [True, False], ids=["as sets", "one by one"])
 @pytest.mark.parametrize("case", SUBMISSIONS.values(), ids=SUBMISSIONS)
-async def test_a_job_is_the_same_however_it_came_in(sides, case):
+async def test_a_job_is_the_same_however_it_came_in(sides, case, sets):
+    for side in sides:
+        side.sets = sets
     for side in sides:
         for step in case.steps:
             if isinstance(step, str):

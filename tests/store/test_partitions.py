@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 from rota.contract.jobs import BatchJobIn
 from rota.domain.ids import new_id
 from rota.domain.rights import Caller
-from rota.gateway.transaction import submit_within
+from rota.gateway.protocol import OutgoingJob
+from rota.gateway.transaction import KnownFunctions, submit_within
 from rota.store.logs import Logs
 from rota.store.postgres.database import MissingDayError
 from rota.store.schema.partitions import with_days
@@ -129,7 +130,9 @@ async def test_a_run_is_replaced_although_another_transaction_has_just_made_its_
 
     async def submit():
         async with other.transaction():
-            (answer,) = await submit_within(other, [job], Caller("default", "ada"), datetime.now(UTC))
+            (answer,) = await submit_within(
+                other, [OutgoingJob.of(job)], Caller("default", "ada"), datetime.now(UTC), KnownFunctions()
+            )
         return answer.status
 
     assert await submit() == "scheduled"
