@@ -218,6 +218,8 @@ def _largest_payload(url: str, settings: Settings) -> int:
 
 def _answer_of(error: RotaError) -> AnswerError:
     problem = problem_of(error)
+    if isinstance(error, DatabaseUnavailableError):
+        problem.detail = f"the database does not take the submission: {error}"  # to a program of ours, also why
     return AnswerError(problem.status, msgspec.to_builtins(problem))
 
 
