@@ -241,7 +241,8 @@ class PostgresBroker:
 
     def _heard(self, channel: str, payload: str) -> None:
         if channel == AWAITED:
-            self._wake_ups.note_awaited()
+            if payload:  # else the listener has just connected
+                self._wake_ups.note_awaited()
             return
         if channel == READY and (not payload or payload in self._pools):
             hint = SignalKind.work

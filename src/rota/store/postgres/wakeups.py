@@ -25,7 +25,7 @@ READY = "rota_ready"  # payload: the pool in which runs became ready
 WORKER = "rota_worker"  # payload: the id of the worker that is asked something; empty: all of them
 GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
 SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
-AWAITED = "rota_awaited"  # payload: empty; clients wait for runs: for a while, tell when some end
+AWAITED = "rota_awaited"  # payload: "now"; clients wait for runs: for a while, tell when some end
 ENDED = "rota_ended"  # payload: the marks of runs that ended, with spaces between; empty: look which ones
 # How long ends are told after the last AWAITED. Servers repeat it in less than half the time while clients wait.
 AWAITED_SECONDS = 3.0
@@ -79,7 +79,7 @@ class WakeUps:
             (WORKER, {*map(str, workers), *([""] if every_worker else ())}),
             (GATE, {""} if gates else set()),
             (SCHEDULE, {""} if schedules else set()),
-            (AWAITED, {""} if awaited else set()),
+            (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),
         ):
             if payloads:

@@ -46,9 +46,12 @@ class Reports:
         self._database = database
 
     async def record(self, reports: Sequence[Report]) -> Recorded:
-        """Judges reports and writes them in at most two statements; safe to repeat."""
+        """Judges reports and writes them in at most two statements; safe to repeat.
+
+        What a task has recorded itself is not written again: if the database lost it, the run has to be run again.
+        """
         recorded = Recorded()
-        if successes := [report for report in reports if report.outcome is SUCCESS]:
+        if successes := [report for report in reports if report.outcome is SUCCESS and not report.recorded]:
             await self._record_successes(successes, recorded)
         if others := [_judged(report) for report in reports if report.outcome is not SUCCESS]:
             await self._record_others(others, recorded)

@@ -83,7 +83,7 @@ class TaskTransactions:
                 with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                     await transaction.rollback()
                 raise
-            await transaction.commit()
+            await connection.commit_for_rota(transaction)
 
     async def _begin(self, connection: Any) -> Any:
         transaction = connection.transaction(isolation="read_committed")
@@ -121,7 +121,8 @@ class TaskTransactions:
                     min_size=0,
                     max_size=self._size,
                     timeout=CONNECT_SECONDS,
-                    reset=_reset,
+                    connection_class=TaskSession,
+                    reset=TaskSession.clear_for_rota,
                     **self._options,
                 )
             return self._pool
@@ -140,6 +141,43 @@ class TaskTransactions:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+class TaskSession(asyncpg.Connection):  # type: ignore[misc] # asyncpg has no types
+    """The asyncpg connection that an async task gets. It has a session of its own, and is reused by later tasks.
+
+    Session state that a task may leave (locks, settings, temporary tables) is cleared with the commit, in one round
+    trip. If that fails after the commit, the commit counts as unanswered.
+    """
+
+    _commits = False
+    _is_clear = False
+
+    async def commit_for_rota(self, transaction: Any) -> None:
+        """For the worker: commits, and clears the session."""
+        self._commits = True
+        try:
+            await transaction.commit()
+        finally:
+            self._commits = False
+
+    async def clear_for_rota(self) -> None:
+        """For the pool: clears the session, if the commit has not done that."""
+        if not self._is_clear:
+            await self.execute(self._clearing())
+        self._is_clear = False
+
+    async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:
+        """As usual; the worker's COMMIT also clears the session."""
+        if not self._commits:
+            return str(await super().execute(query, *arguments, timeout=timeout))
+        self._commits = False
+        status = await super().execute(f"{query}\n{self._clearing()}", timeout=timeout)
+        self._is_clear = True
+        return str(status)
+
+    def _clearing(self) -> str:
+        return f"{self.get_reset_query()}\nDISCARD TEMP;"
 
 
 class AsyncTransaction:
@@ -188,11 +226,6 @@ class PlainTransaction:
     def abandon(self) -> None:
         """The task did not stop: ends its transaction anyway, which releases its locks."""
         self.connection.cut_for_rota()
-
-
-async def _reset(connection: Any) -> None:
-    """Clears session state that a task may have left, before the next task."""
-    await connection.execute(f"{connection.get_reset_query()}\nDISCARD TEMP;")
 
 
 def _arguments(claim: Claim, began: float, result: str | None, blob: str | None) -> tuple[Any, ...]:
