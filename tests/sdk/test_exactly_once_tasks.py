@@ -143,7 +143,9 @@ def test_a_worker_without_transactions_to_share_refuses_such_tasks():
         FunctionRunner({"charge": charge}, threads=1, transactional=["charge"])
 
 
-async def test_what_a_task_has_recorded_itself_is_not_reported_to_the_database(engine, serving, ledger, sql, monkeypatch):
+async def test_what_a_task_has_recorded_itself_is_not_reported_to_the_database(
+    engine, serving, ledger, sql, monkeypatch
+):
     statements = []
     fetch = engine.database.fetch
 
