@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import rota
-from hardening.certificates import Authority
+from certificates import Authority
 from rota.access.jwt_verifier import TokenVerifier
 from rota.api.http.tls import Certificate
 from rota.api.server import api_services, build_backend
