@@ -249,12 +249,13 @@ def _tenants_rows(it: Tenants) -> list[Row]:
 
 def _sdk_rows(it: Sdk) -> list[Row]:
     trip = it.round_trip
+    alone = f"; result() alone p50 {it.result.p50:.1f} ms" if it.result else ""
     one_by_one = f"in a transaction of the caller's own; one by one {it.within_one_by_one_per_second:,.0f}/s"
     return [
         (
             "task.submit() and run.result()",
             f"p50 {trip.p50:.1f} ms",
-            f"{trip.count:,} one after the other: p99 {trip.p99:.1f} ms",
+            f"{trip.count:,} one after the other: p99 {trip.p99:.1f} ms{alone}",
         ),
         ("task.submit_many()", f"{it.submitted_per_second:,.0f} jobs/s", "over HTTP, workers running"),
         ("task.within().submit_many()", f"{it.within_per_second:,.0f} jobs/s", one_by_one),

@@ -33,6 +33,7 @@ class NoDatabase:
     """Enough of one to put a process together."""
 
     pooled = False
+    wake = None
 
     async def fetch_value(self, _name):
         return 64  # shards

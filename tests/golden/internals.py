@@ -74,7 +74,7 @@ from rota.store.admit import _number as lock_number
 from rota.store.declare import Reconciled, _Work
 from rota.store.postgres.database import Database
 from rota.store.postgres.embedded import EmbeddedPostgres
-from rota.store.postgres.wakeups import GATE, READY, SCHEDULE, WORKER
+from rota.store.postgres.wakeups import AWAITED, ENDED, GATE, READY, SCHEDULE, WORKER
 from rota.store.report import task_transactions
 from rota.store.schema import LOCK_KEY
 from rota.store.schema.migrate import migrations
@@ -91,7 +91,14 @@ COOKIE, SECURE_COOKIE = (
 )
 SETTING_FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
 SOURCE = Path(rota.__file__).parent
-CHANNELS = {"runs became ready": READY, "a worker is asked": WORKER, "gates": GATE, "schedules": SCHEDULE}
+CHANNELS = {
+    "runs became ready": READY,
+    "a worker is asked": WORKER,
+    "gates": GATE,
+    "schedules": SCHEDULE,
+    "clients wait for ends": AWAITED,
+    "runs ended": ENDED,
+}
 TASK_CONNECTION_NAME = task_transactions.NAME
 STREAM_EVENT = stream_event.__name__
 AUDIT_BEGIN = Auditor.begin.__name__

@@ -141,3 +141,35 @@ async def test_only_a_transactional_task_has_a_connection(engine):
 def test_a_worker_without_transactions_to_share_refuses_such_tasks():
     with pytest.raises(SetupError, match="has no transactions to share"):
         FunctionRunner({"charge": charge}, threads=1, transactional=["charge"])
+
+
+async def test_what_a_task_has_recorded_itself_is_not_reported_to_the_database(
+    engine, serving, ledger, sql, monkeypatch
+):
+    statements = []
+    fetch = engine.database.fetch
+
+    async def noted(name, /, **options):
+        statements.append(name)
+        return await fetch(name, **options)
+
+    async with serving(charge):
+        monkeypatch.setattr(engine.database, "fetch", noted)
+        await engine.until(await engine.submit(task="charge"), "success")
+
+        await eventually(lambda: sql.fetchval("SELECT sum(succeeded) FROM rota.tallies"))
+    assert await ledger() == [1]
+    assert not {"report_success", "recorded_reports"} & set(statements)
+
+
+async def test_a_completion_that_the_database_lost_is_run_again_and_not_called_a_success(engine, sql):
+    """After a restore neither the task's writes nor the completion are there."""
+    broker = engine.broker()
+    await engine.join(broker, "charge")
+    run_id = await engine.submit(task="charge")
+    (claim,) = await broker.claim(1)
+    answer = await broker.report([report(claim, recorded=True)])
+    assert answer.fenced == frozenset()
+    assert (await engine.run(run_id))["status"] == "running"
+    assert await broker.reconcile(frozenset()) == 1
+    assert (await engine.run(run_id))["status"] == "queued"

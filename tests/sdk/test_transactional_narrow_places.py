@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from contextlib import asynccontextmanager, suppress
 
+import asyncpg
 import pytest
 from psycopg.rows import dict_row
 
@@ -294,3 +296,85 @@ async def test_a_connection_that_died_while_idle_costs_no_attempt(serving, ended
         await eventually(gone)
         run = await ended(maxRetries=0)
     assert (run["status"], await ledger()) == ("success", [1, 1])
+
+
+# The commit
+
+# A deferred trigger: the commit fails, or loses its connection, after the run's completion.
+AT_COMMIT = """
+CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.cents = 13 THEN
+        RAISE EXCEPTION 'not thirteen' USING ERRCODE = 'invalid_text_representation';
+    ELSIF NEW.cents = 14 THEN
+        PERFORM pg_terminate_backend(pg_backend_pid());
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON ledger DEFERRABLE INITIALLY DEFERRED
+   FOR EACH ROW EXECUTE FUNCTION at_commit();
+"""
+
+
+def charge_badly(context: rota.Context, cents: int) -> None:
+    context.connection.execute("INSERT INTO ledger VALUES (%s)", (cents if context.attempt == 1 else 1,))
+
+
+async def charge_badly_async(context: rota.Context, cents: int) -> None:
+    await context.connection.execute("INSERT INTO ledger VALUES ($1)", cents if context.attempt == 1 else 1)
+
+
+@pytest.mark.parametrize("function", [charge_badly, charge_badly_async])
+@pytest.mark.parametrize(("cents", "why"), [(13, "not thirteen"), (14, "terminat|closed")])
+async def test_a_commit_that_fails_or_is_cut_off_leaves_nothing_and_is_tried_again(
+    serving, ended, ledger, sql, function, cents, why
+):
+    await sql.execute(AT_COMMIT)
+    async with serving(function):
+        run = await ended(payload={"cents": cents}, maxRetries=1, retry=AT_ONCE)
+    assert (run["status"], run["attempt"], await ledger()) == ("success", 2, [1])
+    (failed,) = run["attempts"]
+    assert failed["outcome"] == "failed"
+    assert re.search(why, failed["error"])
+
+
+async def swallow_an_error(context: rota.Context) -> str:
+    await context.connection.execute("INSERT INTO ledger VALUES (1)")
+    with suppress(asyncpg.DivisionByZeroError):
+        await context.connection.execute("SELECT 1 / 0")
+    return "as if nothing had happened"
+
+
+async def save_itself(context: rota.Context) -> str:
+    await context.connection.execute("INSERT INTO ledger VALUES (1)")
+    with suppress(asyncpg.DivisionByZeroError):
+        async with context.connection.transaction():
+            await context.connection.execute("SELECT 1 / 0")
+    return "saved"
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "left"), [(swallow_an_error, "failed", []), (save_itself, "success", [1])]
+)
+async def test_an_error_that_is_caught_fails_the_run_unless_a_savepoint_held_it(
+    serving, ended, ledger, function, status, left
+):
+    async with serving(function):
+        run = await ended(maxRetries=0)
+        assert (run["status"], await ledger()) == (status, left)
+        assert (await ended(maxRetries=0))["status"] == status, "the connection is as good as before"
+
+
+ODD = ["it's", 'a "quote"', "back\\slash", "; DROP TABLE ledger; --", "$1 $$ %s", "\x00\x7f é 漢 \U0001f600", ""]
+
+
+async def return_odd_text(context: rota.Context) -> list:
+    await context.connection.execute("SET standard_conforming_strings = off; SET datestyle = 'SQL, DMY'")
+    await context.connection.execute("INSERT INTO ledger VALUES (1)")
+    return ODD
+
+
+async def test_a_result_is_recorded_as_it_is_whatever_the_session_makes_of_text(serving, ended, ledger):
+    async with serving(return_odd_text):
+        run = await ended(maxRetries=0)
+    assert (run["status"], run["result"], await ledger()) == ("success", ODD, [1])

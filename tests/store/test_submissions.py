@@ -11,7 +11,6 @@ import pytest
 
 from rota.errors import DatabaseUnavailableError
 from rota.store.postgres.database import Statements
-from rota.store.postgres.wakeups import GATE, READY, WakeUps
 from support import eventually, job
 
 # The session that would write such a row is ended.
@@ -121,20 +120,3 @@ async def test_a_repeat_that_is_written_by_another_at_the_same_time_leaves_its_u
     results = await waiting
     assert statuses(results) == [422, None]
     assert "duplicate" not in results[1]
-
-
-async def test_an_unexpected_error_does_not_keep_other_wake_ups_back():
-    sent, asked = [], []
-
-    async def notify(channel, payloads):
-        asked.append(channel)
-        if len(asked) == 1:
-            wake(gates=True)
-            raise RuntimeError("unexpected")
-        sent.append((channel, payloads))
-
-    wake = WakeUps(notify, enabled=True)
-    wake(pools=["p"])
-    await eventually(lambda: sent)
-    assert asked == [READY, GATE]
-    assert sent == [(GATE, [""])]

@@ -32,6 +32,8 @@ from rota.store.events import Events
 from rota.store.logs import Logs
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
+from rota.store.postgres.listener import Listener
+from rota.store.postgres.wakeups import ENDED
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
 from rota.store.read.jobs import Jobs
@@ -44,8 +46,16 @@ class Backend:
     """Made once per process; every route gets it."""
 
     def __init__(
-        self, *, database: Database, shards: int, payload_limit_bytes: int, blobs: Blobs, defaults: Limits | None = None
+        self,
+        *,
+        database: Database,
+        shards: int,
+        payload_limit_bytes: int,
+        blobs: Blobs,
+        defaults: Limits | None = None,
+        listen_url: str | None = None,
     ) -> None:
+        """`listen_url`: where ends of runs are heard of; None: they are only looked for."""
         self.database = database
         self.blobs = blobs
         self.logs = Logs(database)
@@ -66,7 +76,8 @@ class Backend:
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
         self.runs = Runs(database)
-        self.run_ends = RunWaiters(self.runs)
+        self.run_ends = RunWaiters(self.runs, database.wake if listen_url else None)
+        self._listener = Listener(listen_url, (ENDED,), self.run_ends.heard) if listen_url else None
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
         self.changes = Changes(database)
@@ -96,7 +107,9 @@ class Backend:
     def services(self) -> tuple[Service, ...]:
         """Services that run beside the routes."""
         followers = (self.tail, self.run_ends, self.event_tail)
-        return (*self.gateway.services, self.credentials, self.refusals, self._clock_follower, *followers)
+        listeners = (self._listener,) if self._listener else ()
+        beside = (self.credentials, self.refusals, self._clock_follower)
+        return (*self.gateway.services, *beside, *followers, *listeners)
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""

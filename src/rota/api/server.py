@@ -21,7 +21,7 @@ from rota.api.backend import Backend
 from rota.api.http.connection import ConnectionLimits, Doorkeeper, GuardedProtocol, most_connections, raise_file_limit
 from rota.api.http.tls import Certificate
 from rota.blobs import Blobs
-from rota.compose import check_server_role, open_database, waiting_for_database
+from rota.compose import check_server_role, listen_url, open_database, waiting_for_database
 from rota.processes import run_until_stopped
 from rota.service import Service, ServiceGroup
 from rota.settings import Settings
@@ -100,6 +100,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         payload_limit_bytes=settings.payload_limit_bytes,
         defaults=default_limits(settings),
         blobs=Blobs.open(settings.blobs),
+        listen_url=listen_url(settings, database),
     )
     await backend.set_clock()
     return backend

@@ -28,7 +28,7 @@ from rota.store.logs import Logs
 from rota.store.postgres.database import STATEMENT_SECONDS, Database
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.scan_positions import FullScanBudget
-from rota.store.postgres.wakeups import READY, WORKER
+from rota.store.postgres.wakeups import AWAITED, READY, WORKER
 from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
 
@@ -59,10 +59,11 @@ class PostgresBroker:
         self.lease_seconds = lease_seconds
         self._lookahead = lookahead
         self._namespace_share = namespace_share
+        self._wake_ups = database.wake
         self._claims = Claims(database)
         self._reports = Reports(database)
         self._logs = Logs(database)
-        self._listener = Listener(listen_url, (READY, WORKER), self._heard) if listen_url else None
+        self._listener = Listener(listen_url, (READY, WORKER, AWAITED), self._heard) if listen_url else None
         self._polled_at = -math.inf
         self._id = uuid4()
         self._lanes: dict[PoolKey, list[int]] = {}
@@ -239,6 +240,10 @@ class PostgresBroker:
         return claimed
 
     def _heard(self, channel: str, payload: str) -> None:
+        if channel == AWAITED:
+            if payload:  # else the listener has just connected
+                self._wake_ups.note_awaited()
+            return
         if channel == READY and (not payload or payload in self._pools):
             hint = SignalKind.work
         elif channel == WORKER and (not payload or payload == str(self._id)):

@@ -144,7 +144,8 @@ def _judge_stopped(outcome: Outcome, *, max_retries: int, losses: int) -> Verdic
 
 
 class Report(msgspec.Struct, frozen=True):
-    """How an attempt ended. Times are seconds since the epoch on the broker's clock."""
+    """How an attempt ended. Times are seconds since the epoch on the broker's clock. `recorded`: its success is
+    committed, with the writes of its task."""
 
     claim: Claim
     outcome: Outcome
@@ -156,6 +157,7 @@ class Report(msgspec.Struct, frozen=True):
     result_blob: str | None = None
     snooze_seconds: float = 0.0
     checkpoint: str | None = None
+    recorded: bool = False
 
     def verdict(self) -> Verdict:
         claim = self.claim

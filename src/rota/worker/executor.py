@@ -290,6 +290,7 @@ class Executor:
             blob,
             snooze,
             said.checkpoint if said else None,
+            outcome is SUCCESS and attempt.context.recorded,
         )
         del self.running[attempt.claim.number]
         self._open_gateways.pop(attempt.claim.number, None)

@@ -1,4 +1,4 @@
-"""The reporter: gathers results for a moment and writes them together.
+"""The reporter: writes a lone report at once; where they come in quick succession, it gathers them for a moment.
 
 A slot is free only when the report of its run has been answered, so a worker never runs ahead of what is recorded. A
 report whose answer was lost is sent again until it is answered; the broker recognises repeats.
@@ -7,6 +7,8 @@ report whose answer was lost is sent again until it is answered; the broker reco
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -18,6 +20,7 @@ from rota.service import Service
 from rota.telemetry import get_logger
 from rota.worker.run_log import LogWriter
 
+# A report that comes as long as this after the one before is alone: to gather would only make it late.
 _GATHER_SECONDS = 0.002
 # Under load reports are gathered for longer: fewer and larger batches cost less.
 _MANY = 100
@@ -37,6 +40,8 @@ class Reporter(Service):
         self._logs = logs
         self._on_answered = on_answered
         self._pending: list[Report] = []
+        self._added_at = -math.inf
+        self._alone = False
         self._batch: list[Report] = []  # sent, not yet answered
         self._idle = asyncio.Event()
         self._idle.set()
@@ -44,6 +49,9 @@ class Reporter(Service):
         self.fenced = 0
 
     def add(self, report: Report) -> None:
+        now = time.monotonic()
+        self._alone = not self._pending and now - self._added_at > _GATHER_SECONDS
+        self._added_at = now
         self._pending.append(report)
         self._idle.clear()
         self.wake()
@@ -74,7 +82,8 @@ class Reporter(Service):
         return len(batch)
 
     async def _gather(self) -> list[Report]:
-        await asyncio.sleep(_GATHER_SECONDS)
+        if not self._alone:
+            await asyncio.sleep(_GATHER_SECONDS)
         if _MANY <= len(self._pending) < _MOST_PER_BATCH:
             await asyncio.sleep(_GATHER_MANY_SECONDS)
         self._batch, self._pending = self._pending[:_MOST_PER_BATCH], self._pending[_MOST_PER_BATCH:]

@@ -48,17 +48,19 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     run_id, seconds = call.run_id, _read_wait(call)
     if seconds:
         services.run_ends.check_room(call.namespace, call.caller.owner)  # before the database is asked
-    row = await services.runs.get(call.namespace, run_id)
+    row, attempts = await services.runs.get(call.namespace, run_id), None
     if seconds and row["place"] != "finished":
         await _until_ended(services, call, run_id, seconds)
         await call.check_still_known()
-        row = await services.runs.get(call.namespace, run_id)
+        ended = await services.runs.get_ended(call.namespace, run_id)
+        row, attempts = ended or (await services.runs.get(call.namespace, run_id), None)
     out = show_run_row(row, whole=True)
     if row["payload_blob"]:
         out.payload, out.storage_error = await services.fetch_stored(row["payload_blob"])
     if row["result_blob"]:
         out.result, out.storage_error = await services.fetch_stored(row["result_blob"])
-    attempts = await services.runs.attempts(call.namespace, run_id)
+    if attempts is None:
+        attempts = await services.runs.attempts(call.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
     out.timeline = show_timeline(row, attempts)
     if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):

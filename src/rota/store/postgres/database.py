@@ -191,11 +191,14 @@ class Database:
         """What `rota doctor` wants to know of the server, and of our role there."""
         return dict(await self.fetch_row("examine_server") or {})
 
-    async def transact(self, body: Callable[[Statements], Awaitable[T]]) -> T:
-        """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked."""
+    async def transact(self, body: Callable[[Statements], Awaitable[T]], *, custom: bool = False) -> T:
+        """Runs `body` in one READ COMMITTED transaction; again from the start when it deadlocked.
+
+        `custom`: its statements are planned with their values, which one of them asks for in its header.
+        """
 
         async def once() -> T:
-            async with self._transaction() as statements:
+            async with self._transaction(custom=custom) as statements:
                 return await body(statements)
 
         return await _persist(body.__name__, once)

@@ -52,6 +52,17 @@ class Runs:
             raise NotFoundError("there is no such run")
         return row
 
+    async def get_ended(self, namespace: str, run_id: UUID) -> tuple[Any, list[Any]] | None:
+        """The row of a run that has ended, and its attempts that did not succeed; None if it has not."""
+
+        async def read_ended(statements: Statements) -> tuple[Any, list[Any]] | None:
+            row = await statements.fetch_row("get_finished_run", namespace=namespace, run_id=run_id)
+            if row is None:
+                return None
+            return row, await statements.fetch("attempts_of_run", namespace=namespace, run_id=run_id)
+
+        return await self._database.transact(read_ended, custom=True)
+
     async def owned(self, namespace: str, run_ids: Sequence[UUID], owner: str) -> list[UUID]:
         """Which of these are this owner's."""
         return [

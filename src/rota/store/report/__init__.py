@@ -22,6 +22,7 @@ from rota.telemetry import get_logger
 
 _log = get_logger("reports")
 ClaimKey = tuple[str, UUID, int]  # namespace, run id, claim number
+_ENDING = ("bury", "cancel", "skip")  # fates of report_other.sql
 
 
 class Recorded(msgspec.Struct):
@@ -35,6 +36,7 @@ class Recorded(msgspec.Struct):
     ready_pools: set[str] = msgspec.field(default_factory=set)  # a run is ready again: wake their workers
     held: bool = False  # a run went to held: wake schedulers
     gated: bool = False  # a run left a gate: wake schedulers
+    ended: list[tuple[str, UUID]] = msgspec.field(default_factory=list)  # runs that ended without success
 
 
 class Reports:
@@ -44,13 +46,16 @@ class Reports:
         self._database = database
 
     async def record(self, reports: Sequence[Report]) -> Recorded:
-        """Judges reports and writes them in at most two statements; safe to repeat."""
+        """Judges reports and writes them in at most two statements; safe to repeat.
+
+        What a task has recorded itself is not written again: if the database lost it, the run has to be run again.
+        """
         recorded = Recorded()
-        if successes := [report for report in reports if report.outcome is SUCCESS]:
+        if successes := [report for report in reports if report.outcome is SUCCESS and not report.recorded]:
             await self._record_successes(successes, recorded)
         if others := [_judged(report) for report in reports if report.outcome is not SUCCESS]:
             await self._record_others(others, recorded)
-        self._wake(recorded)
+        self._wake(recorded, self._ended(reports, recorded))
         return recorded
 
     async def release(self, claims: Iterable[ClaimKey]) -> None:
@@ -61,8 +66,16 @@ class Reports:
         await self._record_others([(*claim, *rest) for claim in claims], recorded)
         self._wake(recorded)
 
-    def _wake(self, recorded: Recorded) -> None:
-        self._database.wake(pools=recorded.ready_pools, gates=recorded.gated, schedules=recorded.held)
+    def _ended(self, reports: Sequence[Report], recorded: Recorded) -> list[tuple[str, UUID]]:
+        """The runs that these reports ended, if clients wait for some."""
+        if not self._database.wake.ends_are_awaited:
+            return []
+        left_out = recorded.fenced | recorded.rejected.keys()
+        ended = (it.claim for it in reports if it.outcome is SUCCESS and it.claim.number not in left_out)
+        return [*((claim.namespace, claim.run_id) for claim in ended), *recorded.ended]
+
+    def _wake(self, recorded: Recorded, ended: Sequence[tuple[str, UUID]] = ()) -> None:
+        self._database.wake(pools=recorded.ready_pools, gates=recorded.gated, schedules=recorded.held, ended=ended)
 
     async def update(self, notes: Sequence[Progress]) -> None:
         """Writes starts, progress and checkpoints of runs that go on."""
@@ -137,6 +150,7 @@ class Reports:
         recorded.ready_pools |= {row["pool"] for row in rows if row["fate"] == "ready"}
         recorded.held |= any(row["fate"] == "hold" for row in rows)
         recorded.gated |= any(row["gated"] for row in rows)
+        recorded.ended += [(row["namespace"], row["id"]) for row in rows if row["fate"] in _ENDING]
         if len(rows) + len(rejected) < len(others):
             written = {row["claim"] for row in rows}
             recorded.fenced |= await self._find_fenced([row[:3] for row in others], recorded) - written

@@ -1,7 +1,8 @@
 """Transactions that a task works in: its writes and the run's completion are committed together, or neither is.
 
 A function in the database records the completion, fenced by the claim number: a worker that lost the claim can't
-commit. It is the last statement, so the run is locked no longer than a commit takes. If the answer to the commit is
+commit. It is the last statement, sent together with the commit by async tasks, so the run is locked no longer than a
+commit takes. If the answer to the commit is
 lost, the worker can't know the result; it reports a failure, which changes nothing if the completion was recorded.
 
 Tasks don't use the connections of Rota's own pool, whose planner settings are for Rota's statements. Isolation,
@@ -29,7 +30,9 @@ from rota.store.postgres.session import OLDEST_SERVER, begin, set_local, task_se
 
 NAME = "rota-task"
 _COMPLETE = "SELECT rota.complete_v1({}, {}, {}, {}, {}, {})"
-_FOR_ASYNCPG = _COMPLETE.format(*(f"${number}" for number in range(1, 7)))
+# A text that can't be read as a number is an error, and says which: the commit that follows is not carried out.
+_LOST = "rota: the claim is lost"
+_OR_FAIL = f"SELECT (CASE WHEN {{}} THEN '0' ELSE '{_LOST}' END)::pg_catalog.int4;"
 _FOR_PSYCOPG = _COMPLETE.format(*["%s"] * 6)
 T = TypeVar("T")
 
@@ -69,7 +72,10 @@ class TaskTransactions:
 
     @asynccontextmanager
     async def begin(self, claim: Claim, *, plain: bool) -> AsyncIterator[Any]:
-        """An asyncpg connection in a transaction; `plain`: a psycopg one, for a function in a thread."""
+        """An asyncpg connection in a transaction; `plain`: a psycopg one, for a function in a thread.
+
+        It is rolled back unless it is completed.
+        """
         if plain:
             async with self._permits, self._plain(claim) as transaction:
                 yield transaction
@@ -77,13 +83,12 @@ class TaskTransactions:
         async with self._connection() as connection:
             transaction = await self._begin(connection)
             try:
-                yield AsyncTransaction(connection, claim)
+                yield AsyncTransaction(connection, claim, transaction)
             except BaseException:
                 # A task may have ended it by itself, or broken the connection: there is nothing to roll back then.
                 with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                     await transaction.rollback()
                 raise
-            await transaction.commit()
 
     async def _begin(self, connection: Any) -> Any:
         transaction = connection.transaction(isolation="read_committed")
@@ -121,7 +126,8 @@ class TaskTransactions:
                     min_size=0,
                     max_size=self._size,
                     timeout=CONNECT_SECONDS,
-                    reset=_reset,
+                    connection_class=TaskSession,
+                    reset=TaskSession.clear_for_rota,
                     **self._options,
                 )
             return self._pool
@@ -142,19 +148,67 @@ class TaskTransactions:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
+class TaskSession(asyncpg.Connection):  # type: ignore[misc] # asyncpg has no types
+    """The asyncpg connection that an async task gets; later tasks reuse it.
+
+    The run's completion, the commit, and clearing what the task left in the session (locks, settings, temporary tables)
+    are one round trip. PostgreSQL stops at the first error, so a completion that is refused is not committed. If
+    clearing fails, after the commit, the commit counts as unanswered.
+    """
+
+    _completion: str | None = None
+    _is_clear = False
+
+    async def commit_for_rota(self, transaction: Any, completion: str) -> None:
+        """For the worker: runs the completion and commits."""
+        self._completion = completion
+        try:
+            await transaction.commit()
+        except asyncpg.PostgresError:
+            if self.is_in_transaction():
+                await self.execute("ROLLBACK;")
+            raise
+        finally:
+            self._completion = None
+
+    async def clear_for_rota(self) -> None:
+        """For the pool: clears the session, if the commit has not done that."""
+        if not self._is_clear:
+            await self.execute(self._clearing())
+        self._is_clear = False
+
+    async def execute(self, query: str, *arguments: Any, timeout: float | None = None) -> str:
+        """As usual; the COMMIT of `commit_for_rota` has the completion before it, and clearing after it."""
+        completion, self._completion = self._completion, None
+        if completion is None:
+            return str(await super().execute(query, *arguments, timeout=timeout))
+        status = await super().execute(f"{completion}\n{query}\n{self._clearing()}", timeout=timeout)
+        self._is_clear = True
+        return str(status)
+
+    def _clearing(self) -> str:
+        return f"{self.get_reset_query()}\nDISCARD TEMP;"
+
+
 class AsyncTransaction:
     """One that can be awaited."""
 
-    def __init__(self, connection: Any, claim: Claim) -> None:
+    def __init__(self, connection: Any, claim: Claim, transaction: Any) -> None:
         self.connection = connection
         self._claim = claim
+        self._transaction = transaction
 
     async def complete(self, began: float, result: str | None, blob: str | None) -> None:
-        """Records the run's success; raises ClaimLostError."""
+        """Records the run's success and commits; raises ClaimLostError."""
         if not self.connection.is_in_transaction():
             raise EndedByTaskError
-        if not await self.connection.fetchval(_FOR_ASYNCPG, *_arguments(self._claim, began, result, blob)):
-            raise ClaimLostError
+        completion = _written_out(_arguments(self._claim, began, result, blob))
+        try:
+            await self.connection.commit_for_rota(self._transaction, completion)
+        except asyncpg.InvalidTextRepresentationError as error:
+            if _LOST in str(error):
+                raise ClaimLostError from error
+            raise
 
     @property
     def is_over(self) -> bool:
@@ -190,13 +244,31 @@ class PlainTransaction:
         self.connection.cut_for_rota()
 
 
-async def _reset(connection: Any) -> None:
-    """Clears session state that a task may have left, before the next task."""
-    await connection.execute(f"{connection.get_reset_query()}\nDISCARD TEMP;")
-
-
 def _arguments(claim: Claim, began: float, result: str | None, blob: str | None) -> tuple[Any, ...]:
     return (claim.namespace, claim.run_id, claim.number, datetime.fromtimestamp(began, UTC), result, blob)
+
+
+def _written_out(arguments: tuple[Any, ...]) -> str:
+    """The completion as a statement without parameters, which can be sent along with others.
+
+    Texts are written as hexadecimal digits, so that none of their characters means anything in SQL.
+    """
+    namespace, run_id, number, began, result, blob = arguments
+    values = (
+        _hexadecimal(namespace),
+        f"'{run_id}'::pg_catalog.uuid",
+        f"{number:d}",
+        f"'{began.isoformat()}'::pg_catalog.timestamptz",
+        _hexadecimal(result),
+        _hexadecimal(blob),
+    )
+    return _OR_FAIL.format(_COMPLETE.removeprefix("SELECT ").format(*values))
+
+
+def _hexadecimal(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    return f"pg_catalog.convert_from(pg_catalog.decode('{text.encode().hex()}', 'hex'), 'UTF8')"
 
 
 def _open_plain(url: str, begin_statement: str) -> Any:
