@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -52,6 +52,14 @@ def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+class Belief(NamedTuple):
+    """What a lookup found: a credential that is in force, as of before the lookup was sent."""
+
+    key: bytes
+    known: KnownCredential
+    asked_at: float
+
+
 class CredentialCache(Service):
     """Knows the identity of a key or session; one tick is one lookup for all that wait."""
 
@@ -62,25 +70,38 @@ class CredentialCache(Service):
         super().__init__()
         self._keys = keys
         self._monotonic = monotonic
-        self._remembered: dict[bytes, tuple[KnownCredential | None, float]] = {}  # and when it was looked up
-        self._wanted: dict[bytes, asyncio.Future[KnownCredential | None]] = {}
+        self._remembered: dict[bytes, Belief] = {}
+        self._wanted: dict[bytes, asyncio.Future[Belief | None]] = {}
         self._used: set[UUID] = set()
 
     async def identify(self, text: str, *, authorities: Mapping[str, bytes]) -> Identity | None:
         """The identity of a credential; None if it is unknown or has ended, or the authority of its session changed."""
+        belief = await self.find(text, authorities=authorities)
+        return None if belief is None else belief.known.identity
+
+    async def find(self, text: str, *, authorities: Mapping[str, bytes]) -> Belief | None:
+        """The same with the lookup behind it: while that `holds`, the identity need not be asked for again."""
         key = digest(text)
-        known, asked_at = self._remembered.get(key, (None, -math.inf))
-        if self._monotonic() - asked_at >= FRESH_SECONDS:
-            known = await self._find(key)
-        if known is None or known.authority not in (None, authorities.get(known.identity.kind)):
+        belief = self._remembered.get(key)
+        if belief is None or not self._is_fresh(belief):
+            belief = await self._find(key)
+        if belief is None:
             return None
-        return known.identity
+        known = belief.known
+        return belief if known.authority in (None, authorities.get(known.identity.kind)) else None
+
+    def holds(self, belief: Belief) -> bool:
+        """Whether a lookup is still believed: it is fresh, and nothing was forgotten or looked up again since."""
+        return self._remembered.get(belief.key) is belief and self._is_fresh(belief)
+
+    def _is_fresh(self, belief: Belief) -> bool:
+        return self._monotonic() - belief.asked_at < FRESH_SECONDS
 
     def forget(self) -> None:
         """Looks everything up again."""
         self._remembered.clear()
 
-    async def _find(self, key: bytes) -> KnownCredential | None:
+    async def _find(self, key: bytes) -> Belief | None:
         if (waiting := self._wanted.get(key)) is None:
             waiting = self._wanted[key] = asyncio.get_running_loop().create_future()
             # No request may be left to see the exception.
@@ -97,7 +118,7 @@ class CredentialCache(Service):
             await self._note_use()
         return len(wanted)
 
-    async def _look_up(self, wanted: dict[bytes, asyncio.Future[KnownCredential | None]]) -> None:
+    async def _look_up(self, wanted: dict[bytes, asyncio.Future[Belief | None]]) -> None:
         asked_at = self._monotonic()
         # If the lookup is cancelled, waiting requests get this error, so that none waits for ever.
         failure: Exception | None = DatabaseUnavailableError("the server was stopped while it looked up a key")
@@ -115,13 +136,14 @@ class CredentialCache(Service):
             self._remembered.clear()
         for key, waiting in wanted.items():
             known = found.get(key)
+            belief = None
             if known is None:
                 self._remembered.pop(key, None)
             else:
-                self._remembered[key] = known, asked_at
+                belief = self._remembered[key] = Belief(key, known, asked_at)
                 if known.unused:
                     self._used |= {known.id, known.identity.key_id or known.id}
-            waiting.set_result(known)
+            waiting.set_result(belief)
 
     async def _note_use(self) -> None:
         used, self._used = self._used, set()
