@@ -10,19 +10,18 @@ database.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from rota.domain.rights import Identity
-from rota.errors import DatabaseUnavailableError, RotaError
-from rota.service import Service
+from rota.errors import RotaError
+from rota.shared_lookups import SharedLookups
 from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
 
@@ -60,18 +59,16 @@ class Belief(NamedTuple):
     asked_at: float
 
 
-class CredentialCache(Service):
+class CredentialCache(SharedLookups[bytes, Belief]):
     """Knows the identity of a key or session; one tick is one lookup for all that wait."""
 
-    interval_seconds = None
-    full_round = 1
+    most_per_look = _MOST_REMEMBERED  # whose they are is not known yet
 
     def __init__(self, keys: ApiKeys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._keys = keys
         self._monotonic = monotonic
         self._remembered: dict[bytes, Belief] = {}
-        self._wanted: dict[bytes, asyncio.Future[Belief | None]] = {}
         self._used: set[UUID] = set()
 
     async def identify(self, text: str, *, authorities: Mapping[str, bytes]) -> Identity | None:
@@ -84,7 +81,7 @@ class CredentialCache(Service):
         key = digest(text)
         belief = self._remembered.get(key)
         if belief is None or not self._is_fresh(belief):
-            belief = await self._find(key)
+            belief = await self.ask(key)
         if belief is None:
             return None
         known = belief.known
@@ -101,49 +98,28 @@ class CredentialCache(Service):
         """Looks everything up again."""
         self._remembered.clear()
 
-    async def _find(self, key: bytes) -> Belief | None:
-        if (waiting := self._wanted.get(key)) is None:
-            waiting = self._wanted[key] = asyncio.get_running_loop().create_future()
-            # No request may be left to see the exception.
-            waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self.wake()
-        return await asyncio.shield(waiting)
-
     async def tick(self) -> int:
         """Looks up all credentials that are waited for; when there are none, records which keys were used."""
-        wanted, self._wanted = self._wanted, {}
-        if wanted:
-            await self._look_up(wanted)
-        if self._used and not self._wanted:
+        done = await super().tick()
+        if self._used and not self.is_asked:
             await self._note_use()
-        return len(wanted)
+        return done
 
-    async def _look_up(self, wanted: dict[bytes, asyncio.Future[Belief | None]]) -> None:
+    async def look(self, questions: Sequence[bytes]) -> Mapping[bytes, Belief]:
+        """Finds credentials by their digests, and remembers what it found."""
         asked_at = self._monotonic()
-        # If the lookup is cancelled, waiting requests get this error, so that none waits for ever.
-        failure: Exception | None = DatabaseUnavailableError("the server was stopped while it looked up a key")
-        try:
-            found = await self._keys.find(list(wanted))
-            failure = None
-        except Exception as error:  # noqa: BLE001 - raised in every request that waits for it
-            failure = error
-            return
-        finally:
-            if failure is not None:
-                for waiting in wanted.values():
-                    waiting.set_exception(failure)
+        found = await self._keys.find(questions)
         if len(self._remembered) + len(found) > _MOST_REMEMBERED:
             self._remembered.clear()
-        for key, waiting in wanted.items():
+        for key in questions:
             known = found.get(key)
-            belief = None
             if known is None:
                 self._remembered.pop(key, None)
-            else:
-                belief = self._remembered[key] = Belief(key, known, asked_at)
-                if known.unused:
-                    self._used |= {known.id, known.identity.key_id or known.id}
-            waiting.set_result(belief)
+                continue
+            self._remembered[key] = Belief(key, known, asked_at)
+            if known.unused:
+                self._used |= {known.id, known.identity.key_id or known.id}
+        return {key: self._remembered[key] for key in found}
 
     async def _note_use(self) -> None:
         used, self._used = self._used, set()

@@ -14,6 +14,7 @@ from rota.access.refusal_trail import RefusalTrail
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
 from rota.api.statistics import Statistics
+from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
 from rota.api.streams.log_followers import LogFollowers
 from rota.api.streams.run_waiters import RunWaiters
@@ -65,6 +66,7 @@ class Backend:
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
+        self.statuses = StatusLookups(self.jobs, now=lambda: self.now)
         self.runs = Runs(database)
         self.run_ends = RunWaiters(self.runs)
         self.events = Events(database)
@@ -96,7 +98,8 @@ class Backend:
     def services(self) -> tuple[Service, ...]:
         """Services that run beside the routes."""
         followers = (self.tail, self.run_ends, self.event_tail)
-        return (*self.gateway.services, self.credentials, self.refusals, self._clock_follower, *followers)
+        beside = (self.credentials, self.statuses, self.refusals, self._clock_follower)
+        return (*self.gateway.services, *beside, *followers)
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""
