@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
-from rota.access.limits.rate_limiter import tighter
+from rota.access.limits.rate_limiter import UNLIMITED, tighter
 from rota.api.backend import Backend
 from rota.api.http.body_budget import BYTES_PER_JOB
 from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
@@ -57,7 +57,8 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
         request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
-    _check_replacing(call, [wanted])
+    if wanted.on_duplicate == "replace":
+        _check_replacing(call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
@@ -182,7 +183,9 @@ def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
 
 async def _take(services: Backend, call: ApiRequest, count: int) -> None:
     """Counts all jobs of a request towards the rate limits; a repeat counts like the first."""
-    call.rate_status = tighter(call.rate_status, await take(services.limiter, call.access, "jobs", count))
+    taken = await take(services.limiter, call.access, "jobs", count)
+    if taken is not UNLIMITED:
+        call.rate_status = tighter(call.rate_status, taken)
 
 
 async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
