@@ -24,7 +24,6 @@ from rota.access.credential_cache import KEY_PREFIX
 from rota.ops.bench_load import CREATED, OK, Connections
 
 STATUSES = 1000  # jobs that are asked for
-_TURNS = 5
 _OWNER = "bench"
 
 
@@ -49,7 +48,7 @@ class Http(msgspec.Struct):
     layers: list[Layer] = []
 
 
-async def measure_http(progress: Progress, *, seconds: float) -> Http:
+async def measure_http(progress: Progress, *, seconds: float, turns: int) -> Http:
     """All servers at once, each under load in its turn."""
     async with AsyncExitStack() as stack:
         lab = await stack.enter_async_context(Lab())
@@ -64,7 +63,7 @@ async def measure_http(progress: Progress, *, seconds: float) -> Http:
             "keyed": lambda: post(admin, seconds, keyed=True),
             "statuses": lambda: get([admin, second], paths, seconds),
         }
-        found = await _in_turns(steps, progress)
+        found = await _in_turns(steps, turns, progress)
         await lab.start_workers(2)
         await lab.drained()
         progress.say("single POSTs while two workers run what is submitted")
@@ -97,14 +96,16 @@ _NAMES = {
 }
 
 
-async def _in_turns(steps: dict[str, Callable[[], Awaitable[Answers]]], progress: Progress) -> dict[str, Answers]:
+async def _in_turns(
+    steps: dict[str, Callable[[], Awaitable[Answers]]], turns: int, progress: Progress
+) -> dict[str, Answers]:
     found: dict[str, list[Answers]] = {name: [] for name in steps}
-    for turn in range(_TURNS):
-        progress.say(f"single POSTs and GETs with {tool()}, turn {turn + 1} of {_TURNS}")
+    for turn in range(turns):
+        progress.say(f"single POSTs and GETs with {tool()}, turn {turn + 1} of {turns}")
         for name, step in steps.items():
             found[name].append(await step())
             progress.figure(f"{name}: {_words(found[name][-1])}")
-    return {name: median(turns) for name, turns in found.items()}
+    return {name: median(each) for name, each in found.items()}
 
 
 def _posting(target: Target, seconds: float) -> Callable[[], Awaitable[Answers]]:

@@ -80,9 +80,9 @@ async def get(targets: Sequence[Target], paths: Sequence[str], seconds: float) -
     return _with_cost(answers, targets, before, sum(requests for requests, _ in found))
 
 
-def median(turns: Sequence[Answers]) -> Answers:
+def median(each: Sequence[Answers]) -> Answers:
     """The middle one by what a request cost, which other work on the machine disturbs least."""
-    return sorted(turns, key=lambda one: one.server_cpu_us)[len(turns) // 2]
+    return sorted(each, key=lambda one: one.server_cpu_us)[len(each) // 2]
 
 
 def _cpu_seconds(target: Target) -> float:

@@ -99,9 +99,13 @@ class RateLimiter:
         for one in held:
             if one.in_hand(now) < amount:
                 return None
+        found = UNLIMITED
         for one in held:
             one.serve(amount, now)
-        return held[0].status(now) if len(held) == 1 else tighter(*(one.status(now) for one in held))
+            status = one.status(now)
+            if status.remaining < found.remaining:
+                found = status
+        return found
 
     async def take(
         self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
@@ -225,8 +229,9 @@ class _HeldTokens:
 
     def status(self, now: float) -> RateStatus:
         """The state of the bucket, as far as this server knows."""
-        remaining = min(self.rate.burst, self._count + int(self._ceiling(now)))
-        return RateStatus(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
+        per_second, burst = self.rate
+        remaining = min(burst, self._count + int(self._ceiling(now)))
+        return RateStatus(burst, remaining, math.ceil((burst - remaining) / per_second))
 
     @property
     def _whose(self) -> str:
@@ -244,7 +249,8 @@ class _HeldTokens:
 
     def _ceiling(self, now: float) -> float:
         """The most that can be in the bucket: what was left and what came since."""
-        return min(self.rate.burst, self._left + max(0.0, now - self._asked_at) * self.rate.per_second)
+        per_second, burst = self.rate
+        return min(burst, self._left + max(0.0, now - self._asked_at) * per_second)
 
     def _wait(self, amount: int, now: float) -> float:
         """How many seconds to wait before asking can succeed."""

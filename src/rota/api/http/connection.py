@@ -48,6 +48,7 @@ MOST_CONNECTIONS = 16_384  # an idle one costs some 12 KiB
 LEAST_CONNECTIONS = 64
 _HOST = re.compile(rb"[^\s/?#@\\]*")
 _CHUNKED = b"chunked"
+_CHECKED = frozenset({b"host", b"transfer-encoding", b"expect"})  # headers of a request that decide how it is read
 _FRAMING = (b"connection", b"transfer-encoding")  # answers with these are left to uvicorn
 _WRITTEN_AT_ONCE_BYTES = 64 * 1024  # a larger body is not copied behind its head
 # Checked and encoded once.
@@ -250,10 +251,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._phase is not Phase.head:
             return
         name = name.lower()
-        self.headers.append((name, value))
+        headers, limits = self.headers, self._limits
+        headers.append((name, value))
         self._head_bytes += len(name) + len(value)
-        if self._head_bytes > self._limits.head_bytes or len(self.headers) > self._limits.headers:
+        if self._head_bytes > limits.head_bytes or len(headers) > limits.headers:
             raise UnreadableError(refusals.HEAD_TOO_LARGE)
+        if name not in _CHECKED:
+            return
         if name == b"host":
             self._hosts += 1 if _HOST.fullmatch(value) else 2
         elif name == b"transfer-encoding":
@@ -263,23 +267,24 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Checks the head and passes the request to the application."""
-        self._check_head()
+        version = self.parser.get_http_version()
+        self._check_head(version)
         if self.parser.should_upgrade():
             self._replayed = True
             return
         if not self.url.startswith(b"/"):
             self._read_whole_address()
-        self._begin_cycle()
+        self._begin_cycle(version)
         if self._answering is None:
             self._answering = self.cycle
         self._enter(Phase.body)
         self._body_bytes = 0
         self._keeper.works(self)
 
-    def _begin_cycle(self) -> None:
+    def _begin_cycle(self, version: str) -> None:
         """As uvicorn does: passes the request to the application, or lets it wait for those before it."""
         parser, scope, before = self.parser, self.scope, self.cycle
-        version, address = parser.get_http_version(), httptools.parse_url(self.url)
+        address = httptools.parse_url(self.url)
         path = address.path.decode("ascii")
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version
@@ -316,8 +321,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._enter(Phase.idle)
 
-    def _check_head(self) -> None:
-        version = self.parser.get_http_version()
+    def _check_head(self, version: str) -> None:
         if version not in ("1.1", "1.0"):
             raise UnreadableError(refusals.VERSION)
         if self.parser.get_method() == b"CONNECT":
@@ -451,9 +455,13 @@ class GuardedCycle(RequestResponseCycle):
 
     async def send(self, message: Any) -> None:
         if self._head:
-            await self._send_with_head(message)
-            return
-        if not self.response_started and not self.disconnected and message["type"] == "http.response.start":
+            if self._can_finish(message):
+                self._finish(message["body"])
+                return
+            head, self._head = self._head, b""
+            if not self.disconnected:
+                self.transport.write(head)
+        elif not self.response_started and not self.disconnected and message["type"] == "http.response.start":
             found = self._head_of(message["status"], message.get("headers", ()))
             if found is not None:
                 self._head, self.expected_content_length = found
@@ -473,10 +481,10 @@ class GuardedCycle(RequestResponseCycle):
             if line is None:
                 name, value = pair
                 name = name.lower()
-                if name in _FRAMING or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
-                    return None
                 if name == b"content-length":
                     length = int(value)
+                elif name in _FRAMING or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+                    return None
                 line = b"%b: %b\r\n" % (name, value)
             lines.append(line)
         if length is None:
@@ -484,19 +492,18 @@ class GuardedCycle(RequestResponseCycle):
         lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
         return b"".join(lines), length
 
-    async def _send_with_head(self, message: Any) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return
-        head, self._head = self._head, b""
-        body = message.get("body", b"")
-        is_whole = len(body) == self.expected_content_length and not message.get("more_body", False)
-        if not is_whole or len(body) > _WRITTEN_AT_ONCE_BYTES or message["type"] != "http.response.body":
-            self.transport.write(head)
-            await super().send(message)
-            return
-        self.transport.write(head + body)
+    def _can_finish(self, message: Any) -> bool:
+        """Whether a message is all of the body, and can be written now."""
+        size = len(message.get("body", b""))
+        return (
+            size == self.expected_content_length
+            and 0 < size <= _WRITTEN_AT_ONCE_BYTES
+            and not (message.get("more_body", False) or self.flow.write_paused or self.disconnected)
+        )
+
+    def _finish(self, body: bytes) -> None:
+        self.transport.write(self._head + body)
+        self._head = b""
         self.expected_content_length = 0
         self.response_complete = True
         self.message_event.set()

@@ -24,7 +24,7 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, Repeated
 from rota.gateway.requests import JobRequest, SetRequest
-from rota.service import Breather, costly_step
+from rota.service import Breather, costly_step, is_costly
 
 MOST_PER_BATCH = 10_000
 _MOST_LINES = 2 * MOST_PER_BATCH  # some may be empty
@@ -52,9 +52,12 @@ _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """Submit a job."""
     key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
-    async with costly_step(len(call.body)):
-        wanted: JobIn = decode(call.body, JobIn)
-        request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
+    if is_costly(len(call.body)):
+        async with costly_step(len(call.body)):
+            request = _read_job(call.body, key)
+    else:  # most of them, and a step of its own would cost as much as reading it
+        request = _read_job(call.body, key)
+    wanted = request.job
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
     if wanted.on_duplicate == "replace":
@@ -172,6 +175,10 @@ def _arrays_of(array: bytes) -> Iterator[bytes]:
         return
     for texts in _grouped(items_of(array)):
         yield b"[" + b",".join(texts) + b"]"
+
+
+def _read_job(body: bytes, key: str | None) -> JobRequest:
+    return JobRequest(decode(body, JobIn), key, hash_request(body) if key else b"")
 
 
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
