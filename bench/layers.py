@@ -36,7 +36,8 @@ from rota.api.server import http_config
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller, Grant, Identity, Right, Role
-from rota.gateway.local import Answer, JobRequest
+from rota.gateway.local import Answer
+from rota.gateway.requests import JobRequest
 from rota.service import ServiceGroup
 from rota.store.access.api_keys import KnownCredential
 from rota.store.access.limits import Taken
