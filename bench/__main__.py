@@ -45,7 +45,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
             steady_seconds=one(1.0, 30.0, 30.0),
             schedules=one(200, 10_000, 10_000),
         ),
-        "http": lambda progress: measure_http(progress, seconds=one(1.0, 10.0, 10.0)),
+        "http": lambda progress: measure_http(progress, seconds=one(1.0, 3.0, 10.0), turns=one(1, 5, 5)),
         "growth": lambda progress: measure_growth(
             progress, sizes=one([1000], [1_000_000], [1_000_000, 10_000_000]), seconds=one(1.0, 10.0, 20.0)
         ),

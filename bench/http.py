@@ -1,130 +1,168 @@
-"""HTTP: single jobs, one request each, on 64 connections; beside the same route without a database.
+"""HTTP: single jobs and questions for their status, one request each, beside a bare route that decodes the same body.
 
-The load comes from wrk where it is installed, else from the generator that `rota bench` uses, in a process of its own
-either way: this one.
+Everything that is compared is measured in turns, several times over. What a layer of the API costs is the CPU time of a
+server that has it, less that of one without it (layers.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-import shutil
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.http_load import Answers, Target, get, median, post, tool
 from bench.lab import ROOT, Lab, free_port
+from bench.layers import AMPLE, LAYERS
 from bench.progress import Progress
-from rota.ops.bench_load import Connections, Spread, Submitter
+from rota.access.credential_cache import KEY_PREFIX
+from rota.ops.bench_load import CREATED, OK, Connections
 
-CONNECTIONS = 64
-JOB = {"name": "bench", "scheduleType": "immediate", "task": "noop"}
-_UNITS = {"us": 1e-3, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
+STATUSES = 1000  # jobs that are asked for
+_OWNER = "bench"
 
 
-class Posts(msgspec.Struct):
-    """Single submissions on many connections."""
+class Layer(msgspec.Struct):
+    """The CPU time of a request to a server that has this layer and those before it."""
 
-    accepted_per_second: float
-    p50_ms: float
-    p99_ms: float
+    name: str
+    server_cpu_us: float
 
 
 class Http(msgspec.Struct):
-    """With the database, and the same route without it."""
+    """Rota's routes, and the bare route in the same turns."""
 
     tool: str
-    rota: Posts
-    rota_with_workers: Posts
-    bare: Posts
+    rota: Answers
+    rota_with_workers: Answers
+    bare: Answers
     share_of_bare: float
+    limited: Answers | None = None
+    keyed: Answers | None = None
+    statuses: Answers | None = None
+    layers: list[Layer] = []
 
 
-async def measure_http(progress: Progress, *, seconds: float) -> Http:
-    """The bare route, then Rota's with no workers running, then with workers that run what is submitted."""
-    tool = "wrk" if shutil.which("wrk") else "own"
-    async with Lab() as lab:
-        progress.say(f"single POSTs on {CONNECTIONS} connections ({tool}), without a database")
-        bare = await _bare(lab.token, seconds, progress)
-        progress.say("the same with the database")
-        rota = await _posts(lab.url, lab.token, seconds, progress)
+async def measure_http(progress: Progress, *, seconds: float, turns: int) -> Http:
+    """All servers at once, each under load in its turn."""
+    async with AsyncExitStack() as stack:
+        lab = await stack.enter_async_context(Lab())
+        servers = {name: await stack.enter_async_context(_layer(name, lab.token)) for name in LAYERS}
+        admin, second = lab.target(), await stack.enter_async_context(lab.second_api())
+        limited = msgspec.structs.replace(admin, token=await _limited_key(lab))
+        paths = [f"/v1/jobs/{job_id}/status" for job_id in await _jobs(lab)]
+        steps: dict[str, Callable[[], Awaitable[Answers]]] = {
+            **{name: _posting(server, seconds) for name, server in servers.items()},
+            "admin": _posting(admin, seconds),
+            "limited": _posting(limited, seconds),
+            "keyed": lambda: post(admin, seconds, keyed=True),
+            "statuses": lambda: get([admin, second], paths, seconds),
+        }
+        found = await _in_turns(steps, turns, progress)
         await lab.start_workers(2)
         await lab.drained()
-        progress.say("the same while two workers run what is submitted")
-        busy = await _posts(lab.url, lab.token, seconds, progress)
+        progress.say("single POSTs while two workers run what is submitted")
+        busy = await post(admin, seconds)
+        progress.figure(_words(busy))
         await lab.drained()
-    return Http(tool, rota, busy, bare, share_of_bare=rota.accepted_per_second / bare.accepted_per_second)
+    layers = [*LAYERS, "limited"]
+    return Http(
+        tool(),
+        found["admin"],
+        busy,
+        found["starlette"],
+        share_of_bare=found["admin"].accepted_per_second / found["starlette"].accepted_per_second,
+        limited=found["limited"],
+        keyed=found["keyed"],
+        statuses=found["statuses"],
+        layers=[Layer(_NAMES[name], found[name].server_cpu_us) for name in layers],
+    )
 
 
-async def _bare(token: str, seconds: float, progress: Progress) -> Posts:
-    port = free_port()
-    server = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.bare", str(port), token, cwd=ROOT)
+_NAMES = {
+    "bare": "uvicorn and a bare ASGI application",
+    "starlette": "instead: a Starlette route that decodes the body with msgspec",
+    "connection": "the connection's guards and headers",
+    "operation": "operation: route, body weighed and read, answer",
+    "identity": "identity and rights (admin)",
+    "checks": "the job decoded and checked",
+    "limits": "a key with rate limits",
+    "limited": "gateway and database: the whole",
+}
+
+
+async def _in_turns(
+    steps: dict[str, Callable[[], Awaitable[Answers]]], turns: int, progress: Progress
+) -> dict[str, Answers]:
+    found: dict[str, list[Answers]] = {name: [] for name in steps}
+    for turn in range(turns):
+        progress.say(f"single POSTs and GETs with {tool()}, turn {turn + 1} of {turns}")
+        for name, step in steps.items():
+            found[name].append(await step())
+            progress.figure(f"{name}: {_words(found[name][-1])}")
+    return {name: median(each) for name, each in found.items()}
+
+
+def _posting(target: Target, seconds: float) -> Callable[[], Awaitable[Answers]]:
+    return lambda: post(target, seconds)
+
+
+def _words(answers: Answers) -> str:
+    rate = f"{answers.accepted_per_second:,.0f}/s, p50 {answers.p50_ms:.1f} ms, p99 {answers.p99_ms:.1f} ms"
+    return f"{rate}, {answers.server_cpu_us:.0f} µs of the server's CPU each"
+
+
+async def _limited_key(lab: Lab) -> str:
+    """A key whose limits are never reached."""
+    limits = {"requestsPerSecond": AMPLE.requests_per_second, "jobsPerSecond": AMPLE.jobs_per_second}
+    async with lab.connect(1) as connections:
+        await _send(connections, "PUT", f"/v1/limits/{_OWNER}", limits, OK)
+        key = {"name": "bench", "role": "submitter", "owner": _OWNER}
+        return str((await _send(connections, "POST", "/v1/keys", key, CREATED))["key"])
+
+
+async def _jobs(lab: Lab) -> list[str]:
+    """Jobs that wait, and are asked for."""
+    async with lab.connect(1) as connections:
+        jobs = [{"name": "asked for", "scheduleType": "immediate", "task": "noop"}] * STATUSES
+        answer = await _send(connections, "POST", "/v1/jobs/batch", jobs, OK)
+    return [result["jobId"] for result in answer["results"]]
+
+
+async def _send(connections: Connections, method: str, path: str, body: Any, status: int) -> Any:
+    answer = await connections.send(connections.request(method, path, msgspec.json.encode(body)))
+    if answer.status != status:
+        raise RuntimeError(f"{method} {path} was answered with {answer.status}: {answer.body!r}")
+    return msgspec.json.decode(answer.body)
+
+
+@asynccontextmanager
+async def _layer(name: str, token: str) -> AsyncIterator[Target]:
+    """A server of layers.py."""
+    url = f"http://127.0.0.1:{free_port()}"
+    port = str(urlsplit(url).port)
+    server = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.layers", name, port, token, cwd=ROOT)
     try:
-        await _until_open(port)
-        return await _posts(f"http://127.0.0.1:{port}", token, seconds, progress)
+        await until_open(url)
+        yield Target(url, KEY_PREFIX + token if name == "limits" else token, server.pid)
     finally:
         server.terminate()
         await server.wait()
 
 
-async def _until_open(port: int) -> None:
+async def until_open(url: str) -> None:
+    """Waits until a server accepts connections."""
+    address = urlsplit(url)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with suppress(OSError):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            _, writer = await asyncio.open_connection(address.hostname, address.port)
             writer.close()
             return
         await asyncio.sleep(0.05)
-    raise TimeoutError("the server without a database did not start")
-
-
-async def _posts(url: str, token: str, seconds: float, progress: Progress) -> Posts:
-    measure = _with_wrk if shutil.which("wrk") else _with_own
-    posts = await measure(url, token, seconds)
-    progress.figure(f"{posts.accepted_per_second:,.0f}/s, p50 {posts.p50_ms:.1f} ms, p99 {posts.p99_ms:.1f} ms")
-    return posts
-
-
-async def _with_own(url: str, token: str, seconds: float) -> Posts:
-    async with Connections(url, token, CONNECTIONS) as connections:
-        request = connections.request("POST", "/v1/jobs", msgspec.json.encode(JOB))
-        ends = time.perf_counter() + seconds
-
-        def requests() -> object:
-            while time.perf_counter() < ends:
-                yield request
-
-        done = await Submitter(connections, at_once=CONNECTIONS).send(requests())  # type: ignore[arg-type]
-    latency = Spread.of(done.latencies)
-    return Posts(done.per_second, latency.p50, latency.p99)
-
-
-async def _with_wrk(url: str, token: str, seconds: float) -> Posts:
-    script = Path(__file__).with_name("post.lua")
-    process = await asyncio.create_subprocess_exec(
-        *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s", "--latency", "-s", str(script)),
-        *(f"{url}/v1/jobs", "--", token, json.dumps(JOB)),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    output = (await process.communicate())[0].decode()
-    if process.returncode or "Non-2xx" in output:
-        raise RuntimeError(f"wrk did not go well:\n{output}")
-    return Posts(
-        float(_find(r"Requests/sec:\s+([\d.]+)", output)), _milliseconds("50%", output), _milliseconds("99%", output)
-    )
-
-
-def _milliseconds(share: str, output: str) -> float:
-    number = _find(rf"\s{share}\s+([\d.]+)", output)
-    return float(number) * _UNITS[_find(rf"\s{share}\s+[\d.]+(us|ms|s|m)\b", output)]
-
-
-def _find(pattern: str, output: str) -> str:
-    match = re.search(pattern, output)
-    if match is None:
-        raise RuntimeError(f"wrk said something unexpected:\n{output}")
-    return match[1]
+    raise TimeoutError(f"there was no server at {url} in time")

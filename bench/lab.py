@@ -15,7 +15,9 @@ import socket
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +25,7 @@ import asyncpg
 import msgspec
 import psutil
 
+from bench.http_load import Target
 from bench.tasks import Counter
 from rota.client.http_messages import ExchangeError
 from rota.ops.bench_load import Connections
@@ -86,6 +89,22 @@ class Lab:
     def connect(self, count: int) -> Connections:
         """Connections to the API with the admin token."""
         return Connections(self.url, self.token, count)
+
+    def target(self) -> Target:
+        """The API's process, for load with the admin token."""
+        (api,) = (process.pid for role, process in self.roles() if role == "api")
+        return Target(self.url, self.token, api)
+
+    @asynccontextmanager
+    async def second_api(self) -> AsyncIterator[Target]:
+        """Another API process on the same database."""
+        port = free_port()
+        second = await self._start("api", "--home", str(self.home), "--port", str(port))
+        try:
+            await self._until(partial(self._is_up, f"http://127.0.0.1:{port}"), second)
+            yield Target(f"http://127.0.0.1:{port}", self.token, second.pid)
+        finally:
+            await _end(second)
 
     async def start_workers(self, count: int) -> None:
         """Starts workers and waits until they have joined."""
@@ -177,11 +196,11 @@ class Lab:
                 raise RuntimeError(f"Rota did not start:\n{(self.home / 'rota.log').read_text()}")
             await asyncio.sleep(0.1)
 
-    async def _is_up(self) -> bool:
+    async def _is_up(self, url: str | None = None) -> bool:
         if not (self.home / "admin.token").exists():
             return False
         with suppress(ExchangeError):
-            async with self.connect(1) as connections:
+            async with Connections(url or self.url, self.token, 1) as connections:
                 await connections.get("/v1/workers")
                 return True
         return False

@@ -18,6 +18,7 @@ from bench.charts import bar_chart, line_chart
 from bench.gates import Gates
 from bench.growth import Size
 from bench.http import Http
+from bench.http_load import Answers
 from bench.idle import Idle
 from bench.punctuality import Punctuality
 from bench.readers import Readers
@@ -118,6 +119,7 @@ def write_report(results: Results, directory: Path) -> Path:
     lines += [f"- {name}: {value}" for name, value in results.machine.items()]
     lines += ["", "| what | figure | remark |", "|---|---:|---|"]
     lines += [f"| {what} | {figure} | {remark} |" for what, figure, remark in rows_of(results)]
+    lines += _layer_lines(results.http) if results.http else []
     lines += [line for name in charts for line in ("", f"![{name}]({name}.svg)")]
     page = directory / "README.md"
     page.write_text("\n".join(lines) + "\n")
@@ -163,19 +165,34 @@ def _throughput_rows(it: Throughput) -> list[Row]:
 
 def _http_rows(it: Http) -> list[Row]:
     remark = "p50 {:.1f} ms, p99 {:.1f} ms"
+
+    def row(what: str, answers: Answers | None) -> list[Row]:
+        if answers is None:
+            return []
+        words = remark.format(answers.p50_ms, answers.p99_ms)
+        if answers.server_cpu_us:
+            words += f"; {answers.server_cpu_us:.0f} µs of CPU each"
+        return [(what, f"{answers.accepted_per_second:,.0f}/s", words)]
+
+    shares = {"admin": it.rota, "a key with limits": it.limited, "with an idempotency key": it.keyed}
+    bare = it.bare.accepted_per_second
+    words = ", ".join(f"{name} {one.accepted_per_second / bare:.0%}" for name, one in shares.items() if one)
     return [
-        ("single POSTs", f"{it.rota.accepted_per_second:,.0f}/s", remark.format(it.rota.p50_ms, it.rota.p99_ms)),
-        (
-            "single POSTs, workers running",
-            f"{it.rota_with_workers.accepted_per_second:,.0f}/s",
-            remark.format(it.rota_with_workers.p50_ms, it.rota_with_workers.p99_ms),
-        ),
-        (
-            "the route without a database",
-            f"{it.bare.accepted_per_second:,.0f}/s",
-            f"with it {it.share_of_bare:.0%} of that",
-        ),
+        *row("single POSTs", it.rota),
+        *row("single POSTs, a key with limits", it.limited),
+        *row("single POSTs with an idempotency key", it.keyed),
+        *row("single POSTs, workers running", it.rota_with_workers),
+        ("a bare route for the same body", f"{bare:,.0f}/s", f"single POSTs are of that: {words}"),
+        *row("GET status, two API processes", it.statuses),
     ]
+
+
+def _layer_lines(it: Http) -> list[str]:
+    """What each layer of the API costs, as a table of its own."""
+    if not it.layers:
+        return []
+    lines = ["", "CPU time of the server for one POST, each line with all above it:", "", "| | µs |", "|---|---:|"]
+    return lines + [f"| {layer.name} | {layer.server_cpu_us:.0f} |" for layer in it.layers]
 
 
 def _punctuality_rows(it: Punctuality) -> list[Row]:

@@ -125,6 +125,8 @@ LOOPS = {
     "AsyncCalls._follow_log": "one call of a client: ends with the run",
     "AsyncCalls._items": "one call of a client: ends with the last page",
     "AsyncCalls._send": "one call of a client: ends with its answer",
+    "AsyncDelivery._ask_for_set": "one submission: ends with its answer or its patience",
+    "_DatabaseEndpoint.send_set": "one submission: ends with its answer or its patience",
     "LocalGateway.look": "one call: ends with the run or its time",
     "Submitter._send": "one request: ends with its answer",
     "Run.result": "one call: ends with the run or its time",
@@ -134,6 +136,7 @@ LOOPS = {
     "_Process._until_done": "one run: ends with it",
 }
 TASKS = {
+    "AsyncCoalescer._start": "the requests of those who wait; every error is theirs",
     "SigningKeys.tick": "one look, shared by all who wait for it",
     "_HeldTokens._refill": "one question to the database; the next one starts another",
     "_until_ended": "one request: both end with it",

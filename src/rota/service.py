@@ -30,6 +30,7 @@ AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
 LONGEST_STRETCH_SECONDS = 0.005  # of a computation on the event loop
 _COSTLY_BYTES = 8 * 1024  # of JSON take about that long, whatever is in it
 _LONGEST_WAIT_SECONDS = 30.0  # for a turn
+_CHEAP_STEP: AbstractAsyncContextManager[None] = nullcontext()
 _log = get_logger("service")
 Item = TypeVar("Item")
 
@@ -167,9 +168,14 @@ class Breather:
             self._rested_at = time.monotonic()
 
 
+def is_costly(size_bytes: int) -> bool:
+    """Whether reading so much JSON keeps everything else waiting for long."""
+    return size_bytes > _COSTLY_BYTES
+
+
 def costly_step(size_bytes: int) -> AbstractAsyncContextManager[None]:
     """Wraps the reading of so much JSON, which can't be made in smaller steps. It waits for a turn if that is much."""
-    return _costly_step() if size_bytes > _COSTLY_BYTES else nullcontext()
+    return _costly_step() if is_costly(size_bytes) else _CHEAP_STEP
 
 
 @asynccontextmanager

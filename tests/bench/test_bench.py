@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import commands
-from bench import http
+from bench import http_load
 from bench.__main__ import run, scenarios
 from bench.charts import bar_chart, line_chart
 from bench.lab import Lab
@@ -55,14 +55,16 @@ async def test_punctuality_reads_the_lag_of_every_run_and_none_is_early():
 @pytest.mark.parametrize("tool", ["wrk", "own"])
 async def test_http_is_measured_with_either_tool(tool, monkeypatch):
     if tool == "own":
-        monkeypatch.setattr(http.shutil, "which", lambda _name: None)
+        monkeypatch.setattr(http_load.shutil, "which", lambda _name: None)
     elif shutil.which("wrk") is None:
         leave_out("wrk is not installed (apt-get install wrk)")
     found = await short("http")
     assert found.tool == tool
-    for posts in (found.rota, found.rota_with_workers, found.bare):
-        assert posts.accepted_per_second > 0
-        assert 0 < posts.p50_ms <= posts.p99_ms
+    for answers in (found.rota, found.rota_with_workers, found.limited, found.keyed, found.bare, found.statuses):
+        assert answers.accepted_per_second > 0
+        assert answers.server_cpu_us > 0
+        assert 0 < answers.p50_ms <= answers.p99_ms
+    assert len(found.layers) == 8
 
 
 async def test_growth_puts_what_waits_beside_nothing():

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 import uvicorn
-from starlette.applications import Starlette
 from typer.testing import CliRunner
 
 import commands
 from rota.access.authenticator import Authenticator
+from rota.access.authorization import Authorizer
+from rota.api.app import Api
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import Shares
-from rota.api.operations import routes_of
 from rota.api.routes import schedules
 from rota.cli.main import app
 from rota.client import AnswerError, Client
@@ -34,10 +34,10 @@ def url():
     services = SimpleNamespace(
         now=NOW, body_budget=BodyBudget(), requests=Shares(9, what="are being handled"), limiter=None
     )
-    routes = routes_of(schedules.OPERATIONS, services, Authenticator(TOKEN))
+    api = Api(schedules.OPERATIONS, services, Authorizer(Authenticator(TOKEN), services))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(api, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         wait_until(lambda: server.started)

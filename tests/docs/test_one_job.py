@@ -22,6 +22,7 @@ HELPERS = {
     "store/schema/partitions.py",
     # around a request
     *("api/http/security_headers.py", "api/http/body_budget.py", "api/http/shares.py", "api/backend.py"),
+    *("api/http/messages.py", "api/paths.py", "access/credential_cache.py"),
     *("access/limits/tenant_limits.py", "store/access/limits.py", "gateway/policy_fields.py"),
     # around a run
     *("worker/worker.py", "worker/heartbeat.py", "worker/watchdog.py", "worker/run_log.py"),

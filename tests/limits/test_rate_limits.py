@@ -8,9 +8,18 @@ import time
 
 import pytest
 
-from rota.access.limits.rate_limiter import KEEP_SECONDS, PORTION_SECONDS, REST_SECONDS, UNLIMITED, tighter
-from rota.domain.limits import Rate, rate_of
+from rota.access.limits.rate_limiter import (
+    KEEP_SECONDS,
+    PORTION_SECONDS,
+    REST_SECONDS,
+    UNLIMITED,
+    RateLimiter,
+    tighter,
+)
+from rota.access.limits.tenant_limits import TenantLimits
+from rota.domain.limits import Limits, Rate, rate_of
 from rota.errors import DatabaseUnavailableError, RateLimitedError, TooLargeError
+from rota.store.access.limits import Taken
 from support import eventually, in_time, patience
 
 SLOW = 0.001  # tokens a second: none comes while a test runs
@@ -376,3 +385,26 @@ async def test_buckets_that_are_full_again_are_swept(server, engine, sql):
     await sql.execute("UPDATE rota.buckets SET full_at = now() - interval '1 second'")
     await scheduler.sweeper.tick()
     assert await sql.fetchval("SELECT count(*) FROM rota.buckets") == 0
+
+
+async def test_a_request_that_comes_as_a_take_ends_starts_the_next_one():
+    """The callback of a finished take runs a moment later; until then the take is over, but not forgotten."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    class Plenty:
+        async def take(self, *_bucket, wanted, **_least):
+            asked.set()
+            await go_on.wait()
+            return Taken(wanted, 1000.0)
+
+    limits = TenantLimits(None, Limits(requests_per_second=1000))
+    limits.number = 0
+    limiter = RateLimiter(limits=limits, buckets=Plenty())
+    first = asyncio.create_task(limiter.take("default", "alice", "requests"))
+    await asked.wait()
+    go_on.set()
+    for _ in range(3):  # some of these run just behind the end of the take, and before its callback
+        late = [asyncio.create_task(limiter.take("default", "alice", "requests")) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert all(status.limit == 5000 for status in await in_time(asyncio.gather(*late)))
+    await in_time(first)

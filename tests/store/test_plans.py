@@ -317,6 +317,18 @@ async def test_a_look_for_runs_that_ended_reads_one_day_for_each(database, sql):
     assert all(node["Index Name"].endswith("_pkey") for node in looked)
 
 
+async def test_the_latest_run_of_a_job_is_found_by_its_index_however_much_waits(crowded, engine):
+    job_id = UUID((await engine.submit()).removeprefix("run_"))
+    before = new_id(datetime.now(UTC).timestamp() + 60)
+    for name, values in (
+        ("latest_run_of_job", {"namespace": "default", "job_id": job_id}),
+        ("statuses_of_jobs", {"namespaces": ["default"], "job_ids": [job_id]}),
+    ):
+        plan = await explain(crowded, name, **values, before=before)
+        assert plan["Actual Rows"] == 1
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100, name
+
+
 async def test_a_list_stops_at_its_limit(crowded):
     first, last = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
     plan = await explain(

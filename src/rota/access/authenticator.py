@@ -7,11 +7,12 @@ import hmac
 import os
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX, CredentialCache, digest
+from rota.access.credential_cache import KEY_PREFIX, SESSION_PREFIX, Belief, CredentialCache, digest
 from rota.access.jwt_parsing import LONGEST_TOKEN
 from rota.access.jwt_verifier import TokenVerifier
 from rota.domain.rights import EVERYWHERE, Grant, Identity, Role
@@ -42,10 +43,17 @@ class Credentials(NamedTuple):
 
 
 class Authenticated(NamedTuple):
-    """The caller, and the session's secret when a cookie proved it."""
+    """The caller, and the session's secret when a cookie proved it.
+
+    While `still_true` says so, the same Authorization header proves the same; None: it must be looked at again.
+    """
 
     identity: Identity
     session: str | None = None
+    still_true: Callable[[], bool] | None = None
+
+
+_PROVEN_ADMIN = Authenticated(_ADMIN, None, lambda: True)  # the token stays the same while the process runs
 
 
 class Authenticator:
@@ -72,21 +80,24 @@ class Authenticator:
         scheme, _, token = given.authorization[0].partition(" ")
         if scheme.lower() != "bearer":
             raise NotAuthenticatedError("send `Authorization: Bearer <token>`")
-        return Authenticated(await self.identify(token.strip()))
+        return await self._prove(token.strip())
 
     async def identify(self, token: str) -> Identity:
         """The holder of a token; raises NotAuthenticatedError."""
+        return (await self._prove(token)).identity
+
+    async def _prove(self, token: str) -> Authenticated:
         if hmac.compare_digest(token.encode(), self._token):
-            return _ADMIN
+            return _PROVEN_ADMIN
         if len(token) > LONGEST_TOKEN:
             raise NotAuthenticatedError("the token is too long")
         if token.startswith(KEY_PREFIX):
-            if identity := await self._find(token):
-                return identity
+            if self._credentials and (belief := await self._find(token)):
+                return Authenticated(belief.known.identity, None, partial(self._credentials.holds, belief))
             raise NotAuthenticatedError("the key is unknown, has expired or was revoked")
         if self._verifier is None:
             raise NotAuthenticatedError("the token is not valid")
-        return await self._verifier.verify(token)
+        return Authenticated(await self._verifier.verify(token))
 
     async def _of_session(self, given: Credentials) -> Authenticated:
         session = given.session
@@ -96,17 +107,17 @@ class Authenticator:
             )
         if len(session) > LONGEST_TOKEN or not session.startswith(SESSION_PREFIX):
             raise NotAuthenticatedError("the session is not valid; sign in again")
-        identity = await self._find(session)
-        if identity is None:
+        belief = await self._find(session)
+        if belief is None:
             raise NotAuthenticatedError("the session is over; sign in again")
         if given.method not in _SAFE_METHODS:
             given.check_same_site()
             if not hmac.compare_digest(given.csrf_token.encode(), csrf_token(session).encode()):
                 raise ForbiddenError(f"send the session's csrfToken as {CSRF_HEADER}")
-        return Authenticated(identity, session)
+        return Authenticated(belief.known.identity, session)
 
-    async def _find(self, secret: str) -> Identity | None:
-        return await self._credentials.identify(secret, authorities=self._authorities) if self._credentials else None
+    async def _find(self, secret: str) -> Belief | None:
+        return await self._credentials.find(secret, authorities=self._authorities) if self._credentials else None
 
     def authority_of(self, identity: Identity) -> bytes | None:
         """What a session of this identity depends on apart from its key: if this changes, the session ends."""

@@ -10,19 +10,18 @@ database.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from rota.domain.rights import Identity
-from rota.errors import DatabaseUnavailableError, RotaError
-from rota.service import Service
+from rota.errors import RotaError
+from rota.shared_lookups import SharedLookups
 from rota.store.access.api_keys import ApiKeys, KnownCredential
 from rota.telemetry import get_logger
 
@@ -52,76 +51,75 @@ def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-class CredentialCache(Service):
+class Belief(NamedTuple):
+    """What a lookup found: a credential that is in force, as of before the lookup was sent."""
+
+    key: bytes
+    known: KnownCredential
+    asked_at: float
+
+
+class CredentialCache(SharedLookups[bytes, Belief]):
     """Knows the identity of a key or session; one tick is one lookup for all that wait."""
 
-    interval_seconds = None
-    full_round = 1
+    most_per_look = _MOST_REMEMBERED  # whose they are is not known yet
 
     def __init__(self, keys: ApiKeys, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._keys = keys
         self._monotonic = monotonic
-        self._remembered: dict[bytes, tuple[KnownCredential | None, float]] = {}  # and when it was looked up
-        self._wanted: dict[bytes, asyncio.Future[KnownCredential | None]] = {}
+        self._remembered: dict[bytes, Belief] = {}
         self._used: set[UUID] = set()
 
     async def identify(self, text: str, *, authorities: Mapping[str, bytes]) -> Identity | None:
         """The identity of a credential; None if it is unknown or has ended, or the authority of its session changed."""
+        belief = await self.find(text, authorities=authorities)
+        return None if belief is None else belief.known.identity
+
+    async def find(self, text: str, *, authorities: Mapping[str, bytes]) -> Belief | None:
+        """The same with the lookup behind it: while that `holds`, the identity need not be asked for again."""
         key = digest(text)
-        known, asked_at = self._remembered.get(key, (None, -math.inf))
-        if self._monotonic() - asked_at >= FRESH_SECONDS:
-            known = await self._find(key)
-        if known is None or known.authority not in (None, authorities.get(known.identity.kind)):
+        belief = self._remembered.get(key)
+        if belief is None or not self._is_fresh(belief):
+            belief = await self.ask(key)
+        if belief is None:
             return None
-        return known.identity
+        known = belief.known
+        return belief if known.authority in (None, authorities.get(known.identity.kind)) else None
+
+    def holds(self, belief: Belief) -> bool:
+        """Whether a lookup is still believed: it is fresh, and nothing was forgotten or looked up again since."""
+        return self._remembered.get(belief.key) is belief and self._is_fresh(belief)
+
+    def _is_fresh(self, belief: Belief) -> bool:
+        return self._monotonic() - belief.asked_at < FRESH_SECONDS
 
     def forget(self) -> None:
         """Looks everything up again."""
         self._remembered.clear()
 
-    async def _find(self, key: bytes) -> KnownCredential | None:
-        if (waiting := self._wanted.get(key)) is None:
-            waiting = self._wanted[key] = asyncio.get_running_loop().create_future()
-            # No request may be left to see the exception.
-            waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self.wake()
-        return await asyncio.shield(waiting)
-
     async def tick(self) -> int:
         """Looks up all credentials that are waited for; when there are none, records which keys were used."""
-        wanted, self._wanted = self._wanted, {}
-        if wanted:
-            await self._look_up(wanted)
-        if self._used and not self._wanted:
+        done = await super().tick()
+        if self._used and not self.is_asked:
             await self._note_use()
-        return len(wanted)
+        return done
 
-    async def _look_up(self, wanted: dict[bytes, asyncio.Future[KnownCredential | None]]) -> None:
+    async def look(self, questions: Sequence[bytes]) -> Mapping[bytes, Belief]:
+        """Finds credentials by their digests, and remembers what it found."""
         asked_at = self._monotonic()
-        # If the lookup is cancelled, waiting requests get this error, so that none waits for ever.
-        failure: Exception | None = DatabaseUnavailableError("the server was stopped while it looked up a key")
-        try:
-            found = await self._keys.find(list(wanted))
-            failure = None
-        except Exception as error:  # noqa: BLE001 - raised in every request that waits for it
-            failure = error
-            return
-        finally:
-            if failure is not None:
-                for waiting in wanted.values():
-                    waiting.set_exception(failure)
+        found = await self._keys.find(questions)
         if len(self._remembered) + len(found) > _MOST_REMEMBERED:
             self._remembered.clear()
-        for key, waiting in wanted.items():
+        for key in questions:
             known = found.get(key)
             if known is None:
                 self._remembered.pop(key, None)
-            else:
-                self._remembered[key] = known, asked_at
-                if known.unused:
-                    self._used |= {known.id, known.identity.key_id or known.id}
-            waiting.set_result(known)
+                continue
+            self._remembered[key] = Belief(key, known, asked_at)
+            if known.unused:
+                self._used |= {known.id, known.identity.key_id or known.id}
+        return {key: self._remembered[key] for key in found}
 
     async def _note_use(self) -> None:
         used, self._used = self._used, set()

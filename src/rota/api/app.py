@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from rota.access.authenticator import Authenticator
+from rota.access.authorization import Authorizer
 from rota.api.backend import Backend
-from rota.api.http.security_headers import GuardedApplication
+from rota.api.http.messages import IncomingRequest
+from rota.api.http.security_headers import GuardedApplication, guard
 from rota.api.openapi import document
-from rota.api.operations import routes_of
+from rota.api.operations import Operation
+from rota.api.paths import PathTree
 from rota.api.problems import HttpProblemError, response_of
 from rota.api.routes import OPERATIONS
 
 
-def build_app(services: Backend, authenticator: Authenticator, version: str) -> Starlette:
+class Api(GuardedApplication):
+    """Answers operations itself, without Starlette's middleware and routes; the rest is Starlette's."""
+
+    def __init__(
+        self, operations: Sequence[Operation], services: Any, authorizer: Authorizer, routes: Sequence[Route] = ()
+    ) -> None:
+        super().__init__(routes=list(routes), exception_handlers={HTTPException: _as_problem})
+        self.router.redirect_slashes = False
+        self._services = services
+        self._authorizer = authorizer
+        by_path: dict[str, dict[str, Operation]] = {}
+        for operation in operations:
+            by_path.setdefault(operation.path, {})[operation.method] = operation
+        self._paths: PathTree[dict[str, Operation]] = PathTree()
+        for path, methods in by_path.items():
+            self._paths.add(path, methods)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._paths.find(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await super().__call__(scope, receive, send)
+            return
+        methods, scope["path_params"] = found
+        request = IncomingRequest(scope, receive, send)
+        method = scope["method"]
+        operation = methods.get("GET" if method == "HEAD" else method)
+        if operation is not None:
+            response = await operation.answer_to(request, self._services, self._authorizer)
+        else:
+            # /v1/jobs/batch is never a job called batch, whatever the method.
+            allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
+            response = await _as_problem(request, HTTPException(405, headers={"Allow": allowed}))
+        guard(response, scope)
+        await response(scope, receive, send)
+
+
+def build_app(services: Backend, authenticator: Authenticator, version: str) -> Api:
     """The application; the backend's services must run beside it."""
     description = _description(version)
 
     async def openapi(_request: Request) -> Response:
         return Response(description, media_type="application/json")
 
-    routes = routes_of(OPERATIONS, services, authenticator)
-    routes.append(Route("/openapi.json", openapi, methods=["GET"]))
-    app = GuardedApplication(routes=routes, exception_handlers={HTTPException: _as_problem})
-    app.router.redirect_slashes = False
-    app.state.authenticator = authenticator
-    return app
+    routes = [Route("/openapi.json", openapi, methods=["GET"])]
+    return Api(OPERATIONS, services, Authorizer(authenticator, services), routes)
 
 
 @cache  # tests build many applications in one process

@@ -14,6 +14,7 @@ from rota.access.refusal_trail import RefusalTrail
 from rota.api.http.body_budget import BodyBudget
 from rota.api.http.shares import MOST_REQUESTS, Shares
 from rota.api.statistics import Statistics
+from rota.api.status_lookups import StatusLookups
 from rota.api.streams.event_followers import EventFollowers
 from rota.api.streams.log_followers import LogFollowers
 from rota.api.streams.run_waiters import RunWaiters
@@ -75,6 +76,7 @@ class Backend:
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
         self.jobs = Jobs(database)
+        self.statuses = StatusLookups(self.jobs, now=lambda: self.now)
         self.runs = Runs(database)
         self.run_ends = RunWaiters(self.runs, database.wake if listen_url else None)
         self._listener = Listener(listen_url, (ENDED,), self.run_ends.heard) if listen_url else None
@@ -108,7 +110,7 @@ class Backend:
         """Services that run beside the routes."""
         followers = (self.tail, self.run_ends, self.event_tail)
         listeners = (self._listener,) if self._listener else ()
-        beside = (self.credentials, self.refusals, self._clock_follower)
+        beside = (self.credentials, self.statuses, self.refusals, self._clock_follower)
         return (*self.gateway.services, *beside, *followers, *listeners)
 
     def release_waiters(self) -> None:

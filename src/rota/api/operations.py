@@ -1,31 +1,37 @@
-"""An operation: method, path, types, and the function behind it. The routes and the OpenAPI document come from it."""
+"""An operation: method, path, types, and the function behind it. The API and its OpenAPI document come from it."""
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, get_type_hints
 from uuid import UUID
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from rota.access.audit import KEPT_BACK
 from rota.access.authenticator import CSRF_HEADER, Authenticator, Credentials
-from rota.access.authorization import NAMESPACE_HEADER, PUBLIC, Access, AccessDeniedError, HiddenError, Needs, authorize
+from rota.access.authorization import (
+    NAMESPACE_HEADER,
+    PUBLIC,
+    Access,
+    AccessDeniedError,
+    Authorizer,
+    HiddenError,
+    Needs,
+)
 from rota.access.credential_cache import FRESH_SECONDS
 from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
-from rota.api.http.body_budget import BYTES_PER_BYTE, Hold
-from rota.api.problems import HttpProblemError, response_of
+from rota.api.http.body_budget import Hold
+from rota.api.http.messages import IncomingRequest, JsonResponse
+from rota.api.problems import response_of
 from rota.contract.json_rules import bad_json, check_names, excess_of
 from rota.domain.ids import parse_job, parse_run
-from rota.domain.rights import Caller, Right
+from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.fair_turns import act_for
 from rota.telemetry import get_logger
@@ -47,7 +53,7 @@ class ApiRequest:
 
     def __init__(
         self,
-        request: Request,
+        request: IncomingRequest,
         access: Access,
         body: bytes,
         authenticator: Authenticator,
@@ -56,10 +62,10 @@ class ApiRequest:
     ) -> None:
         self.request = request
         self._hold = hold
-        self._authenticator = authenticator
+        self.authenticator = authenticator
         self.access = access
         self.namespace = access.namespace
-        self.caller = Caller(access.namespace, access.identity.name)
+        self.caller = access.caller
         self.body = body
         self.rate_status = rate_status
         # For the audit trail: its entry, the object that was created, and the change.
@@ -97,7 +103,7 @@ class ApiRequest:
 
     async def check_still_known(self) -> None:
         """Raises 401 when the caller's key, token or session has ended; for slow answers."""
-        await self._authenticator.authenticate(credentials_of(self.request))
+        await self.authenticator.authenticate(credentials_of(self.request))
 
     async def is_still_known(self) -> bool:
         """Whether a stream should go on: the caller's key, token or session has not ended."""
@@ -147,28 +153,26 @@ class Operation:
         self.answer = self.answer or get_type_hints(handler)["return"]
         return self
 
-    async def answer_to(self, request: Request, services: Any, authenticator: Authenticator) -> Response:
+    async def answer_to(self, request: IncomingRequest, services: Any, authorizer: Authorizer) -> Response:
         """Authenticates, reads, calls and answers; every error becomes a problem document."""
         act_for(_ARRIVING)
+        authenticator = authorizer.authenticator
         try:
             began = time.monotonic()
-            access, rate_status = await authorize(
+            access, rate_status = await authorizer.authorize(
                 self.needs,
                 credentials_of(request),
                 namespace=_joined_header(request, NAMESPACE_HEADER),
                 path=request.path_params,
-                services=services,
-                authenticator=authenticator,
             )
-            act_for(f"namespace {access.namespace}")
-            self._check_query(request)
+            namespace, owner = access.namespace, access.identity.name
+            act_for(f"namespace {namespace}")
+            if request.scope["query_string"]:
+                self._check_query(request)
             if self.needs != PUBLIC and access.identity.kind != "admin":  # admins must get in to repair things
-                services.requests.check(access.namespace, access.identity.name)
-            with (
-                services.requests.place(access.namespace, access.identity.name),
-                services.body_budget.hold(access.namespace) as hold,
-            ):
-                body = await _read_body(request, self.body_limit, hold) if self.body else b""
+                services.requests.check(namespace, owner)
+            with services.requests.place(namespace, owner), services.body_budget.hold(namespace) as hold:
+                body = await request.read(self.body_limit, hold) if self.body else b""
                 call = ApiRequest(request, access, body, authenticator, rate_status, hold)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
                     await call.check_still_known()  # the body was slow, and the key may have ended meanwhile
@@ -178,7 +182,7 @@ class Operation:
         except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
             return self._response_of(error)
 
-    @property
+    @cached_property
     def recorded(self) -> bool:
         """Whether the audit trail records it: all changes, but not submissions (routes/submit.py records schedules)."""
         return self.needs in _RECORDED and self.method != "GET"
@@ -205,7 +209,7 @@ class Operation:
         if call.entry is not None:
             await services.auditor.end(call, response.status_code)
         if call.rate_status is not UNLIMITED and response.status_code != _TOO_MANY:
-            response.headers.update(call.rate_status.headers)
+            response.raw_headers += call.rate_status.raw_headers
         return response
 
     def _response_of(self, error: Exception) -> Response:
@@ -225,44 +229,17 @@ class Operation:
                 raise BadInputError("given more than once", field=name)
 
 
-def routes_of(operations: Sequence[Operation], services: Any, authenticator: Authenticator) -> list[Route]:
-    """One Starlette route per path, so that the answer to a wrong method lists the right ones."""
-    by_path: dict[str, dict[str, Operation]] = {}
-    for operation in operations:
-        by_path.setdefault(operation.path, {})[operation.method] = operation
-
-    def route(path: str, methods: dict[str, Operation]) -> Route:
-        allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
-
-        async def endpoint(request: Request) -> Response:
-            operation = methods.get("GET" if request.method == "HEAD" else request.method)
-            if operation is None:
-                raise HTTPException(405, headers={"Allow": allowed})
-            return await operation.answer_to(request, services, authenticator)
-
-        # A subject may contain slashes.
-        made = Route(path.replace("{subject}", "{subject:path}"), endpoint)
-        # /v1/jobs/batch is never a job called batch, whatever the method.
-        made.methods = None
-        # A plain $ would also match before a last line break, and a dot would match none.
-        made.path_regex = re.compile(made.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
-        return made
-
-    literal_first = sorted(by_path.items(), key=lambda item: item[0].count("{"))
-    return [route(path, methods) for path, methods in literal_first]
-
-
-def only_header(request: Request, name: str) -> str | None:
+def only_header(request: IncomingRequest, name: str) -> str | None:
     """A header that can be given once; raises BadInputError for a second one, which another server may prefer."""
-    given = request.headers.getlist(name)
+    given = request.all_headers(name)
     if len(given) > 1:
         raise BadInputError("given more than once", field=name)
     return given[0] if given else None
 
 
-def _joined_header(request: Request, name: str) -> str | None:
+def _joined_header(request: IncomingRequest, name: str) -> str | None:
     """All headers of this name as one: two are refused like a name with a comma, when the caller is known."""
-    given = request.headers.getlist(name)
+    given = request.all_headers(name)
     return ", ".join(given) if given else None
 
 
@@ -270,11 +247,11 @@ def session_cookie(request: Request) -> str:
     return _SECURE_COOKIE if request.url.scheme == "https" else _COOKIE
 
 
-def credentials_of(request: Request) -> Credentials:
+def credentials_of(request: IncomingRequest) -> Credentials:
     """The credentials in a request; an Authorization header takes precedence over a cookie."""
-    headers = request.headers
-    if given := headers.getlist("authorization"):
+    if given := request.all_headers("authorization"):
         return Credentials(given)
+    headers = request.headers
     return Credentials(
         session=request.cookies.get(session_cookie(request)),
         csrf_token=headers.get(CSRF_HEADER, ""),
@@ -286,7 +263,7 @@ def credentials_of(request: Request) -> Credentials:
 
 
 def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(_encoder.encode(answer), status, headers, "application/json")
+    return JsonResponse(_encoder.encode(answer), status, headers)
 
 
 @cache
@@ -314,20 +291,3 @@ def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     except (UnicodeDecodeError, RecursionError):
         raise BadInputError("the body is not valid JSON") from None
     return found
-
-
-async def _read_body(request: Request, limit: int, hold: Hold) -> bytes:
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit():
-        if int(announced) > limit:
-            raise HttpProblemError(413, "Too large", f"the body is {announced} bytes; the limit is {limit}")
-        hold.grow_to(BYTES_PER_BYTE * int(announced))
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise HttpProblemError(413, "Too large", f"the body has more than {limit} bytes")
-        hold.grow_to(BYTES_PER_BYTE * size)
-        chunks.append(chunk)
-    return b"".join(chunks)

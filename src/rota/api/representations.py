@@ -69,11 +69,11 @@ def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
     return out
 
 
-def show_status(job_id: UUID, row: Any | None, state: Any) -> JobStatusOut:
+def show_status(job_id: UUID, row: Any) -> JobStatusOut:
     """A job's latest run in short; the state of a recurring job that has not run yet."""
-    if row is None:
+    if row["id"] is None:
         nothing: dict[str, Any] = dict.fromkeys(JobStatusOut.__struct_fields__)
-        return JobStatusOut(**nothing | {"job_id": show_job(job_id), "status": state or "scheduled"})
+        return JobStatusOut(**nothing | {"job_id": show_job(job_id), "status": row["state"] or "scheduled"})
     return JobStatusOut(
         job_id=show_job(job_id),
         run_id=show_run(row["id"]),

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 import rota
 from rota.access.authenticator import Authenticator, admin_token
@@ -126,7 +126,7 @@ def build_server(
 
 
 def http_config(
-    app: Starlette,
+    app: ASGIApp,
     host: str,
     port: int,
     *,

@@ -88,9 +88,9 @@ class Delivery:
         if self._server_knows_sets and are_alike(jobs):
             try:
                 return self._send_set(jobs, tries)
-            except BadInputError as error:
+            except BadInputError as error:  # in what they have alike
                 if str(error) != _NO_SETS:
-                    raise
+                    return [own_error(error, position) for position in range(len(jobs))]
                 self._server_knows_sets = False
         return self._send_array(jobs, patience_seconds)
 

@@ -25,7 +25,8 @@ from rota.domain.job import STORED_BYTES, SingleJob, SubmissionKey
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller
 from rota.domain.run import Claim
-from rota.errors import FanOutError, KeyReusedError, NotFoundError, RotaError
+from rota.errors import BadInputError, FanOutError, KeyReusedError, NotFoundError, RotaError
+from rota.gateway.coalescing import own_error
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
@@ -151,7 +152,11 @@ class LocalGateway:
         """The answer or refusal of each job of a program in this process."""
         if are_alike(jobs):
             payloads = self.job_builder.payloads(b"[" + b",".join([job.payload or b"null" for job in jobs]) + b"]")
-            return answers_of(await self.submit_set(SetRequest(jobs[0].template.job, payloads), caller), len(jobs))
+            wanted = SetRequest(jobs[0].template.job, payloads)
+            try:
+                return answers_of(await self.submit_set(wanted, caller), len(jobs))
+            except BadInputError as error:  # in what they have alike
+                return [own_error(error, position) for position in range(len(jobs))]
         return await self.submit([request_of(job.job) for job in jobs], caller)
 
     async def look(self, run_id: str, wait_seconds: float, caller: Caller) -> RunSnapshot:

@@ -24,6 +24,7 @@ from rota.domain.rights import Caller
 from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder, SetShape
 from rota.gateway.protocol import OutgoingJob, are_alike
+from rota.gateway.requests import Payload
 from rota.gateway.set_answers import answers_of
 
 # Larger ones belong in object storage, which is not part of the transaction.
@@ -247,10 +248,10 @@ class SetRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 class _Set:
     """Jobs that can be submitted as a set."""
 
-    def __init__(self, shape: SetShape, delay_seconds: float | None, array: bytes, count: int) -> None:
+    def __init__(self, shape: SetShape, delay_seconds: float | None, payloads: Sequence[Payload]) -> None:
         it = shape.definition
-        self._count = count
-        self._first = shape.ids(count)[0]
+        self._count = len(payloads)
+        self._first = shape.ids(self._count)[0]
         row = SetRow(
             namespace=shape.namespace,
             id=self._first.hex,
@@ -266,7 +267,7 @@ class _Set:
             delay_seconds=delay_seconds,
         )
         self.shape = _ascii(msgspec.json.encode(row).decode())
-        self.payloads = _ascii(array.decode())
+        self.payloads = _ascii(msgspec.json.encode(payloads).decode())
 
     @classmethod
     def of(cls, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime) -> _Set | None:
@@ -278,12 +279,13 @@ class _Set:
         wanted = jobs[0].template.job
         try:
             shape = builder.prepare_set(wanted, caller, now)
-            bad = any(isinstance(payload, RotaError) for payload in builder.payloads(array))
+            payloads = builder.payloads(array)
         except RotaError:
             return None
+        bad = any(isinstance(payload, RotaError) for payload in payloads)
         if bad or shape.task is None or shape.definition.policies is not None:
             return None
-        return cls(shape, wanted.delay_seconds, array, len(jobs))
+        return cls(shape, wanted.delay_seconds, payloads)
 
     def answers(self, status: str) -> list[Submitted | RotaError]:
         job_id, run_id = show_one_shot(self._first)

@@ -20,7 +20,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -35,7 +35,11 @@ REST_SECONDS = 0.05  # between two looks into an empty bucket, plus up to half o
 _PART_OF_BURST = 4  # a portion is at most a fourth of a bucket, to leave some for other servers
 _MOST_TAKES = 100  # for one request, while others are quicker
 MOST_BUCKETS = 10_000  # in memory; idle ones make room
+_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+_RAW_HEADERS = tuple(name.lower().encode() for name in _HEADERS)
 Key = tuple[str, str, Kind]
+Payer = tuple[str, str, str | None]  # namespace, subject and key whose limits a request counts towards
+_UNKNOWN: tuple[int, Sequence[_HeldTokens]] = (-1, ())
 
 
 class RateStatus(NamedTuple):
@@ -50,11 +54,14 @@ class RateStatus(NamedTuple):
         """The usual ones: the burst, what is left of it, and the seconds until the bucket is full again."""
         if self is UNLIMITED:
             return {}
-        return {
-            "RateLimit-Limit": str(self.limit),
-            "RateLimit-Remaining": str(self.remaining),
-            "RateLimit-Reset": str(self.reset_seconds),
-        }
+        return dict(zip(_HEADERS, map(str, self), strict=True))
+
+    @property
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """The same as pairs of bytes, in lower case."""
+        if self is UNLIMITED:
+            return []
+        return [(name, b"%d" % value) for name, value in zip(_RAW_HEADERS, self, strict=True)]
 
 
 UNLIMITED = RateStatus(sys.maxsize, sys.maxsize, 0)
@@ -75,6 +82,30 @@ class RateLimiter:
         self._store = buckets
         self._monotonic = monotonic
         self._held: dict[Key, _HeldTokens] = {}
+        # The buckets of a payer, and after how many changes of limits they were found.
+        self._buckets_of: dict[tuple[Payer, Kind], tuple[int, Sequence[_HeldTokens]]] = {}
+
+    def take_now(self, payer: Payer, kind: Kind, amount: int = 1) -> RateStatus | None:
+        """Takes from the tokens in hand. None, and nothing is taken: the database must be asked, with `take`."""
+        limits = self._limits
+        if limits.number is None:
+            return None
+        changes, held = self._buckets_of.get((payer, kind), _UNKNOWN)
+        if changes != limits.changes:
+            held = self._find(payer, kind)
+        if not held:
+            return UNLIMITED
+        now = self._monotonic()
+        for one in held:
+            if one.in_hand(now) < amount:
+                return None
+        found = UNLIMITED
+        for one in held:
+            one.serve(amount, now)
+            status = one.status(now)
+            if status.remaining < found.remaining:
+                found = status
+        return found
 
     async def take(
         self, namespace: str, subject: str, kind: Kind, amount: int = 1, *, key: str | None = None
@@ -83,19 +114,26 @@ class RateLimiter:
 
         Raises RateLimitedError when there are not enough now, TooLargeError when there never will be.
         """
-        limits = self._limits
-        if limits.number is None:
-            await limits.load()
-        own = limits.rate(namespace, subject, kind) if subject else None
-        whole = limits.rate(namespace, WHOLE, kind)
-        keyed = limits.rate_of_key(namespace, key, kind) if key else None
-        if own is None and whole is None and keyed is None:
-            return UNLIMITED
-        rates = ((key or "", keyed), (subject, own), (WHOLE, whole))
-        held = [self._held_of((namespace, name, kind), rate) for name, rate in rates if rate is not None]
-        return await self._take(held, amount)
+        if self._limits.number is None:
+            await self._limits.load()
+        held = self._find((namespace, subject, key), kind)
+        return await self._take(held, amount) if held else UNLIMITED
 
-    async def _take(self, held: list[_HeldTokens], amount: int) -> RateStatus:
+    def _find(self, payer: Payer, kind: Kind) -> Sequence[_HeldTokens]:
+        """The buckets of a payer, by the limits of now."""
+        limits, (namespace, subject, key) = self._limits, payer
+        rates = (
+            (key or "", limits.rate_of_key(namespace, key, kind) if key else None),
+            (subject, limits.rate(namespace, subject, kind) if subject else None),
+            (WHOLE, limits.rate(namespace, WHOLE, kind)),
+        )
+        held = tuple(self._held_of((namespace, name, kind), rate) for name, rate in rates if rate is not None)
+        if len(self._buckets_of) >= MOST_BUCKETS:
+            self._buckets_of.clear()
+        self._buckets_of[payer, kind] = limits.changes, held
+        return held
+
+    async def _take(self, held: Sequence[_HeldTokens], amount: int) -> RateStatus:
         now = self._monotonic()
         for one in held:
             one.check(amount, now)
@@ -117,6 +155,7 @@ class RateLimiter:
             if len(self._held) >= MOST_BUCKETS:
                 now = self._monotonic()
                 self._held = {key: held for key, held in self._held.items() if not held.is_idle(now)}
+                self._buckets_of.clear()  # some of theirs may be gone
             one = self._held[key] = _HeldTokens(key, rate, self._store, self._monotonic)
         elif one.rate != rate:
             one.change(rate)
@@ -151,7 +190,7 @@ class _HeldTokens:
 
     def serve(self, amount: int, now: float) -> bool:
         """Takes from the tokens in hand, if they are enough."""
-        self._count = self._in_hand(now)
+        self._count = self.in_hand(now)
         if self._count < amount:
             return False
         self._count -= amount
@@ -165,7 +204,7 @@ class _HeldTokens:
 
     def check(self, amount: int, now: float) -> None:
         """Raises RateLimitedError when there can't be enough now, TooLargeError when there never can be."""
-        if amount <= self._in_hand(now):
+        if amount <= self.in_hand(now):
             return
         if amount > self.rate.burst:
             raise TooLargeError(f"{amount} {self._key[2]} at once; {self._whose} allows at most {self.rate.burst}")
@@ -190,8 +229,9 @@ class _HeldTokens:
 
     def status(self, now: float) -> RateStatus:
         """The state of the bucket, as far as this server knows."""
-        remaining = min(self.rate.burst, self._count + int(self._ceiling(now)))
-        return RateStatus(self.rate.burst, remaining, math.ceil((self.rate.burst - remaining) / self.rate.per_second))
+        per_second, burst = self.rate
+        remaining = min(burst, self._count + int(self._ceiling(now)))
+        return RateStatus(burst, remaining, math.ceil((burst - remaining) / per_second))
 
     @property
     def _whose(self) -> str:
@@ -203,17 +243,19 @@ class _HeldTokens:
         """How much may be taken ahead. Requests for no more than this share the next take."""
         return max(1, int(min(self.rate.per_second * PORTION_SECONDS, self.rate.burst / _PART_OF_BURST)))
 
-    def _in_hand(self, now: float) -> int:
+    def in_hand(self, now: float) -> int:
+        """How many can be served without a question to the database."""
         return self._count if now < self._good_until else 0
 
     def _ceiling(self, now: float) -> float:
         """The most that can be in the bucket: what was left and what came since."""
-        return min(self.rate.burst, self._left + max(0.0, now - self._asked_at) * self.rate.per_second)
+        per_second, burst = self.rate
+        return min(burst, self._left + max(0.0, now - self._asked_at) * per_second)
 
     def _wait(self, amount: int, now: float) -> float:
         """How many seconds to wait before asking can succeed."""
         ceiling = self._ceiling(now)
-        wait = (amount - self._in_hand(now) - ceiling) / self.rate.per_second
+        wait = (amount - self.in_hand(now) - ceiling) / self.rate.per_second
         if wait > 0 and now + wait >= self._good_until:
             wait = (amount - ceiling) / self.rate.per_second  # the tokens in hand expire before that
         return max(wait, self._rests_until - now)
@@ -224,23 +266,24 @@ class _HeldTokens:
 
     async def _refill(self, amount: int, counted: int) -> None:
         """One take at a time for all requests that wait; it continues when one of them hangs up."""
-        if self._taking is None:
+        if self._taking is None or self._taking.done():  # a done one is the past, though its callback comes later
             self._taking = asyncio.create_task(self._take(amount, counted), name="take-tokens")
             self._taking.add_done_callback(self._taken)
         await asyncio.shield(self._taking)
 
     def _taken(self, taking: asyncio.Task[None]) -> None:
-        self._taking = None
+        if self._taking is taking:
+            self._taking = None
         if not taking.cancelled():
             taking.exception()  # raised in the requests that wait, if any are left
 
     async def _take(self, amount: int, counted: int) -> None:
         sent = self._monotonic()
         rate = self.rate
-        least = max(1, amount - self._in_hand(sent))
+        least = max(1, amount - self.in_hand(sent))
         wanted = least + self._demand - counted + self._ahead(sent)
         granted, left = await self._store.take(*self._key, rate, wanted=wanted, least=least)
-        self._count = granted + self._in_hand(sent)
+        self._count = granted + self.in_hand(sent)
         self._good_until = self._monotonic() + KEEP_SECONDS
         if rate == self.rate:  # else it says nothing about the current bucket
             # Measured from before the question was sent, so that there is surely no more than this.

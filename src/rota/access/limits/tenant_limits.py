@@ -46,6 +46,7 @@ class TenantLimits(Service):
         self.waiting_of_owners: dict[_Tenant, int] = {}
         self._reading = asyncio.Lock()
         self.number: int | None = None  # of the last change that was read
+        self.changes = 0  # that were noted here: whoever remembers a limit compares
 
     async def tick(self) -> int:
         """Reads what has changed, once the limits are in use."""
@@ -134,6 +135,7 @@ class TenantLimits(Service):
         tenant = (row["namespace"], row["subject"])
         if row["number"] < self._numbers.get(tenant, 0):
             return  # older than a change made here
+        self.changes += 1
         self._numbers[tenant] = row["number"]
         self._rows[tenant] = limits
         waiting = self.waiting_of_namespaces if tenant[1] == WHOLE else self.waiting_of_owners

@@ -9,9 +9,7 @@ refused, however large; nor is a namespace's only request while the other namesp
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from rota.errors import OverloadedError
 
@@ -25,23 +23,12 @@ class BodyBudget:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.held = 0
-        self.held_by: Counter[str] = Counter()
+        self.held_by: dict[str, int] = {}
         self.most_bytes = most_bytes
 
-    @contextmanager
-    def hold(self, namespace: str = "") -> Iterator[Hold]:
-        """Wraps the handling of one request."""
-        hold = Hold(self, namespace)
-        try:
-            yield hold
-        finally:
-            self.take(namespace, -hold.size)
-            if not self.held_by[namespace]:
-                del self.held_by[namespace]
-
-    def take(self, namespace: str, size: int) -> None:
-        self.held += size
-        self.held_by[namespace] += size
+    def hold(self, namespace: str = "") -> Hold:
+        """The memory of one request, held while it is entered."""
+        return Hold(self, namespace)
 
 
 class Hold:
@@ -54,19 +41,34 @@ class Hold:
         self._namespace = namespace
         self.size = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self.size:
+            self._take(-self.size)
+
     def grow_by(self, size: int) -> None:
         """Takes `size` bytes more; raises OverloadedError if other requests hold too much."""
         budget = self._budget
-        for held, most, whose in (
-            (budget.held, budget.most_bytes, ""),
-            (budget.held_by[self._namespace], budget.most_bytes // 2, " of this namespace"),
-        ):
-            if held > self.size and held + size > most:
-                raise OverloadedError(f"too many large requests{whose} are being handled; try again in a moment")
-        budget.take(self._namespace, size)
-        self.size += size
+        if budget.held > self.size and budget.held + size > budget.most_bytes:
+            raise OverloadedError("too many large requests are being handled; try again in a moment")
+        held = budget.held_by.get(self._namespace, 0)
+        if held > self.size and held + size > budget.most_bytes // 2:
+            raise OverloadedError("too many large requests of this namespace are being handled; try again in a moment")
+        self._take(size)
 
     def grow_to(self, size: int) -> None:
         """Takes what is missing to `size` bytes in all."""
         if size > self.size:
             self.grow_by(size - self.size)
+
+    def _take(self, size: int) -> None:
+        budget, namespace = self._budget, self._namespace
+        self.size += size
+        budget.held += size
+        held = budget.held_by.get(namespace, 0) + size
+        if held:
+            budget.held_by[namespace] = held
+        else:
+            del budget.held_by[namespace]

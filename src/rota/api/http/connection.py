@@ -21,17 +21,25 @@ from __future__ import annotations
 import asyncio
 import re
 import resource
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    HEADER_RE,
+    HEADER_VALUE_RE,
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from rota.api.http import refusals
 from rota.api.http.refusals import Refusal, UnreadableError
+from rota.api.http.security_headers import GUARDING_TLS
 from rota.telemetry import get_logger
 
 # Files other than client connections: the database's, logs, blobs, and connections being refused or closed.
@@ -40,6 +48,18 @@ MOST_CONNECTIONS = 16_384  # an idle one costs some 12 KiB
 LEAST_CONNECTIONS = 64
 _HOST = re.compile(rb"[^\s/?#@\\]*")
 _CHUNKED = b"chunked"
+_CHECKED = frozenset({b"host", b"transfer-encoding", b"expect"})  # headers of a request that decide how it is read
+_FRAMING = (b"connection", b"transfer-encoding")  # answers with these are left to uvicorn
+_WRITTEN_AT_ONCE_BYTES = 64 * 1024  # a larger body is not copied behind its head
+# Checked and encoded once.
+_CONSTANT_LINES = {
+    pair: b"%b: %b\r\n" % pair
+    for pair in (
+        *GUARDING_TLS,
+        (b"content-type", b"application/json"),
+        (b"content-type", b"application/problem+json"),
+    )
+}
 _log = get_logger("connections")
 
 
@@ -231,10 +251,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._phase is not Phase.head:
             return
         name = name.lower()
-        self.headers.append((name, value))
+        headers, limits = self.headers, self._limits
+        headers.append((name, value))
         self._head_bytes += len(name) + len(value)
-        if self._head_bytes > self._limits.head_bytes or len(self.headers) > self._limits.headers:
+        if self._head_bytes > limits.head_bytes or len(headers) > limits.headers:
             raise UnreadableError(refusals.HEAD_TOO_LARGE)
+        if name not in _CHECKED:
+            return
         if name == b"host":
             self._hosts += 1 if _HOST.fullmatch(value) else 2
         elif name == b"transfer-encoding":
@@ -244,18 +267,48 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Checks the head and passes the request to the application."""
-        self._check_head()
+        version = self.parser.get_http_version()
+        self._check_head(version)
         if self.parser.should_upgrade():
             self._replayed = True
             return
         if not self.url.startswith(b"/"):
             self._read_whole_address()
-        super().on_headers_complete()
+        self._begin_cycle(version)
         if self._answering is None:
             self._answering = self.cycle
         self._enter(Phase.body)
         self._body_bytes = 0
         self._keeper.works(self)
+
+    def _begin_cycle(self, version: str) -> None:
+        """As uvicorn does: passes the request to the application, or lets it wait for those before it."""
+        parser, scope, before = self.parser, self.scope, self.cycle
+        address = httptools.parse_url(self.url)
+        path = address.path.decode("ascii")
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["http_version"] = version
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = address.path
+        scope["query_string"] = address.query or b""
+        self.cycle = GuardedCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -268,8 +321,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._enter(Phase.idle)
 
-    def _check_head(self) -> None:
-        version = self.parser.get_http_version()
+    def _check_head(self, version: str) -> None:
         if version not in ("1.1", "1.0"):
             raise UnreadableError(refusals.VERSION)
         if self.parser.get_method() == b"CONNECT":
@@ -394,6 +446,70 @@ class GuardedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._sent_at = self.loop.time()
         super().resume_writing()
+
+
+class GuardedCycle(RequestResponseCycle):
+    """One request and its answer. An answer that is whole is written at once; all others are uvicorn's to write."""
+
+    _head = b""  # of an answer whose body has not come yet
+
+    async def send(self, message: Any) -> None:
+        if self._head:
+            if self._can_finish(message):
+                self._finish(message["body"])
+                return
+            head, self._head = self._head, b""
+            if not self.disconnected:
+                self.transport.write(head)
+        elif not self.response_started and not self.disconnected and message["type"] == "http.response.start":
+            found = self._head_of(message["status"], message.get("headers", ()))
+            if found is not None:
+                self._head, self.expected_content_length = found
+                self.response_started, self.chunked_encoding = True, False
+                self.waiting_for_100_continue = False
+                return
+        await super().send(message)
+
+    def _head_of(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, int] | None:
+        """The head and the length of the body; None: that has to be found out, or something is wrong with it."""
+        if self.access_log or self.scope["method"] == "HEAD":
+            return None
+        length: int | None = None
+        lines = [STATUS_LINE[status]]
+        for pair in (*self.default_headers, *headers):
+            line = _CONSTANT_LINES.get(pair)
+            if line is None:
+                name, value = pair
+                name = name.lower()
+                if name == b"content-length":
+                    length = int(value)
+                elif name in _FRAMING or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+                    return None
+                line = b"%b: %b\r\n" % (name, value)
+            lines.append(line)
+        if length is None:
+            return None
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(lines), length
+
+    def _can_finish(self, message: Any) -> bool:
+        """Whether a message is all of the body, and can be written now."""
+        size = len(message.get("body", b""))
+        return (
+            size == self.expected_content_length
+            and 0 < size <= _WRITTEN_AT_ONCE_BYTES
+            and not (message.get("more_body", False) or self.flow.write_paused or self.disconnected)
+        )
+
+    def _finish(self, body: bytes) -> None:
+        self.transport.write(self._head + body)
+        self._head = b""
+        self.expected_content_length = 0
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 def _disconnect(cycle: RequestResponseCycle | None) -> None:

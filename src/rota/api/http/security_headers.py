@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 GUARDING = [
@@ -40,6 +41,11 @@ class GuardingHeaders:
             return send(message)
 
         await self._app(scope, receive, send_guarded)
+
+
+def guard(response: Response, scope: Scope) -> None:
+    """Adds the headers that a response lacks, before it is sent."""
+    response.raw_headers = _joined(response.raw_headers, GUARDING_TLS if scope.get("scheme") == "https" else GUARDING)
 
 
 def _joined(own: list[tuple[bytes, bytes]], guarding: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

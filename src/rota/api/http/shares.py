@@ -3,10 +3,6 @@ others out."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from rota.errors import OverloadedError
 
 MOST_REQUESTS = 12_500  # that a server handles at a time, also those that wait for runs
@@ -22,31 +18,46 @@ class Shares:
         self.most = most
         self._what = what
         self._advice = advice
-        self._taken: Counter[tuple[str, ...]] = Counter()  # of all, of each namespace, and of each owner
+        self._taken: dict[tuple[str, ...], int] = {}  # of all, of each namespace, and of each owner
 
     @property
     def taken(self) -> int:
-        return self._taken[()]
+        return self._taken.get((), 0)
 
     def check(self, namespace: str, owner: str) -> None:
         """Raises OverloadedError when no place is left for this owner."""
-        what, advice = self._what, self._advice
-        if self._taken[()] >= self.most:
+        what, advice, taken = self._what, self._advice, self._taken
+        if taken.get((), 0) >= self.most:
             raise OverloadedError(f"too many requests on this server {what}; {advice}")
-        if self._taken[namespace, owner] >= self.most // 5:
+        if taken.get((namespace, owner), 0) >= self.most // 5:
             raise OverloadedError(f"{self.most // 5} of your requests {what} on this server already; {advice}")
-        if self._taken[(namespace,)] >= self.most // 2:
+        if taken.get((namespace,), 0) >= self.most // 2:
             raise OverloadedError(f"too many requests of namespace {namespace!r} {what} here; {advice}")
 
-    @contextmanager
-    def place(self, namespace: str, owner: str) -> Iterator[None]:
-        """Takes a place; does not check whether one is left."""
-        keys: list[tuple[str, ...]] = [(), (namespace,), (namespace, owner)]
-        self._taken.update(keys)
-        try:
-            yield
-        finally:
-            self._taken.subtract(keys)
-            for key in keys:
-                if not self._taken[key]:
-                    del self._taken[key]
+    def place(self, namespace: str, owner: str) -> Place:
+        """Takes a place while it is entered; does not check whether one is left."""
+        return Place(self._taken, namespace, owner)
+
+
+class Place:
+    """The place of one request."""
+
+    __slots__ = ("_keys", "_taken")
+
+    def __init__(self, taken: dict[tuple[str, ...], int], namespace: str, owner: str) -> None:
+        self._taken = taken
+        self._keys = ((), (namespace,), (namespace, owner))
+
+    def __enter__(self) -> None:
+        taken = self._taken
+        for key in self._keys:
+            taken[key] = taken.get(key, 0) + 1
+
+    def __exit__(self, *_error: object) -> None:
+        taken = self._taken
+        for key in self._keys:
+            left = taken[key] - 1
+            if left:
+                taken[key] = left
+            else:
+                del taken[key]

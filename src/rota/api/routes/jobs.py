@@ -59,13 +59,11 @@ async def get_job(services: Backend, call: ApiRequest) -> Any:
 @Operation("GET", "/v1/jobs/{jobId}/status", Right.READ, errors=(404,))
 async def get_status(services: Backend, call: ApiRequest) -> JobStatusOut:
     """Read the status of a job's latest run."""
-    run = await services.jobs.latest_run(call.namespace, call.job_id, services.now)
-    job = None
-    if run is None or run["job_id"] != run["id"]:
-        job = await services.jobs.get(call.namespace, call.job_id)
-    if run is None and job is None:
+    namespace, job_id = call.namespace, call.job_id
+    row = await services.statuses.ask((namespace, job_id), tenant=namespace)
+    if row is None:
         raise _no_such_job()
-    return show_status(call.job_id, run, job["state"] if job else None)
+    return show_status(job_id, row)
 
 
 @Operation("GET", "/v1/jobs/{jobId}/runs", Right.READ, query=PAGE_PARAMETERS, errors=(404,))

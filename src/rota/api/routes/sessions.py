@@ -12,7 +12,7 @@ from datetime import timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rota.access.authenticator import Authenticator, csrf_token
+from rota.access.authenticator import csrf_token
 from rota.access.authorization import ANYONE, PUBLIC, Access, home_of, take
 from rota.access.credential_cache import FRESH_SECONDS, SESSION_PREFIX, digest, make_secret
 from rota.api.backend import Backend
@@ -34,7 +34,7 @@ async def sign_in(services: Backend, call: ApiRequest) -> Response:
     """Sign in: exchange a token for a session cookie."""
     credentials_of(call.request).check_same_site()
     wanted: SessionIn = decode(call.body, SessionIn)
-    authenticator: Authenticator = call.request.app.state.authenticator
+    authenticator = call.authenticator
     identity = await authenticator.identify(wanted.token.strip())
     call.access = Access(identity, home_of(identity), None)
     await take(services.limiter, call.access, "requests")

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
-from rota.access.limits.rate_limiter import tighter
+from rota.access.limits.rate_limiter import UNLIMITED, tighter
 from rota.api.backend import Backend
 from rota.api.http.body_budget import BYTES_PER_JOB
 from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
@@ -24,7 +24,7 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
 from rota.gateway.local import Answer, Repeated
 from rota.gateway.requests import JobRequest, SetRequest
-from rota.service import Breather, costly_step
+from rota.service import Breather, costly_step, is_costly
 
 MOST_PER_BATCH = 10_000
 _MOST_LINES = 2 * MOST_PER_BATCH  # some may be empty
@@ -52,12 +52,16 @@ _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """Submit a job."""
     key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
-    async with costly_step(len(call.body)):
-        wanted: JobIn = decode(call.body, JobIn)
-        request = JobRequest(wanted, key, hash_request(call.body) if key else b"")
+    if is_costly(len(call.body)):
+        async with costly_step(len(call.body)):
+            request = _read_job(call.body, key)
+    else:  # most of them, and a step of its own would cost as much as reading it
+        request = _read_job(call.body, key)
+    wanted = request.job
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
-    _check_replacing(call, [wanted])
+    if wanted.on_duplicate == "replace":
+        _check_replacing(call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
@@ -173,6 +177,10 @@ def _arrays_of(array: bytes) -> Iterator[bytes]:
         yield b"[" + b",".join(texts) + b"]"
 
 
+def _read_job(body: bytes, key: str | None) -> JobRequest:
+    return JobRequest(decode(body, JobIn), key, hash_request(body) if key else b"")
+
+
 def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
     """Replacing a waiting job is a change."""
     replacing = any(job.on_duplicate == "replace" for job in jobs)
@@ -182,7 +190,9 @@ def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
 
 async def _take(services: Backend, call: ApiRequest, count: int) -> None:
     """Counts all jobs of a request towards the rate limits; a repeat counts like the first."""
-    call.rate_status = tighter(call.rate_status, await take(services.limiter, call.access, "jobs", count))
+    taken = await take(services.limiter, call.access, "jobs", count)
+    if taken is not UNLIMITED:
+        call.rate_status = tighter(call.rate_status, taken)
 
 
 async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:

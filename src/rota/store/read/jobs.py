@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -38,7 +39,17 @@ class Jobs:
 
     async def latest_run(self, namespace: str, job_id: UUID, now: datetime) -> Any | None:
         """The latest run of a job whose time has come (a one-shot's own in any case), or None."""
-        return await find_latest_run(self._database, namespace, job_id, floor_id(now + timedelta(milliseconds=1)))
+        return await find_latest_run(self._database, namespace, job_id, _bound(now))
+
+    async def statuses(self, asked: Sequence[tuple[str, UUID]], now: datetime) -> dict[tuple[str, UUID], Any]:
+        """Of each of these jobs that exists: its latest run as `latest_run` finds it, in short, and its state."""
+        rows = await self._database.fetch(
+            "statuses_of_jobs",
+            namespaces=[namespace for namespace, _ in asked],
+            job_ids=[job_id for _, job_id in asked],
+            before=_bound(now),
+        )
+        return {(row["namespace"], row["asked_for"]): row for row in rows}
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
@@ -72,6 +83,11 @@ async def find_latest_run(
 ) -> Any | None:
     """The latest run of a job with an id below `before` (a one-shot's own in any case), or None."""
     return await statements.fetch_row("latest_run_of_job", namespace=namespace, job_id=job_id, before=before)
+
+
+def _bound(now: datetime) -> UUID:
+    """Above the ids of all runs whose time has come."""
+    return floor_id(now + timedelta(milliseconds=1))
 
 
 def definition_of(row: Any) -> Definition:

@@ -3,7 +3,8 @@
 -- submit_v1, and with the same rights.
 --
 -- Takes what they have alike as a JSON object (namespace, owner, name, task, pool, priority, tags, options, inlineBytes,
--- the id of the first one, and runAt or delaySeconds for a later time), and their payloads as a JSON array (null: none).
+-- the id of the first one, and runAt or delaySeconds for a later time), and their payloads as a JSON array of texts, each
+-- of them JSON (null: none).
 -- The ids of the others follow, each greater by one. Returns the status that all of them have.
 -- Wake-ups are sent when the caller commits.
 CREATE FUNCTION rota.submit_set_v1(alike text, payloads text) RETURNS text
@@ -46,9 +47,8 @@ BEGIN
     WITH given AS MATERIALIZED (
         SELECT (high || lpad(to_hex(low + p.place - 1), 16, '0'))::uuid AS id,
                ((spread + p.place - 1) % shards)::smallint AS shard,
-               CASE WHEN json_typeof(p.payload) <> 'null' THEN p.payload::text END AS payload,
-               octet_length(p.payload::text) > inline AS large
-          FROM json_array_elements(payloads::json) WITH ORDINALITY AS p (payload, place)
+               p.payload, coalesce(octet_length(p.payload) > inline, false) AS large
+          FROM json_array_elements_text(payloads::json) WITH ORDINALITY AS p (payload, place)
     ), large AS (
         INSERT INTO rota.payloads (namespace, id, body) SELECT ns, g.id, g.payload FROM given AS g WHERE g.large
     ), ready AS (
