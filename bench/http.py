@@ -137,8 +137,8 @@ async def _jobs(lab: Lab) -> list[str]:
 async def _send(connections: Connections, method: str, path: str, body: Any, status: int) -> Any:
     answer = await connections.send(connections.request(method, path, msgspec.json.encode(body)))
     if answer.status != status:
-        raise RuntimeError(f"{method} {path} was answered with {answer.status}: {answer.body!r}")
-    return msgspec.json.decode(answer.body)
+        raise RuntimeError(f"{method} {path} was answered with {answer.status}: {answer.content!r}")
+    return msgspec.json.decode(answer.content)
 
 
 @asynccontextmanager
