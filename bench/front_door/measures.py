@@ -8,11 +8,13 @@ from typing import Any
 ROTA = "rota"
 PGQUEUER = "pgqueuer"
 SIDES = (ROTA, PGQUEUER)
+DRAIN = "drain"
+END_TO_END = "end_to_end"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One side's part of a measure: a work of its program (`work_…`), or `drain` and `end_to_end`."""
+    """One side's part of a measure: a work of its program (`work_…`), or drain and end to end."""
 
     side: str
     work: str
@@ -31,6 +33,11 @@ class Measure:
     name: str
     title: str
     turns: tuple[Turn, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each turn starts from nothing; else its program works for a moment in each round."""
+        return self.name in (DRAIN, END_TO_END)
 
 
 def _rota(work: str, label: str = "Rota", **more: Any) -> Turn:
@@ -104,8 +111,8 @@ MEASURES = (
         title="`task.within(connection).submit_many()` of 1,000, a transaction each",
         turns=(_rota("within_bulk"), _pgqueuer("within_bulk")),
     ),
-    _with_workers("drain", "drain, two workers"),
-    _with_workers("end_to_end", "end to end, two workers"),
+    _with_workers(DRAIN, "drain, two workers"),
+    _with_workers(END_TO_END, "end to end, two workers"),
     Measure(
         name="round_trip", title="`submit()` and `result()`, one by one", turns=(_rota("round_trip", workers=True),)
     ),

@@ -16,19 +16,32 @@ from bench.peers.measuring import Figures
 from bench.peers.reporting import NONE
 
 PARTS = {"client": "client", "beside": "API", "workers": "workers", "server": "PostgreSQL"}
-HEADINGS = ("", "", "per second", "ratio", "each round", "CPU µs each", "p50, p99 ms", "WAL bytes", "load; others")
+HEADINGS = (
+    "",
+    "",
+    "per second",
+    "ratio",
+    "each round",
+    "CPU µs each",
+    "CPU ratio",
+    "p50, p99 ms",
+    "WAL bytes",
+    "load; others",
+)
 
 EXPLANATION = """\
-Both sides with jobs of three typed arguments (int, str, float; some 100 bytes of JSON), on PostgreSQL of their own with
-the same settings and fsync at every commit, on uvloop, in one run: Rota's turn, then PGQueuer's, round by round, each
-on an empty database. Rota is used through its SDK as a program uses it, over HTTP with a token unless the line says
-otherwise. PGQueuer is used as its documentation shows: `enqueue` on a connection of asyncpg, arguments as JSON.
+Both sides with jobs of three typed arguments (int, str, float; some 100 bytes of JSON), on PostgreSQL of their own
+with the same settings and fsync at every commit, on uvloop, in one run: both are up at the same time and take turns
+every second or so, round by round; drain and end to end begin with an empty database each time. Rota is used through
+its SDK as a program uses it, over HTTP with a token unless the line says otherwise. PGQueuer is used as its
+documentation shows: `enqueue` on a connection of asyncpg, arguments as JSON.
 
 - **per second**: jobs (or calls), the median of {rounds} rounds.
 - **ratio**: Rota's figure divided by PGQueuer's of the same round (the better, where there are two; one by one, where
   the line says so); the median, and the lowest and highest.
 - **CPU**: processor time for each job by the processes' own clocks: of the program that submits, of Rota's API with its
   scheduler, of the workers, and of all processes of PostgreSQL.
+- **CPU ratio**: the sum of Rota's parts divided by the sum of PGQueuer's. A busy machine disturbs it least.
 - **WAL**: bytes of write-ahead log for each job, with whatever else was written meanwhile.
 - **load; others**: load average when the turn began; how many cores were busy meanwhile with anything else. Figures of
   rounds in which others were busy are worth little.
@@ -64,24 +77,28 @@ class Taken:
     @property
     def ratios(self) -> list[float]:
         """Rota's figure divided by its yardstick's, or the best of several, round by round."""
+        return [own["rate"] / best["rate"] for own, best in self._pairs()]
+
+    @property
+    def cpu_ratios(self) -> list[float]:
+        """The same of the processor time of all parts together."""
+        return [_whole(own) / _whole(best) for own, best in self._pairs() if _whole(best) > 0]
+
+    def _pairs(self) -> list[tuple[Figures, Figures]]:
         found = []
         for own, *others in self.rounds:
             pairs = zip(self.measure.turns[1:], others, strict=True)
-            rates = [other["rate"] for turn, other in pairs if turn.yardstick and "failed" not in other]
-            if "failed" not in own and rates:
-                found.append(own["rate"] / max(rates))
+            yardsticks = [other for turn, other in pairs if turn.yardstick and "failed" not in other]
+            if "failed" not in own and yardsticks:
+                found.append((own, max(yardsticks, key=lambda figures: figures["rate"])))
         return found
-
-
-def as_data(taken: list[Taken], facts: dict[str, Any]) -> dict[str, Any]:
-    """For programs."""
-    return {"machine": facts, "measures": [_measure(one) for one in taken]}
 
 
 def write(folder: Path, taken: list[Taken], facts: dict[str, Any]) -> None:
     """front_door.json and front_door.md."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "front_door.json").write_text(json.dumps(as_data(taken, facts), indent=2, ensure_ascii=False) + "\n")
+    content = {"machine": facts, "measures": [_as_data(one) for one in taken]}
+    (folder / "front_door.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     (folder / "front_door.md").write_text(_markdown(taken, facts))
 
 
@@ -103,8 +120,8 @@ def print_tables(taken: list[Taken]) -> None:
 def _markdown(taken: list[Taken], facts: dict[str, Any]) -> str:
     head = (
         f"{facts['date']}. {facts['cores']} cores ({facts['processor']}), {facts['memory_gb']} GB, {facts['system']}, "
-        f"Python {facts['python']}, PostgreSQL {facts['postgres']}, PGQueuer {facts['pgqueuer']}. Load average "
-        f"{facts['load_before']:.1f} at the beginning, {facts['load_after']:.1f} at the end.\n"
+        f"Python {facts['python']}, PostgreSQL {facts['postgres']}, PGQueuer {facts.get('pgqueuer', NONE)}. "
+        f"Load average {facts['load_before']:.1f} at the beginning, {facts['load_after']:.1f} at the end.\n"
     )
     parts = ["# The way users submit\n", head]
     if facts["short"]:
@@ -130,16 +147,22 @@ def _row(taken: Taken, number: int, turn: Turn) -> tuple[str, ...]:
         title,
         turn.label,
         _count(taken.middle(number, "rate")),
-        _ratio(taken.ratios) if number == 0 else "",
+        middle_and_range(taken.ratios) if number == 0 else "",
         ", ".join(_count(figures["rate"]) for figures in taken.of(number)),
         _parts(taken, number),
+        middle_and_range(taken.cpu_ratios) if number == 0 else "",
         _latency(taken, number),
         _count(taken.middle(number, "wal_bytes_per_job")),
         _load(taken, number),
     )
 
 
-def _ratio(ratios: list[float]) -> str:
+def _whole(figures: Figures) -> float:
+    return float(sum(figures["microseconds"].get(part, 0.0) for part in PARTS))
+
+
+def middle_and_range(ratios: list[float]) -> str:
+    """For people."""
     return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else NONE
 
 
@@ -171,13 +194,14 @@ def _statements(taken: list[Taken]) -> list[str]:
     return found
 
 
-def _measure(taken: Taken) -> dict[str, Any]:
+def _as_data(taken: Taken) -> dict[str, Any]:
     ratios = taken.ratios
     return {
         "name": taken.measure.name,
         "title": taken.measure.title,
         "ratio": median(ratios) if ratios else None,
         "ratios": ratios,
+        "cpu_ratios": taken.cpu_ratios,
         "turns": [
             {
                 "label": turn.label,

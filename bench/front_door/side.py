@@ -1,21 +1,22 @@
 """What the submitting programs of both sides share: the arguments of a job, loops that last some seconds, a main.
 
 A side is a peer (`bench.peers.peer`) with works: methods that submit for some seconds and return what they did. It runs
-as `python -m bench.front_door.<side> WORK SECONDS`. Each work runs twice, the first time briefly and before the clock
-starts, so that connections are open and caches are warm.
+as `python -m bench.front_door.<side> WORK SECONDS`, which works once for a moment, so that connections are open and
+caches are warm, and then again each time that it is told to.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bench.peers.peer import Peer, run, when_told
+from bench.peers.peer import Peer, run, say, when_told
 from bench.peers.peer import main as peer_main
 from rota.ops.bench_load import Spread
 
@@ -86,16 +87,17 @@ async def _work(side: Peer, work: Callable[[float], Any], seconds: float) -> Non
     opened = side.open()
     if inspect.isawaitable(opened):
         await opened
+    missing = ""
     try:
-        await _awaited(work(WARM_UP_SECONDS))
+        done = work(WARM_UP_SECONDS)
+        if inspect.isawaitable(done):
+            await done
     except NotThereError as error:
         missing = str(error)
-        await when_told(lambda _sent: {"missing": missing})
-    await when_told(lambda _sent: work(seconds))
-
-
-async def _awaited(found: Any) -> Any:
-    return await found if inspect.isawaitable(found) else found
+    say("ready")
+    while await when_told(lambda _sent: {"missing": missing} if missing else work(seconds)):
+        pass
+    os._exit(0)  # as any peer does
 
 
 def _done(count: int, lengths: list[float]) -> Done:

@@ -1,21 +1,22 @@
-"""Takes one turn and tells what it cost."""
+"""Takes turns and tells what they cost."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from bench.front_door import echo
-from bench.front_door.measures import Turn
+from bench.front_door.measures import DRAIN, Turn
 from bench.peers.measuring import Figures, PeerBench, Sizes, Trial, microseconds
 from bench.peers.peer import Variant
-from bench.peers.processes import MeasureError
+from bench.peers.processes import MeasureError, Submitter
 from bench.peers.servers import PostgresServer
 
 FINISH_SECONDS = 60.0
@@ -29,12 +30,12 @@ _LOGGED = re.compile(r"LOG:  (?:statement|execute [^:]*): (.*)")
 class Amounts:
     """How much of everything in one turn."""
 
-    seconds: float = 2.5
+    seconds: float = 0.8
     backlog: int = 30_000
     end_to_end: int = 50_000
 
 
-SHORT = Amounts(seconds=0.4, backlog=300, end_to_end=300)
+SHORT = Amounts(seconds=0.2, backlog=300, end_to_end=300)
 
 
 class Side:
@@ -55,11 +56,15 @@ class Side:
             sizes=Sizes(),
             tell=tell,
         )
-        self.version = ""
+        self.server_version = ""
 
     async def __aenter__(self) -> Self:
-        self.version = await self._server.start()
-        self._bench.peer = await self._bench.describe()
+        self.server_version = await self._server.start()
+        try:
+            self._bench.peer = await self._bench.describe()
+        except BaseException:
+            await self._server.stop()
+            raise
         return self
 
     async def __aexit__(self, *_details: object) -> None:
@@ -75,50 +80,35 @@ class Side:
         """What its processes wrote."""
         return self._bench.log
 
-    async def take(self, turn: Turn) -> Figures:
-        """A turn's figures, with the load that it began at."""
+    async def take_whole(self, turn: Turn) -> Figures:
+        """Drain or end to end, each time on an empty database."""
         load = os.getloadavg()[0]
-        return await self._measure(turn) | {"load": load}
+        if turn.work == DRAIN:
+            found = await self._bench.drain(self._variant(turn), self._amounts.backlog)
+        else:
+            found = await self._bench.end_to_end(self._variant(turn), self._amounts.end_to_end)
+        return found | {"load": load}
 
-    async def _measure(self, turn: Turn) -> Figures:
-        if turn.work == "drain":
-            return await self._bench.drain(self._variant(turn), self._amounts.backlog)
-        if turn.work == "end_to_end":
-            return await self._bench.end_to_end(self._variant(turn), self._amounts.end_to_end)
+    @asynccontextmanager
+    async def started(self, turns: Sequence[Turn]) -> AsyncIterator[list[Program]]:
+        """The programs of these turns, ready to submit to one empty database."""
         async with AsyncExitStack() as stack:
-            if turn.logged:
+            if any(turn.logged for turn in turns):
                 await self._server.log_statements(wanted=True)
                 stack.push_async_callback(self._server.log_statements, wanted=False)
             trial = await stack.enter_async_context(self._bench.trial())
-            return await self._submit(turn, trial)
-
-    async def _submit(self, turn: Turn, trial: Trial) -> Figures:
-        if turn.workers:
-            trial.start(self._variant(turn).commands)
-            await trial.warm_up(self._variant(turn))
-        if turn.bare:
-            trial.start([echo.command(self._python)])
-        program = await trial.submitter(turn.work, self._amounts.seconds)
-        await trial.settle()
-        position = self._server.log_file.stat().st_size
-        written, used = await self._server.written(), trial.used()
-        await program.go()
-        done: dict[str, Any] = await program.finish(self._amounts.seconds + FINISH_SECONDS)
-        after = await self._server.written()
-        if "missing" in done:
-            raise MeasureError(done["missing"])
-        count, seconds = done["count"], done["ended"] - done["began"]
-        found = {
-            "rate": count / seconds,
-            "count": count,
-            "p50_ms": done["p50_ms"],
-            "p99_ms": done["p99_ms"],
-            "microseconds": microseconds(used, trial.used(), count) | {"client": done["processor"] / count * 1e6},
-            "wal_bytes_per_job": None if written is None or after is None else (after - written) / count,
-        }
-        if turn.logged:
-            found["statements"] = _statements(self._server.log_file, position, count)
-        return found
+            if any(turn.bare for turn in turns):
+                trial.start([echo.command(self._python)])
+            for turn in turns:
+                if turn.workers:
+                    trial.start(self._variant(turn).commands)
+                    await trial.warm_up(self._variant(turn))
+            programs = [
+                Program(turn, trial, self._server, await trial.submitter(turn.work, self._amounts.seconds))
+                for turn in turns
+            ]
+            await trial.settle()
+            yield programs
 
     def _variant(self, turn: Turn) -> Variant:
         """Two worker processes."""
@@ -126,13 +116,47 @@ class Side:
         return next(variant for variant in two if turn.variant in variant.label)
 
 
-def _statements(log: Path, position: int, count: int) -> dict[str, float]:
-    """How often statements were executed for each job, by how they begin; those of other services are too few."""
-    with log.open("rb") as file:
-        file.seek(position)
-        lines = file.read().decode(errors="replace").splitlines()
+class Program:
+    """A turn's program, which submits for a moment each time that it is told to."""
+
+    def __init__(self, turn: Turn, trial: Trial, server: PostgresServer, submitter: Submitter) -> None:
+        self.turn = turn
+        self._trial = trial
+        self._server = server
+        self._submitter = submitter
+
+    async def take(self) -> Figures:
+        """What it did and what that cost; raises MeasureError if it can't."""
+        load, position = os.getloadavg()[0], self._server.log_file.stat().st_size
+        written, used = await self._server.written(), self._trial.used()
+        await self._submitter.go()
+        done: dict[str, Any] = await self._submitter.finish(FINISH_SECONDS)
+        if "missing" in done:
+            raise MeasureError(done["missing"])
+        count, after = done["count"], self._trial.used()
+        cost = microseconds(used, after, count) | {"client": done["processor"] / count * 1e6}
+        found = {
+            "rate": count / (done["ended"] - done["began"]),
+            "count": count,
+            "p50_ms": done["p50_ms"],
+            "p99_ms": done["p99_ms"],
+            "microseconds": cost,
+            "wal_bytes_per_job": (await self._server.written() - written) / count,
+            "load": load,
+        }
+        if self.turn.logged:
+            text = await asyncio.to_thread(_read_from, self._server.log_file, position)
+            found["statements"] = statements_of(text, count)
+        return found
+
+
+def statements_of(log: str, count: int) -> dict[str, float]:
+    """How often statements of a server's log were executed for each job, by how they begin.
+
+    Left out are those that were executed less often than for every second job: what background services do.
+    """
     texts: list[str] = []
-    for line in lines:
+    for line in log.splitlines():
         if line.startswith("\t") and texts:
             texts[-1] += line.replace("\t", "\n")
         elif found := _LOGGED.search(line):
@@ -141,6 +165,12 @@ def _statements(log: Path, position: int, count: int) -> dict[str, float]:
             texts.append("")
     often = {text: times for text, times in Counter(texts).items() if text and times > count / 2}
     return {_beginning(text): times / count for text, times in often.items()}
+
+
+def _read_from(file: Path, position: int) -> str:
+    with file.open("rb") as log:
+        log.seek(position)
+        return log.read().decode(errors="replace")
 
 
 def _beginning(text: str) -> str:

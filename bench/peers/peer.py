@@ -255,21 +255,25 @@ async def _submit(peer: Peer, command: str, arguments: list[str]) -> None:
             return peer.schedule(count)
         raise SystemExit(f"no such command: {command}")
 
-    await when_told(submit)
-
-
-async def when_told(work: Callable[[dict[str, float]], Any]) -> None:
-    """Says that it is ready, waits for the word, works, tells when it was and what it used, and ends the process."""
     say("ready")
-    sent = json.loads(sys.stdin.readline())
+    await when_told(submit)
+    # Pools and background threads of a library need not be closed in order: what it submitted is acknowledged.
+    os._exit(0)
+
+
+async def when_told(work: Callable[[dict[str, float]], Any]) -> bool:
+    """Waits for the word, works, tells when it was and what it used; False: there will be no more words."""
+    # In another thread: meanwhile connections are looked after.
+    line = await asyncio.to_thread(sys.stdin.readline)
+    if not line:
+        return False
     began, used = time.monotonic(), _processor_seconds()
-    found = work(sent)
+    found = work(json.loads(line))
     if inspect.isawaitable(found):
         found = await found
     ended, used = time.monotonic(), _processor_seconds() - used
     say({"began": began, "ended": ended, "processor": used, **(found or {})})
-    # Pools and background threads of a library need not be closed in order: what it submitted is acknowledged.
-    os._exit(0)
+    return True
 
 
 def _processor_seconds() -> float:

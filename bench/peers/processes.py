@@ -78,7 +78,10 @@ class Submitter:
         """Lets it begin."""
         assert self._process.stdin is not None  # noqa: S101 - for the type checker
         self._process.stdin.write(json.dumps(word).encode() + b"\n")
-        await self._process.stdin.drain()
+        try:
+            await self._process.stdin.drain()
+        except ConnectionError:
+            raise MeasureError("the submitter has ended") from None
 
     async def finish(self, seconds: float) -> dict[str, float]:
         """When it began and ended (monotonic) and what processor time it took; raises MeasureError after a while."""

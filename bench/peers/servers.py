@@ -147,7 +147,7 @@ class PostgresServer:
             await connection.close()
         return self._server.url(f"bench{self._number}")
 
-    async def written(self) -> int | None:
+    async def written(self) -> int:
         """Bytes of write-ahead log."""
         return int(await self._value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
 
