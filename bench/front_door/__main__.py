@@ -25,9 +25,9 @@ from bench.peers.reporting import machine
 
 ROUNDS = 6
 NOT_INSTALLED = "not installed here (`make bench-front-door` makes an environment that has it)"
-LOG_LINES = 15
 
 Way = Callable[[], Awaitable[Figures]]
+Keep = Callable[[list[Taken], dict[str, str]], None]
 
 
 def main() -> None:
@@ -36,10 +36,12 @@ def main() -> None:
     measures = [measure for measure in MEASURES if measure.name in (options.only or NAMES)]
     rounds = options.rounds or (1 if options.short else ROUNDS)
     facts = machine(short=options.short) | {"rounds": rounds, "load_before": os.getloadavg()[0]}
-    taken, versions = asyncio.run(_run(measures, rounds, SHORT if options.short else Amounts(), options.lock))
-    facts |= versions | {"load_after": os.getloadavg()[0]}
+
+    def keep(taken: list[Taken], versions: dict[str, str]) -> None:
+        write(options.output, taken, facts | versions | {"load_after": os.getloadavg()[0]})
+
+    taken = asyncio.run(_run(measures, rounds, SHORT if options.short else Amounts(), options.lock, keep))
     print_tables(taken)
-    write(options.output, taken, facts)
     say(f"written: front_door.json and front_door.md in {options.output}")
 
 
@@ -54,10 +56,10 @@ def _options() -> argparse.Namespace:
 
 
 async def _run(
-    measures: Sequence[Measure], rounds: int, amounts: Amounts, lock: Path | None
-) -> tuple[list[Taken], dict[str, str]]:
-    """All measures, one after the other, and the versions of what was measured."""
-    taken = []
+    measures: Sequence[Measure], rounds: int, amounts: Amounts, lock: Path | None, keep: Keep
+) -> list[Taken]:
+    """All measures, one after the other; what was taken so far is kept each time, so that a run can be broken off."""
+    taken: list[Taken] = []
     with tempfile.TemporaryDirectory(prefix="front-door-", ignore_cleanup_errors=True) as folder:
         async with AsyncExitStack() as stack:
             sides: dict[str, Side] = {}
@@ -65,13 +67,14 @@ async def _run(
                 if importlib.util.find_spec(name) is not None:
                     side = Side(name, python=sys.executable, folder=Path(folder) / name, amounts=amounts, tell=say)
                     sides[name] = await stack.enter_async_context(side)
-            for measure in measures:
-                with turn_of(lock):
-                    taken.append(await _take(measure, sides, rounds))
             versions = {"postgres": sides[ROTA].server_version}
             for side in sides.values():
                 versions |= side.versions
-    return taken, versions
+            for measure in measures:
+                with turn_of(lock):
+                    taken.append(await _take(measure, sides, rounds))
+                keep(taken, versions)
+    return taken
 
 
 async def _take(measure: Measure, sides: dict[str, Side], rounds: int) -> Taken:
@@ -87,7 +90,8 @@ async def _take(measure: Measure, sides: dict[str, Side], rounds: int) -> Taken:
     for number, turn in enumerate(measure.turns):
         rates = ", ".join(f"{figures['rate']:,.0f}" for figures in taken.of(number))
         say(f"[{measure.name}] {turn.label}: {taken.reason(number) or rates}")
-    say(f"[{measure.name}] ratio {middle_and_range(taken.ratios)}  [{time.monotonic() - began:.0f} s]")
+    ratios = f"ratio {middle_and_range(taken.ratios)}, of CPU {middle_and_range(taken.cpu_ratios)}"
+    say(f"[{measure.name}] {ratios}  [{time.monotonic() - began:.0f} s]")
     return taken
 
 
@@ -101,8 +105,7 @@ async def _ways(measure: Measure, name: str, side: Side | None, stack: AsyncExit
     try:
         programs = await stack.enter_async_context(side.started(turns))
     except MeasureError as error:
-        for line in side.log.read_text(errors="replace").splitlines()[-LOG_LINES:]:
-            say(f"  | {line}")
+        side.tell_end()
         return {turn: partial(_refuse, str(error)) for turn in turns}
     return {program.turn: program.take for program in programs}
 

@@ -1,7 +1,8 @@
 """The bare server: what one more server on the way costs at least.
 
 Plain ASGI on uvicorn and httptools, without routes, tokens, checks or a database. It passes the first request of a kind
-on to Rota and from then on answers every other of the same method and path with what Rota said: a client can't tell.
+on to Rota and from then on answers every other of the same method, path and number of jobs with what Rota said: a
+client can't tell.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from bench.front_door.side import TEXT
 from bench.peers.peer import PORT, setting
 
 PORT_FILE = "echo.port"
+MARK = TEXT.encode()  # once in each job
 START_SECONDS = 30.0
 
 Answer = tuple[dict[str, Any], dict[str, Any]]
@@ -30,7 +33,7 @@ class Echo:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._answers: dict[tuple[str, str], Answer] = {}
+        self._answers: dict[tuple[str, str, int], Answer] = {}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Reads the whole request and answers."""
@@ -39,19 +42,19 @@ class Echo:
         while message.get("more_body"):
             message = await receive()
             body += message["body"]
-        kind = scope["method"], scope["path"]
+        kind = scope["method"], scope["path"], body.count(MARK)
         answer = self._answers.get(kind)
         if answer is None:
-            answer = await asyncio.to_thread(self._ask, kind, scope["headers"], body)
+            answer = await asyncio.to_thread(self._ask, kind[:2], scope["headers"], body)
             if answer[0]["status"] < http.client.BAD_REQUEST:
                 self._answers[kind] = answer
         for part in answer:
             await send(part)
 
-    def _ask(self, kind: tuple[str, str], headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
+    def _ask(self, line: tuple[str, str], headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
         """What Rota says to it."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
-        connection.request(*kind, body, {name.decode(): value.decode() for name, value in headers})
+        connection.request(*line, body, {name.decode(): value.decode() for name, value in headers})
         answer = connection.getresponse()
         content = answer.read()
         connection.close()

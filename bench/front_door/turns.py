@@ -22,6 +22,7 @@ from bench.peers.servers import PostgresServer
 FINISH_SECONDS = 60.0
 WORKERS = 2
 TEXT_LENGTH = 80
+LOG_LINES = 15
 _COMMENT = re.compile(r"--[^\n]*")
 _LOGGED = re.compile(r"LOG:  (?:statement|execute [^:]*): (.*)")
 
@@ -48,6 +49,7 @@ class Side:
         self._server = PostgresServer(folder)
         self._python = python
         self._amounts = amounts
+        self._tell = tell
         self._bench = PeerBench(
             python=python,
             module=f"bench.front_door.{name}_side",
@@ -75,11 +77,6 @@ class Side:
         """The library's."""
         return self._bench.peer.versions
 
-    @property
-    def log(self) -> Path:
-        """What its processes wrote."""
-        return self._bench.log
-
     async def take_whole(self, turn: Turn) -> Figures:
         """Drain or end to end, each time on an empty database."""
         load = os.getloadavg()[0]
@@ -103,12 +100,22 @@ class Side:
                 if turn.workers:
                     trial.start(self._variant(turn).commands)
                     await trial.warm_up(self._variant(turn))
-            programs = [
-                Program(turn, trial, self._server, await trial.submitter(turn.work, self._amounts.seconds))
-                for turn in turns
-            ]
+            programs = [Program(turn, trial, self._server, await self._submitter(turn, trial)) for turn in turns]
             await trial.settle()
             yield programs
+
+    async def _submitter(self, turn: Turn, trial: Trial) -> Submitter | MeasureError:
+        """One that is ready, or why there is none: the other turns are taken nevertheless."""
+        try:
+            return await trial.submitter(turn.work, self._amounts.seconds)
+        except MeasureError as error:
+            self.tell_end()
+            return error
+
+    def tell_end(self) -> None:
+        """The end of what its processes wrote."""
+        for line in self._bench.log.read_text(errors="replace").splitlines()[-LOG_LINES:]:
+            self._tell(f"  | {line}")
 
     def _variant(self, turn: Turn) -> Variant:
         """Two worker processes."""
@@ -119,7 +126,7 @@ class Side:
 class Program:
     """A turn's program, which submits for a moment each time that it is told to."""
 
-    def __init__(self, turn: Turn, trial: Trial, server: PostgresServer, submitter: Submitter) -> None:
+    def __init__(self, turn: Turn, trial: Trial, server: PostgresServer, submitter: Submitter | MeasureError) -> None:
         self.turn = turn
         self._trial = trial
         self._server = server
@@ -127,6 +134,8 @@ class Program:
 
     async def take(self) -> Figures:
         """What it did and what that cost; raises MeasureError if it can't."""
+        if isinstance(self._submitter, MeasureError):
+            raise self._submitter
         load, position = os.getloadavg()[0], self._server.log_file.stat().st_size
         written, used = await self._server.written(), self._trial.used()
         await self._submitter.go()
