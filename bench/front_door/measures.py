@@ -22,7 +22,7 @@ class Turn:
     workers: bool = False  # whether two workers run meanwhile
     bare: bool = False  # whether the bare server runs meanwhile
     logged: bool = False  # whether statements are counted, which slows everything down
-    variant: str = ""  # how the workers are run: a word in the label of one of the peer's variants
+    variant: str = "2 x"  # how the workers are run: the beginning of the label of one of the peer's variants
     yardstick: bool = False  # whether Rota's figure is divided by this one
 
 
@@ -56,8 +56,15 @@ def _against_one_by_one(name: str, title: str) -> Measure:
 
 
 def _with_workers(name: str, title: str) -> Measure:
-    """PGQueuer with either of two batch sizes: which is faster depends on the machine and the hour."""
-    ways = [_pgqueuer(name, f"PGQueuer, batches of {size}", variant=f"batch {size}") for size in (100, 500)]
+    """PGQueuer in three ways: which is the fastest depends on the machine and the hour, and sometimes one worker is."""
+    ways = [
+        _pgqueuer(
+            name,
+            f"PGQueuer, {workers} x 2 managers, batches of {size}",
+            variant=f"{workers} x 2 managers, batch {size}",
+        )
+        for workers, size in ((2, 100), (2, 500), (1, 500))
+    ]
     return Measure(name=name, title=title, turns=(_rota(name), *ways))
 
 

@@ -37,7 +37,7 @@ its SDK as a program uses it, over HTTP with a token unless the line says otherw
 documentation shows: `enqueue` on a connection of asyncpg, arguments as JSON.
 
 - **per second**: jobs (or calls), the median of {rounds} rounds.
-- **ratio**: Rota's figure divided by PGQueuer's of the same round (the better, where there are two; one by one, where
+- **ratio**: Rota's figure divided by PGQueuer's of the same round (the best, where there are several; one by one, where
   the line says so); the median, and the lowest and highest.
 - **CPU**: processor time for each job by the processes' own clocks: of the program that submits, of Rota's API with its
   scheduler, of the workers, and of all processes of PostgreSQL.

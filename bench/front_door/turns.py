@@ -20,7 +20,6 @@ from bench.peers.processes import MeasureError, Submitter
 from bench.peers.servers import PostgresServer
 
 FINISH_SECONDS = 60.0
-WORKERS = 2
 TEXT_LENGTH = 80
 LOG_LINES = 15
 _COMMENT = re.compile(r"--[^\n]*")
@@ -118,9 +117,7 @@ class Side:
             self._tell(f"  | {line}")
 
     def _variant(self, turn: Turn) -> Variant:
-        """Two worker processes."""
-        two = [variant for variant in self._bench.peer.variants if variant.processes == WORKERS]
-        return next(variant for variant in two if turn.variant in variant.label)
+        return next(variant for variant in self._bench.peer.variants if variant.label.startswith(turn.variant))
 
 
 class Program:

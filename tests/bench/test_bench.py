@@ -193,12 +193,13 @@ def test_the_front_door_is_compared_with_pgqueuer_in_the_same_rounds(tmp_path):
         assert all(turn["not_measured"] is None for turn in found[name]["turns"])
 
 
-def test_a_ratio_is_of_one_round_and_the_better_yardstick():
+def test_a_ratio_is_of_one_round_and_the_best_yardstick():
     measure = next(one for one in MEASURES if one.name == "end_to_end")
-    taken = Taken(measure, [[rated(20.0), rated(10.0), rated(5.0)], [rated(9.0), {"failed": "why"}, rated(3.0)]])
+    failed, slow = {"failed": "why"}, rated(0.5)
+    taken = Taken(measure, [[rated(20.0), rated(10.0), rated(5.0), slow], [rated(9.0), failed, rated(3.0), slow]])
     assert taken.ratios == [2.0, 3.0]
     assert taken.reason(1) is None
-    none = Taken(measure, [[{"failed": "why"}, rated(1.0), rated(1.0)]])
+    none = Taken(measure, [[failed, slow, slow, slow]])
     assert (none.ratios, none.reason(0), none.middle(0, "rate")) == ([], "why", None)
 
 
