@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 
-.PHONY: up test test-slow test-long chaos check audit setup format sync reference diagrams docs docs-serve bench bench-peers
+.PHONY: up test test-slow test-long chaos check audit setup format sync reference diagrams docs docs-serve bench bench-peers bench-front-door
 
 up: setup
 	@$(BIN)/rota up
@@ -60,6 +60,10 @@ bench: setup
 # The same work done by others, in a virtual environment of their own.
 bench-peers: $(PEERS)/.installed
 	$(PEERS)/bin/python -m bench.peers $(BENCH)
+
+# What submitting costs through the SDK, beside PGQueuer, round by round in one run.
+bench-front-door: $(PEERS)/.installed
+	$(PEERS)/bin/python -m bench.front_door $(BENCH)
 
 $(PEERS)/.installed: pyproject.toml constraints.txt bench/peers/requirements.txt
 	@$(PYTHON) -m venv $(PEERS)

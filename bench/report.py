@@ -32,11 +32,12 @@ RESULTS = Path("bench/results")
 Row = tuple[str, str, str]
 # The rows that the project's README shows, and what it calls them.
 _README_ROWS = {
-    "end to end": "from submission to recorded result, sustained for a minute",
+    "end to end": "from submission (prepared JSON) to recorded result, sustained for a minute",
     "500 a second": "start lag at 500 runs a second",
     "all due at one instant": "start lag of 10,000 runs due at the same instant",
     "with 10,000,000 upcoming runs": "submission to result, with 10 million scheduled runs in the tables",
     "single POSTs": "single submissions over HTTP",
+    "task.submit_many()": "submitted with the SDK, `submit_many()`, while workers run",
 }
 _README_FIGURES = re.compile(r"^\| what \| figure \|\n(?:\|.*\n)*", re.MULTILINE)
 
@@ -141,15 +142,15 @@ def _throughput_rows(it: Throughput) -> list[Row]:
     sustained = it.end_to_end
     memory = ", ".join(f"{role} {peak / MIB:.0f} MB" for role, peak in it.peak_memory_bytes.items())
     return [
-        ("submit in batches", f"{it.submit_per_second:,.0f} jobs/s", "no worker running"),
+        ("submit in batches", f"{it.submit_per_second:,.0f} jobs/s", "prepared JSON, no worker running"),
         ("drain, one worker", f"{it.drain_one_worker_per_second:,.0f} jobs/s", ""),
         ("drain, two workers", f"{it.drain_per_second:,.0f} jobs/s", ""),
         (
             "end to end",
             f"{sustained.per_second:,.0f} jobs/s",
             (
-                f"{sustained.jobs:,} jobs, all recorded; windows from {min(sustained.windows):,.0f} "
-                f"to {max(sustained.windows):,.0f}"
+                f"{sustained.jobs:,} jobs from prepared JSON, all recorded; windows from "
+                f"{min(sustained.windows):,.0f} to {max(sustained.windows):,.0f}"
             ),
         ),
         ("the raw SQL limit", f"{it.limit_per_second:,.0f} jobs/s", f"end to end is {it.share_of_limit:.0%} of it"),

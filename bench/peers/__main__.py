@@ -57,7 +57,7 @@ def main() -> None:
     facts = machine(short=options.short)
     print_tables(results)
     write(options.output, results, facts, sizes)
-    _say(f"written: peers.json and peers.md in {options.output}")
+    say(f"written: peers.json and peers.md in {options.output}")
 
 
 def _options() -> argparse.Namespace:
@@ -73,7 +73,7 @@ def _options() -> argparse.Namespace:
 async def _run(names: list[str], sizes: Sizes, lock: Path | None) -> list[Result]:
     results = []
     for name in names:
-        with _turn(lock), tempfile.TemporaryDirectory(prefix="peers-", ignore_cleanup_errors=True) as folder:
+        with turn_of(lock), tempfile.TemporaryDirectory(prefix="peers-", ignore_cleanup_errors=True) as folder:
             results.append(await _peer(name, sizes, Path(folder)))
     return results
 
@@ -84,7 +84,7 @@ async def _peer(name: str, sizes: Sizes, folder: Path) -> Result:
     result = Result(name=name)
 
     def tell(line: str) -> None:
-        _say(f"[{name}] {line}")
+        say(f"[{name}] {line}")
 
     if entry.server is RedisServer and not RedisServer.is_installed():
         result.skipped = "there is no redis-server here (Debian: apt-get install redis-server)"
@@ -155,7 +155,8 @@ def _keep_log(bench: PeerBench, result: Result, tell: Callable[[str], None]) -> 
 
 
 @contextlib.contextmanager
-def _turn(lock: Path | None) -> Iterator[None]:
+def turn_of(lock: Path | None) -> Iterator[None]:
+    """Holds the lock, if there is one, so that several programs on one machine measure in turns."""
     if lock is None:
         yield
         return
@@ -164,7 +165,8 @@ def _turn(lock: Path | None) -> Iterator[None]:
         yield
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """A line of progress, with the time."""
     sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
     sys.stdout.flush()
 

@@ -26,6 +26,7 @@ from bench.peers.processes import (
     MeasureError,
     Submitter,
     Worker,
+    elsewhere_seconds,
     peak_megabytes,
     processor_seconds,
     run,
@@ -37,6 +38,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LOOK_SECONDS = 0.005
 STALLED_SECONDS = 12.0
 SETTLE_SECONDS = 0.5
+SETTLE_TRIES = 10
+CALM_SHARE = 0.15
 WARM_UP = 100
 WARM_UP_TRIES = 6
 ALL_ACTIVE_SECONDS = 1.5
@@ -87,6 +90,7 @@ class Trial:
         self._folder = bench.folder / f"trial-{number}"
         self._folder.mkdir()
         self._schedules = schedules
+        self._beside: list[Worker] = []
         self._workers: list[Worker] = []
         self._submitters: list[Submitter] = []
         self._port = _free_port()
@@ -109,15 +113,17 @@ class Trial:
             **{name: template.format(**values) for name, template in self._bench.peer.environment.items()},
         }
         await run(self._bench.command("prepare"), self._environment, self._bench.log, PREPARE_SECONDS)
-        self.start(self._bench.peer.beside)
+        self._beside = self._started(self._bench.peer.beside)
 
     def start(self, commands: list[Command]) -> None:
         """Starts workers and whatever else stays."""
-        for command in commands:
-            filled = [part.replace("{home}", str(self._folder)) for part in command]
-            self._workers.append(Worker(filled, self._environment, self._bench.log))
+        self._workers += self._started(commands)
 
-    async def submitter(self, command: str, count: int) -> Submitter:
+    def _started(self, commands: list[Command]) -> list[Worker]:
+        filled = [[part.replace("{home}", str(self._folder)) for part in command] for command in commands]
+        return [Worker(command, self._environment, self._bench.log) for command in filled]
+
+    async def submitter(self, command: str, count: float) -> Submitter:
         """A submitter that has connected."""
         submitter = await Submitter.start(self._bench.command(command, str(count)), self._environment, self._bench.log)
         self._submitters.append(submitter)
@@ -154,20 +160,38 @@ class Trial:
         await asyncio.sleep(SETTLE_SECONDS)
         return submitted
 
+    async def settle(self) -> None:
+        """Waits until what was started has done what it does at a start, so that this is no part of a measure."""
+        for _ in range(SETTLE_TRIES):
+            before = processor_seconds(self.pids)
+            await asyncio.sleep(SETTLE_SECONDS)
+            if processor_seconds(self.pids) - before < CALM_SHARE * SETTLE_SECONDS:
+                return
+
     @property
     def pids(self) -> list[int]:
         """What was started and stays."""
-        return [worker.pid for worker in self._workers]
+        return [worker.pid for worker in (*self._beside, *self._workers)]
+
+    def used(self) -> dict[str, float]:
+        """Processor seconds so far: of what always runs, of the workers, of the server, and of all others here."""
+        return {
+            "beside": processor_seconds([process.pid for process in self._beside]),
+            "workers": processor_seconds([worker.pid for worker in self._workers]),
+            "server": processor_seconds([self._bench.server.pid]),
+            "elsewhere": elsewhere_seconds(),
+        }
 
     def end(self) -> None:
         """Ends all processes of the trial."""
         for submitter in self._submitters:
             submitter.end()
-        for worker in self._workers:
+        for worker in (*self._workers, *self._beside):
             worker.end()
 
     def _who_died(self) -> str:
-        return "" if all(worker.is_running for worker in self._workers) else " (a process of it ended)"
+        running = all(worker.is_running for worker in (*self._beside, *self._workers))
+        return "" if running else " (a process of it ended)"
 
 
 class PeerBench:
@@ -247,8 +271,8 @@ class PeerBench:
         backlog = self._sizes.jobs or _round(rate * self._sizes.drain_seconds * several)
         both = self._sizes.jobs or _round(rate * self._sizes.end_to_end_seconds * several)
         taken: Figures = {}
-        await self._attempt(taken, "drain", lambda: self._drain(variant, backlog))
-        await self._attempt(taken, "end_to_end", lambda: self._end_to_end(variant, both))
+        await self._attempt(taken, "drain", lambda: self.drain(variant, backlog))
+        await self._attempt(taken, "end_to_end", lambda: self.end_to_end(variant, both))
         for name, figures in taken.items():
             found.setdefault("tried", []).append({"measure": name, "variant": variant.label} | figures)
             before = found.get(name)
@@ -263,7 +287,8 @@ class PeerBench:
         return next((variant for variant in self.peer.variants if variant.label == label), self.peer.variants[0])
 
     @asynccontextmanager
-    async def _trial(self, schedules: int = 0) -> AsyncIterator[Trial]:
+    async def trial(self, schedules: int = 0) -> AsyncIterator[Trial]:
+        """An empty database and what always runs; all its processes end with it."""
         trial = Trial(self, next(self._trials), schedules)
         try:
             await trial.prepare()
@@ -273,7 +298,7 @@ class PeerBench:
 
     async def _calibrate(self) -> Figures:
         """About how many jobs a second; the counts of the measures follow from it."""
-        async with self._trial() as trial:
+        async with self.trial() as trial:
             variant = self.peer.variants[0]
             trial.start(variant.commands)
             done = await trial.warm_up(variant)
@@ -286,9 +311,9 @@ class PeerBench:
                     return {"rate": count / seconds}
                 count = min(LAST_CALIBRATION, count * 5)
 
-    async def _drain(self, variant: Variant, count: int) -> Figures:
+    async def drain(self, variant: Variant, count: int) -> Figures:
         """A backlog that waits when the workers start."""
-        async with self._trial() as trial:
+        async with self.trial() as trial:
             submitted = await trial.submit(count, 90)
             trial.start(variant.commands)
             await trial.reach(1, 40)
@@ -298,7 +323,7 @@ class PeerBench:
                 if time.monotonic() - first > ALL_ACTIVE_SECONDS:
                     break
                 await asyncio.sleep(LOOK_SECONDS)
-            began, before = time.monotonic(), trial.tallies.total()
+            began, before, used = time.monotonic(), trial.tallies.total(), trial.used()
             if before > count / 2:
                 began, before = first, 0
             ended = await trial.reach(count, 120)
@@ -306,29 +331,30 @@ class PeerBench:
                 "rate": (count - before) / (ended - began),
                 "count": count,
                 "submit_rate": count / (submitted["ended"] - submitted["began"]),
+                "microseconds": microseconds(used, trial.used(), count - before),
             }
 
-    async def _end_to_end(self, variant: Variant, count: int) -> Figures:
+    async def end_to_end(self, variant: Variant, count: int) -> Figures:
         """Submitter and workers at once, from the first submission to the last job's run."""
-        async with self._trial() as trial:
+        async with self.trial() as trial:
             trial.start(variant.commands)
             warm = await trial.warm_up(variant)
             submitter = await trial.submitter("submit", count)
-            library, server = processor_seconds(trial.pids), processor_seconds([self.server.pid])
+            used = trial.used()
             written = await self.server.written()
             await submitter.go()
             ended = await trial.reach(warm + count, 120)
             submitted = await submitter.finish(60)
             await asyncio.sleep(SETTLE_SECONDS)  # what is still being acknowledged belongs to the cost
-            library = processor_seconds(trial.pids) - library + submitted["processor"]
-            server = processor_seconds([self.server.pid]) - server
+            cost = microseconds(used, trial.used(), count) | {"client": submitted["processor"] / count * 1e6}
             after = await self.server.written()
             return {
                 "rate": count / (ended - submitted["began"]),
                 "count": count,
                 "seconds": ended - submitted["began"],
-                "library_cpu_per_1000": library / count * 1000,
-                "server_cpu_per_1000": server / count * 1000,
+                "library_cpu_per_1000": (cost["client"] + cost["beside"] + cost["workers"]) / 1000,
+                "server_cpu_per_1000": cost["server"] / 1000,
+                "microseconds": cost,
                 "wal_bytes_per_job": None if written is None or after is None else (after - written) / count,
                 "peak_megabytes": peak_megabytes(trial.pids),
                 "ran_twice": trial.tallies.total() - warm - count,
@@ -339,7 +365,7 @@ class PeerBench:
         assert isinstance(self.server, RedisServer)  # noqa: S101 - for the type checker
         await self.server.append_only(wanted=True)
         try:
-            return await self._end_to_end(variant, count)
+            return await self.end_to_end(variant, count)
         finally:
             await self.server.append_only(wanted=False)
 
@@ -347,7 +373,7 @@ class PeerBench:
         """Jobs for a time: all at one instant (step 0), or one after the other. `speed` tells how early to begin."""
         lead = max(self._sizes.lead_seconds, count / speed * 1.5 + 2.0)
         for _ in range(3):
-            async with self._trial() as trial:
+            async with self.trial() as trial:
                 trial.start(variant.commands)
                 trial.start(self.peer.for_delayed)
                 warm = await trial.warm_up(variant)
@@ -369,7 +395,7 @@ class PeerBench:
     async def _schedules(self, variant: Variant) -> Figures:
         """Schedules that fire each second."""
         count, length = self._sizes.schedules, self._sizes.schedule_seconds
-        async with self._trial(schedules=count) as trial:
+        async with self.trial(schedules=count) as trial:
             submitter = await trial.submitter("schedule", count)
             await submitter.go()
             await submitter.finish(60)
@@ -441,6 +467,11 @@ def _quantile(values: list[float], share: float) -> float:
     if share == 0.5:  # noqa: PLR2004 - the median
         return statistics.median(ordered)
     return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * share) - 1)]
+
+
+def microseconds(before: dict[str, float], after: dict[str, float], count: int) -> dict[str, float]:
+    """Processor time per job, by part."""
+    return {part: (after[part] - before[part]) / count * 1e6 for part in after}
 
 
 def _round(count: float) -> int:

@@ -16,7 +16,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -191,6 +191,11 @@ def in_batches(items: Sequence[Item], size: int = BATCH) -> Iterator[Sequence[It
         yield items[start : start + size]
 
 
+def batch_sizes(count: int) -> list[int]:
+    """The sizes of the pieces that so many items come in."""
+    return [min(BATCH, count - start) for start in range(0, count, BATCH)]
+
+
 async def at_once(coroutines: Iterator[Awaitable[Any]], width: int) -> None:
     """Awaits all, so many at a time: for libraries whose submissions are single round trips."""
 
@@ -240,23 +245,35 @@ async def _maybe(result: Awaitable[None] | None) -> None:
 async def _submit(peer: Peer, command: str, arguments: list[str]) -> None:
     await _maybe(peer.open())
     count = int(arguments[0])
-    dues: list[Due] = []
-    say("ready")
-    sent = json.loads(sys.stdin.readline())
-    if command == "submit-at":
-        dues = [(index, sent["first"] + index * sent["step"]) for index in range(count)]
-    began, used = time.monotonic(), _processor_seconds()
-    if command == "submit":
-        await _maybe(peer.submit(count))
-    elif command == "submit-at":
-        await _maybe(peer.submit_at(dues))
-    elif command == "schedule":
-        await _maybe(peer.schedule(count))
-    else:
+
+    def submit(sent: dict[str, float]) -> Awaitable[None] | None:
+        if command == "submit":
+            return peer.submit(count)
+        if command == "submit-at":
+            return peer.submit_at([(index, sent["first"] + index * sent["step"]) for index in range(count)])
+        if command == "schedule":
+            return peer.schedule(count)
         raise SystemExit(f"no such command: {command}")
-    say({"began": began, "ended": time.monotonic(), "processor": _processor_seconds() - used})
+
+    say("ready")
+    await when_told(submit)
     # Pools and background threads of a library need not be closed in order: what it submitted is acknowledged.
     os._exit(0)
+
+
+async def when_told(work: Callable[[dict[str, float]], Any]) -> bool:
+    """Waits for the word, works, tells when it was and what it used; False: there will be no more words."""
+    # In another thread: meanwhile connections are looked after.
+    line = await asyncio.to_thread(sys.stdin.readline)
+    if not line:
+        return False
+    began, used = time.monotonic(), _processor_seconds()
+    found = work(json.loads(line))
+    if inspect.isawaitable(found):
+        found = await found
+    ended, used = time.monotonic(), _processor_seconds() - used
+    say({"began": began, "ended": ended, "processor": used, **(found or {})})
+    return True
 
 
 def _processor_seconds() -> float:

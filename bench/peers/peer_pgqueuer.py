@@ -18,12 +18,12 @@ from pgqueuer.queries import Queries
 
 from bench.peers import tallies
 from bench.peers.peer import (
-    BATCH,
     SERVER_URL,
     Due,
     Peer,
     Variant,
     at_once,
+    batch_sizes,
     in_batches,
     main,
     own_worker,
@@ -83,8 +83,8 @@ class PgqueuerPeer(Peer):
 
     async def submit(self, count: int) -> None:
         """In batches."""
-        sizes = [min(count, start + BATCH) - start for start in range(0, count, BATCH)]
-        await at_once((self._queries.enqueue(["noop"] * size, [None] * size, [0] * size) for size in sizes), IN_FLIGHT)
+        enqueue = self._queries.enqueue
+        await at_once((enqueue(["noop"] * size, [None] * size, [0] * size) for size in batch_sizes(count)), IN_FLIGHT)
 
     async def submit_at(self, dues: Sequence[Due]) -> None:
         """In batches; the library takes delays, not times."""
@@ -96,28 +96,25 @@ class PgqueuerPeer(Peer):
 
     async def work(self) -> None:
         """The managers; one of them has the schedules."""
-        managers = [await _manager(schedules_wanted() if number == 0 else 0) for number in range(MANAGERS)]
+        managers = [await self.manager(schedules_wanted() if number == 0 else 0) for number in range(MANAGERS)]
         await asyncio.gather(*(manager.run(batch_size=int(os.environ[DEQUEUE])) for manager in managers))
 
+    async def manager(self, schedules: int) -> PgQueuer:
+        """One, with a connection of its own and everything that it runs."""
+        manager = PgQueuer(AsyncpgDriver(await asyncpg.connect(setting(SERVER_URL))))
+        manager.entrypoint("noop")(_noop)
+        manager.entrypoint("started")(_started)
+        for number in range(schedules):
+            manager.schedule(f"fired-{number}", "* * * * * *")(_each_second(number))
+        return manager
 
-async def _driver() -> AsyncpgDriver:
-    return AsyncpgDriver(await asyncpg.connect(setting(SERVER_URL)))
+
+async def _noop(_job: Job) -> None:
+    tallies.count()
 
 
-async def _manager(schedules: int) -> PgQueuer:
-    manager = PgQueuer(await _driver())
-
-    @manager.entrypoint("noop")
-    async def noop(_job: Job) -> None:
-        tallies.count()
-
-    @manager.entrypoint("started")
-    async def started(job: Job) -> None:
-        tallies.started(*json.loads(job.payload or b"[]"))
-
-    for number in range(schedules):
-        manager.schedule(f"fired-{number}", "* * * * * *")(_each_second(number))
-    return manager
+async def _started(job: Job) -> None:
+    tallies.started(*json.loads(job.payload or b"[]"))
 
 
 def _each_second(index: int) -> Any:

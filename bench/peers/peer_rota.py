@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar
-
-import httpx
-import msgspec
+from typing import ClassVar
 
 import rota
 from bench.peers import tallies
 from bench.peers.peer import (
-    BATCH,
-    PORT,
     Command,
     Due,
     Peer,
     Variant,
     at_once,
+    batch_sizes,
+    in_batches,
     main,
     module,
     program,
-    setting,
 )
 
 IN_FLIGHT = 4
@@ -58,8 +54,10 @@ class RotaPeer(Peer):
     server = "postgres"
     bulk = True
     keeps = "a history row"
-    settings = "all defaults (100 slots per worker); HTTP API, batches of 1,000, 4 requests in flight"
-
+    settings = (
+        "all defaults (100 slots per worker); submit_many() of the SDK over HTTP with 1,000 calls each, "
+        f"{IN_FLIGHT} in flight; schedules one by one, {IN_FLIGHT} in flight"
+    )
     environment: ClassVar = {
         "ROTA_DATABASE_URL": "{server}",
         "ROTA_HOME": "{home}",
@@ -67,9 +65,6 @@ class RotaPeer(Peer):
         "ROTA_TOKEN": TOKEN,
         "ROTA_LOG_LEVEL": "warning",
     }
-
-    def __init__(self) -> None:
-        self._http: httpx.AsyncClient
 
     def variants(self) -> list[Variant]:
         """One or two workers."""
@@ -87,57 +82,25 @@ class RotaPeer(Peer):
             raise SystemExit("rota migrate failed")
 
     async def open(self) -> None:
-        """Connects once the server answers."""
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-        self._http = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{setting(PORT)}", headers=headers, timeout=60, trust_env=False
-        )
-        async with asyncio.timeout(READY_SECONDS):
-            while not await self._answers():  # noqa: ASYNC110 - another process, which has no event to wait for
-                await asyncio.sleep(0.05)
+        """Waits until the server answers."""
+        async with rota.AsyncClient(patience=READY_SECONDS) as client:
+            await client.workers()
 
     async def submit(self, count: int) -> None:
         """In batches, a few in flight."""
-        job = {"name": "noop", "scheduleType": "immediate", "task": "noop"}
-        await self._post([job] * count)
+        await at_once((noop.submit_many(noop.call() for _ in range(size)) for size in batch_sizes(count)), IN_FLIGHT)
 
     async def submit_at(self, dues: Sequence[Due]) -> None:
         """The same, each with its time."""
-        await self._post(
-            [
-                {
-                    "name": "started",
-                    "scheduleType": "future",
-                    "scheduleTime": datetime.fromtimestamp(due, UTC).isoformat(),
-                    "task": "started",
-                    "payload": {"index": index, "due": due},
-                }
-                for index, due in dues
-            ]
-        )
+        await at_once((_submit_at(batch) for batch in in_batches(dues)), IN_FLIGHT)
 
     async def schedule(self, count: int) -> None:
         """Cron expressions with seconds."""
-        job = {"name": "fired", "scheduleType": "cron", "cronExpression": "* * * * * *", "task": "fired"}
-        await self._post([job | {"payload": {"index": index}} for index in range(count)])
+        await at_once((fired.cron("* * * * * *").submit(index) for index in range(count)), IN_FLIGHT)
 
-    async def _answers(self) -> bool:
-        try:
-            return (await self._http.get("/v1/workers")).is_success
-        except httpx.TransportError:
-            return False
 
-    async def _post(self, jobs: Sequence[dict[str, Any]]) -> None:
-        def batches() -> Iterator[Any]:
-            for start in range(0, len(jobs), BATCH):
-                yield self._post_batch(jobs[start : start + BATCH])
-
-        await at_once(batches(), IN_FLIGHT)
-
-    async def _post_batch(self, jobs: Sequence[dict[str, Any]]) -> None:
-        answer = await self._http.post("/v1/jobs/batch", content=msgspec.json.encode(jobs))
-        if not answer.is_success or b'"error":' in answer.content:
-            raise SystemExit(f"refused: {answer.text[:500]}")
+async def _submit_at(dues: Sequence[Due]) -> None:
+    await started.submit_many(started.at(datetime.fromtimestamp(due, UTC)).call(index, due) for index, due in dues)
 
 
 if __name__ == "__main__":

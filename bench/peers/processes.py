@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import psutil
 from bench.peers.peer import Command
 
 START_SECONDS = 40.0
+TREE_TRIES = 10
 
 
 class MeasureError(Exception):
@@ -76,7 +78,10 @@ class Submitter:
         """Lets it begin."""
         assert self._process.stdin is not None  # noqa: S101 - for the type checker
         self._process.stdin.write(json.dumps(word).encode() + b"\n")
-        await self._process.stdin.drain()
+        try:
+            await self._process.stdin.drain()
+        except ConnectionError:
+            raise MeasureError("the submitter has ended") from None
 
     async def finish(self, seconds: float) -> dict[str, float]:
         """When it began and ended (monotonic) and what processor time it took; raises MeasureError after a while."""
@@ -126,19 +131,33 @@ def tree(pid: int) -> list[psutil.Process]:
 
 def processor_seconds(pids: list[int]) -> float:
     """What these trees have used so far. A child that ended is in its parent's sum: none is lost or counted twice."""
-    total = 0.0
-    for pid in pids:
-        for process in tree(pid):
+    for _ in range(TREE_TRIES):
+        processes, total = _trees(pids), 0.0
+        for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
                 total += times.user + times.system + times.children_user + times.children_system
+        # One that ended meanwhile may have been read neither by itself nor in its parent's sum.
+        if set(_trees(pids)) == set(processes):
+            break
     return total
+
+
+def _trees(pids: list[int]) -> list[psutil.Process]:
+    return [process for pid in pids for process in tree(pid)]
+
+
+def elsewhere_seconds() -> float:
+    """What the machine has used so far for anything but this process and what it started: who disturbs."""
+    times = psutil.cpu_times()
+    busy = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice  # guests are part of user and nice
+    return float(busy - processor_seconds([os.getpid()]))
 
 
 def peak_megabytes(pids: list[int]) -> float:
     """The sum of each process's largest resident size."""
     total = 0
-    for process in (process for pid in pids for process in tree(pid)):
+    for process in _trees(pids):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM:"):

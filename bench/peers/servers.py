@@ -118,6 +118,7 @@ class PostgresServer:
     def __init__(self, folder: Path) -> None:
         self._server = EmbeddedPostgres(folder)
         self._number = 0
+        self.log_file = self._server.log_file
 
     @property
     def pid(self) -> int:
@@ -146,9 +147,14 @@ class PostgresServer:
             await connection.close()
         return self._server.url(f"bench{self._number}")
 
-    async def written(self) -> int | None:
+    async def written(self) -> int:
         """Bytes of write-ahead log."""
         return int(await self._value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
+
+    async def log_statements(self, *, wanted: bool) -> None:
+        """Whether every statement goes to the log, in which they can be counted."""
+        await self._value(f"ALTER SYSTEM SET log_statement = '{'all' if wanted else 'none'}'")
+        await self._value("SELECT pg_reload_conf()")
 
     async def _value(self, query: str) -> str:
         connection = await asyncpg.connect(self._server.url("postgres"))

@@ -20,6 +20,9 @@ import commands
 from bench import http_load
 from bench.__main__ import run, scenarios
 from bench.charts import bar_chart, line_chart
+from bench.front_door.measures import MEASURES
+from bench.front_door.report import Taken
+from bench.front_door.turns import statements_of
 from bench.lab import Lab
 from bench.progress import Progress
 from rota.ops.bench_load import Spread, percentile
@@ -151,6 +154,72 @@ def test_rota_takes_its_turn_among_its_peers(tmp_path):
     assert "| Rota |" in (tmp_path / "peers.md").read_text()
     (found,) = json.loads((tmp_path / "peers.json").read_text())["peers"]
     assert not found.get("skipped"), found["skipped"]
+
+
+def front_door(python, output, *names):
+    command = [python, "-m", "bench.front_door", "--short", "--output", str(output), "--only", *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "# The way users submit" in (output / "front_door.md").read_text()
+    return {one["name"]: one for one in json.loads((output / "front_door.json").read_text())["measures"]}
+
+
+def test_the_front_door_is_measured_through_the_sdk(tmp_path):
+    submitted = ["one", "threads", "bulk", "within_bulk", "call", "end_to_end", "round_trip"]
+    found = front_door(sys.executable, tmp_path, *submitted, "direct_bulk", "statements")
+    for name in submitted:
+        rota, *others = found[name]["turns"]
+        assert rota["not_measured"] is None, name
+        (figures,) = rota["rounds"]
+        assert figures["rate"] > 0
+        assert figures["microseconds"]["client"] > 0
+        for other in others:
+            assert other["label"] == "Rota's SDK to a bare server" or "not installed" in other["not_measured"]
+        assert found[name]["ratio"] is None
+    assert found["one"]["turns"][2]["rate"] > 0
+    assert 300 < found["bulk"]["turns"][0]["rounds"][0]["wal_bytes_per_job"] < 3000
+    assert any(
+        "INSERT" in text or "WITH" in text for text in found["statements"]["turns"][0]["rounds"][0]["statements"]
+    )
+    direct = found["direct_bulk"]["turns"][0]
+    assert direct["rate"] or direct["not_measured"] == "rota.App has no parameter `database`"
+
+
+def test_the_front_door_is_compared_with_pgqueuer_in_the_same_rounds(tmp_path):
+    python = ROOT / ".venv-peers" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("PGQueuer has no environment here: make bench-front-door makes it")
+    found = front_door(str(python), tmp_path, "one", "end_to_end")
+    for name in ("one", "end_to_end"):
+        assert found[name]["ratio"] > 0
+        assert all(turn["not_measured"] is None for turn in found[name]["turns"])
+
+
+def test_a_ratio_is_of_one_round_and_the_best_yardstick():
+    measure = next(one for one in MEASURES if one.name == "end_to_end")
+    failed, slow = {"failed": "why"}, rated(0.5)
+    taken = Taken(measure, [[rated(20.0), rated(10.0), rated(5.0), slow], [rated(9.0), failed, rated(3.0), slow]])
+    assert taken.ratios == [2.0, 3.0]
+    assert taken.reason(1) is None
+    none = Taken(measure, [[failed, slow, slow, slow]])
+    assert (none.ratios, none.reason(0), none.middle(0, "rate")) == ([], "why", None)
+
+
+def rated(rate):
+    return {"rate": rate, "microseconds": {"client": 1.0, "server": 1.0, "elsewhere": 0.0}}
+
+
+def test_statements_of_each_job_are_counted_and_those_beside_them_are_not():
+    line = "2026-11-18 07:00:00.000 UTC [7] LOG:  "
+    job = [
+        f"{line}statement: BEGIN;",
+        f"{line}execute __asyncpg_stmt_1__: -- Submits runs.",
+        "\tINSERT INTO runs",
+        "\tVALUES ($1)",
+        "2026-11-18 07:00:00.000 UTC [7] DETAIL:  Parameters: $1 = '1'",
+    ]
+    log = [*(job * 10), f"{line}statement: SELECT now()"]
+    assert statements_of("\n".join(log), 10) == {"BEGIN;": 1.0, "INSERT INTO runs VALUES ($1)": 1.0}
 
 
 def test_a_scenario_that_is_not_there_is_named():
