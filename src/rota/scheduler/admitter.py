@@ -38,7 +38,7 @@ class Admitter(ShardService):
     @property
     def pause_seconds(self) -> float:
         """Until the next run reaches its gates, or the next regular look."""
-        return max(0.0, min(self.interval_seconds, self._next_due))
+        return max(0.0, min(super().pause_seconds, self._next_due))
 
     def wake(self) -> None:
         """A run left or arrived: the next round does not first ask whether something is due."""

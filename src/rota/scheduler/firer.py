@@ -27,9 +27,9 @@ from rota.scheduler.shard_service import ShardService
 from rota.service import in_turns
 from rota.store.fire import Schedules
 
-# Runs are made up to HORIZON ahead, which bridges the loss of a scheduler. A job is due again when less than _REFILL of
+# Runs are made up to HORIZON ahead, which bridges the loss of a scheduler. A job is due again when less than REFILL of
 # that is left, so that a frequent schedule fires several runs at a time.
-_REFILL = timedelta(seconds=6)
+REFILL = timedelta(seconds=6)
 RUNS_PER_STATEMENT = 1000
 ROUND_SECONDS = 1.0
 _JOBS_PER_SHARD = 100
@@ -57,7 +57,7 @@ class Firer(ShardService):
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Fires all times within the horizon; returns how many jobs fired."""
         more = self._aside.begin()
-        due = await self._schedules.due_jobs(owned, _REFILL, _JOBS_PER_SHARD + more, _LATE_PER_SHARD + more)
+        due = await self._schedules.due_jobs(owned, REFILL, _JOBS_PER_SHARD + more, _LATE_PER_SHARD + more)
         deadline = Deadline(ROUND_SECONDS)
         firings: list[Firing] = []
         fired = runs = 0

@@ -36,8 +36,8 @@ class GateInspector(ShardService):
 
     @property
     def pause_seconds(self) -> float:
-        """Longer than usual where the look was costly."""
-        return max(self.interval_seconds, self._cost_seconds / SHARE)
+        """Longer than usual where the look was costly, or nothing waits at any gate."""
+        return max(super().pause_seconds, self._cost_seconds / SHARE)
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Returns how many gates it called."""

@@ -72,14 +72,20 @@ class LeaseKeeper(Service):
         scheduler_id: UUID,
         clock: DatabaseClock,
         lease_seconds: float,
+        on_beat: Callable[[Leases], None] = lambda _found: None,
+        on_change: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = uptime,
     ) -> None:
+        """`on_beat` gets what a beat found; `on_change` is called when what is due may differ from what was known."""
         super().__init__()
         self.interval_seconds = lease_seconds / _TICKS_PER_LEASE
         self._shards = shards
         self._id = scheduler_id
         self._clock = clock
         self._lease = lease_seconds
+        self._longest_gap = lease_seconds / 2
+        self._on_beat = on_beat
+        self._on_change = on_change
         self._monotonic = monotonic
         self._observer = BeatObserver(monotonic)
         self._owned: dict[int, int] = {}
@@ -94,9 +100,9 @@ class LeaseKeeper(Service):
 
     async def tick(self) -> int:
         """Beats, observes, takes or drops shards; returns how many changed hands."""
-        await self._beat()
-        found = await self._shards.read()
-        self._observer.look(found.beats, longest_gap=self._lease / 2)
+        found = await self._beat()
+        self._on_beat(found)
+        self._observer.look(found.beats, longest_gap=self._longest_gap)
         self._owned = {lease.shard: lease.epoch for lease in found.leases if lease.owner == self._id}
         alive = {self._id} | {owner for owner in found.beats if self._observer.still_for(owner) < self._lease}
         share = math.ceil(len(found.leases) / len(alive))
@@ -111,12 +117,17 @@ class LeaseKeeper(Service):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._shards.leave(self._id)
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> Leases:
         sent = self._monotonic()
-        database_time = await self._shards.beat(self._id, socket.gethostname(), os.getpid())
-        if jump := self._clock.observe(sent=sent, received=self._monotonic(), database_time=database_time):
+        found = await self._shards.beat(self._id, socket.gethostname(), os.getpid())
+        received = self._monotonic()
+        if jump := self._clock.observe(sent=sent, received=received, database_time=found.database_time):
             _log.warning("the database's clock jumped; misfire rules apply to missed times", seconds=round(jump, 3))
+        # Sleepers count neither time that the clock jumped over nor time that this machine was suspended.
+        if jump or sent - self._beaten_at > self._longest_gap:
+            self._on_change()
         self._beaten_at = sent
+        return found
 
     async def _drop(self, count: int) -> int:
         dropped = sorted(self._owned)[-count:]
@@ -132,6 +143,7 @@ class LeaseKeeper(Service):
             return 0
         taken = await self._shards.take(self._id, free)
         self._owned = self._owned | taken
+        self._on_change()
         lost = {str(lease.owner) for lease in free if lease.owner is not None}
         _log.info("took shards", count=len(taken), from_lost=sorted(lost))
         return len(taken)

@@ -1,7 +1,8 @@
 """Promotion: runs that are due within the lookahead move from upcoming to live, where workers claim them.
 
 Workers claim ahead of time and start on time, so promotion only has to happen before a run is due. Looking twice per
-lookahead is enough, and new runs need no wake-up: one that is due sooner is submitted straight to live.
+lookahead is enough: one that is due sooner is submitted straight to live. A new run that is due before the next outlook
+(outlook.py) ends the promoter's sleep.
 """
 
 from __future__ import annotations

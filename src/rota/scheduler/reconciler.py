@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rota.errors import BadInputError, DatabaseUnavailableError
 from rota.scheduler.set_aside import SetAside
 from rota.service import Service
 from rota.store.declare import DeclaredJobs, PendingApp, Reconciled
 from rota.telemetry import get_logger
 
+_LISTENING_SECONDS = 4.5  # with its jitter, less than five
 _log = get_logger("reconciling")
 
 
@@ -16,10 +19,16 @@ class Reconciler(Service):
 
     interval_seconds = 2.0
 
-    def __init__(self, *, declaring: DeclaredJobs) -> None:
+    def __init__(self, *, declaring: DeclaredJobs, is_listening: Callable[[], bool] = lambda: False) -> None:
         super().__init__()
+        self._is_listening = is_listening
         self._declaring = declaring
         self._aside = SetAside("the schedules of an application could not be reconciled")
+
+    @property
+    def pause_seconds(self) -> float:
+        """Longer where a wake-up tells of a worker with another version."""
+        return _LISTENING_SECONDS if self._is_listening() else self.interval_seconds
 
     async def tick(self) -> int:
         """Returns how many applications were reconciled."""

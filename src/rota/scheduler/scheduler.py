@@ -14,6 +14,7 @@ from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.misfire_judge import MisfireJudge
+from rota.scheduler.outlook import Outlook
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
 from rota.scheduler.recaller import Recaller
@@ -28,11 +29,12 @@ from rota.store.admit.overlooked import OverlookedGates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
 from rota.store.fire import Schedules
+from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import GATE, SCHEDULE
+from rota.store.postgres.wakeups import GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -63,7 +65,12 @@ class Scheduler:
         clock = DatabaseClock()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
-            shards=Shards(lease_database or database), scheduler_id=self.id, clock=clock, lease_seconds=lease_seconds
+            shards=Shards(lease_database or database),
+            scheduler_id=self.id,
+            clock=clock,
+            lease_seconds=lease_seconds,
+            on_beat=lambda found: self.worker_watch.hear(found.workers),
+            on_change=lambda: self.outlook.rouse_all(),  # noqa: PLW0108 - made below
         )
         promotions = Promotions(database, self.id)
         leases = self.leases
@@ -71,18 +78,36 @@ class Scheduler:
         self.firer = Firer(schedules=schedules, leases=leases, on_fired=self.promoter.expect)
         self.misfires = MisfireJudge(promotions=promotions, leases=leases)
         self.recaller = Recaller(recalled=RecalledRuns(database, self.id), leases=leases)
-        self.admitter = Admitter(gates=Gates(database, self.id), leases=leases)
+        gates = Gates(database, self.id)
+        self.admitter = Admitter(gates=gates, leases=leases)
         self.gate_inspector = GateInspector(overlooked=OverlookedGates(database, self.id), leases=leases)
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
-        self.reconciler = Reconciler(declaring=DeclaredJobs(database, patience=app_patience))
+        self.reconciler = Reconciler(
+            declaring=DeclaredJobs(database, patience=app_patience), is_listening=self._is_listening
+        )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
+        self.outlook = Outlook(
+            foresight=Foresight(database),
+            gates=gates,
+            sleepers=(
+                self.firer,
+                self.promoter,
+                self.misfires,
+                self.recaller,
+                self.admitter,
+                self.gate_inspector,
+                self.expirer,
+            ),
+            is_listening=self._is_listening,
+            leases=leases,
+        )
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -102,14 +127,20 @@ class Scheduler:
             self.vacuumer,
             self.rezoner,
             self.reconciler,
+            self.outlook,
             *((self.log_keeper,) if self.log_keeper else ()),
             *((self._listener,) if self._listener else ()),
         )
 
-    def _heard(self, channel: str, _payload: str) -> None:
+    def _is_listening(self) -> bool:
+        return self._listener is not None and self._listener.connected
+
+    def _heard(self, channel: str, payload: str) -> None:
         if channel == GATE:
             self.admitter.wake()
-        else:
+            return
+        self.promoter.rouse()
+        if payload != SOON:
             self.firer.wake()
             self.recaller.wake()
             self.reconciler.wake()

@@ -8,6 +8,7 @@ from typing import Any
 from rota.scheduler.shard_service import ShardService
 from rota.store.vacuum import HotTables
 
+_CALM_SECONDS = 4.5
 _VACUUMING_SHARD = 0  # one scheduler is enough
 
 
@@ -15,6 +16,11 @@ class Vacuumer(ShardService):
     """Vacuums in the scheduler that owns _VACUUMING_SHARD."""
 
     interval_seconds = 2.0
+
+    @property
+    def pause_seconds(self) -> float:
+        """Longer while hardly any rows die."""
+        return self.interval_seconds if self._tables.are_busy else _CALM_SECONDS
 
     def __init__(self, *, tables: HotTables, **shared: Any) -> None:
         super().__init__(**shared)

@@ -160,10 +160,14 @@ class Gates:
         self._database.wake(pools=done.pools, workers=done.workers)
         return done
 
-    async def next_due_in(self, owned: Mapping[int, int]) -> tuple[bool, float]:
-        """Whether something is due now, and in how many seconds the next known moment comes. Costs one statement."""
+    async def next_due_in(self, owned: Mapping[int, int], *, whole: bool = False) -> tuple[bool, float]:
+        """Whether something is due now, and in how many seconds the next known moment comes. Costs one statement.
+
+        `whole`: looks at all notes of runs that left, not only at those after our position.
+        """
         now = time.monotonic()
-        row = await self._database.fetch_row("next_candidate", shards=list(owned), begin_at=self._taken.begin(0))
+        begin_at = -math.inf if whole else self._taken.begin(0)
+        row = await self._database.fetch_row("next_candidate", shards=list(owned), begin_at=begin_at)
         moments = [moment - now for moment in self._again.values()]
         if row is not None and row["next_in"] is not None:
             moments.append(row["next_in"])

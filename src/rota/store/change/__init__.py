@@ -203,7 +203,7 @@ class Changes:
         async def look() -> bool:
             done.clear()
             rows = await transact_soon(self._database, change_run)
-            self._database.wake(pools=[row["pool"] for row in rows if "pool" in row], gates=bool(rows))
+            self._database.wake(pools=[row["pool"] for row in rows if "pool" in row], gates=bool(rows), soon=bool(rows))
             return bool(done)
 
         if not await until_settled(look):

@@ -53,5 +53,6 @@ class RecalledRuns:
             rejected.append((decision[0], error))
 
         rows = await write_each(sorted(decisions, key=lambda decision: decision[0].id), write, reject)
-        self._database.wake(pools={row["pool"] for row in rows if row["fate"] == "go"}, gates=True)
+        pools = {row["pool"] for row in rows if row["fate"] == "go"}
+        self._database.wake(pools=pools, gates=True, soon=bool(pools))
         return rejected

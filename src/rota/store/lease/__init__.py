@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from rota.store.postgres.database import Database, Statements
+from rota.store.reap import WatchedWorker
 
 
 class ShardLease(msgspec.Struct, frozen=True):
@@ -21,10 +22,12 @@ class ShardLease(msgspec.Struct, frozen=True):
 
 
 class Leases(msgspec.Struct):
-    """All leases, and how often each scheduler has beaten, in one snapshot."""
+    """All leases, and how often each scheduler and each worker has beaten, in one snapshot."""
 
-    leases: list[ShardLease]
-    beats: dict[UUID, int]
+    leases: list[ShardLease] = msgspec.field(default_factory=list)
+    beats: dict[UUID, int] = msgspec.field(default_factory=dict)
+    workers: list[WatchedWorker] = msgspec.field(default_factory=list)
+    database_time: datetime = datetime.min
 
 
 class Shards:
@@ -33,21 +36,21 @@ class Shards:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def beat(self, scheduler_id: UUID, host: str, pid: int) -> datetime:
-        """One heartbeat; returns the database's time."""
-        moment: datetime = await self._database.fetch_value(
-            "beat_scheduler", scheduler_id=scheduler_id, host=host, pid=pid
-        )
-        return moment
-
-    async def read(self) -> Leases:
-        """All leases and beats."""
-        found = Leases([], {})
-        for row in await self._database.fetch("read_leases"):
-            if row["shard"] is not None:
-                found.leases.append(ShardLease(row["shard"], row["owner"], row["epoch"]))
-            elif row["owner"] is not None:
-                found.beats[row["owner"]] = row["beat"]
+    async def beat(self, scheduler_id: UUID, host: str, pid: int) -> Leases:
+        """One heartbeat; returns all leases and beats."""
+        found = Leases()
+        for row in await self._database.fetch("beat_scheduler", scheduler_id=scheduler_id, host=host, pid=pid):
+            kind = row["kind"]
+            if kind == "shards":
+                pairs = zip(row["shards"], row["epochs"], strict=True)
+                found.leases += [ShardLease(shard, row["id"], epoch) for shard, epoch in pairs]
+            elif kind == "scheduler":
+                found.beats[row["id"]] = row["beat"]
+            elif kind == "worker":
+                found.workers.append(WatchedWorker(row["id"], row["beat"], row["lease"], row["gone"]))
+            else:
+                found.database_time = row["database_time"]
+        found.leases.sort(key=lambda lease: lease.shard)
         return found
 
     async def take(self, scheduler_id: UUID, leases: Iterable[ShardLease]) -> dict[int, int]:

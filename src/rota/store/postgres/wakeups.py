@@ -30,6 +30,10 @@ ENDED = "rota_ended"  # payload: the marks of runs that ended, with spaces betwe
 # How long ends are told after the last AWAITED. Servers repeat it in less than half the time while clients wait.
 AWAITED_SECONDS = 3.0
 MOST_MARKS = 100  # in one announcement; to look is cheaper then, and a payload has its limit
+SOON = "soon"  # payload of SCHEDULE: a run was made that is due in a moment, and nothing else
+# Schedulers that sleep look at what comes up at least this often: a run that is due later needs no wake-up.
+SOON_SECONDS = 10.0
+_SOON_PAUSE_SECONDS = 0.5  # one that hears of it stays awake for longer (scheduler/shard_service.py)
 _TICK_SECONDS = 0.005
 # Within this time a second wake-up makes a crowd, which is gathered for a whole tick.
 _ALONE_SECONDS = 0.002
@@ -48,6 +52,7 @@ class WakeUps:
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._asked = 0  # how many are gathered in `_pending`
         self._sending: asyncio.Task[None] | None = None
+        self._told_soon_at = -math.inf
 
     @property
     def ends_are_awaited(self) -> bool:
@@ -68,9 +73,11 @@ class WakeUps:
         schedules: bool = False,
         awaited: bool = False,
         ended: Collection[tuple[str, UUID]] = (),
+        soon: bool = False,
     ) -> None:
-        """Wakes workers of these pools, these workers, schedulers for gates or schedules, processes that end runs,
-        or those that wait for these runs (each with its namespace), within a tick."""
+        """Wakes workers of these pools, these workers, schedulers for gates, schedules or runs that are due within
+        SOON_SECONDS, processes that end runs, or those that wait for these runs (each with its namespace), within a
+        tick."""
         if not self._enabled:
             return
         told = False
@@ -78,7 +85,7 @@ class WakeUps:
             (READY, set(pools)),
             (WORKER, {*map(str, workers), *([""] if every_worker else ())}),
             (GATE, {""} if gates else set()),
-            (SCHEDULE, {""} if schedules else set()),
+            (SCHEDULE, {*([""] if schedules else ()), *([SOON] if soon and self._must_tell_soon() else ())}),
             (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),
         ):
@@ -88,6 +95,13 @@ class WakeUps:
         self._asked += told
         if told and (self._sending is None or self._sending.done()):
             self._sending = asyncio.create_task(self._send(), name="wakeups")
+
+    def _must_tell_soon(self) -> bool:
+        now = time.monotonic()
+        if now < self._told_soon_at + _SOON_PAUSE_SECONDS:
+            return False
+        self._told_soon_at = now
+        return True
 
     async def _send(self) -> None:
         act_for(OURSELVES)  # not for the tenant whose request came first: it sends for all of them

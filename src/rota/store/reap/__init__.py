@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from rota.domain.run import Claim, Outcome, Report
 from rota.store.postgres.database import Database
+
+
+class WatchedWorker(NamedTuple):
+    """A worker whose beats are watched, or one that is gone and may have left claims behind."""
+
+    id: UUID
+    beat: int
+    lease: timedelta
+    gone: bool
 
 
 class LostWorkers:
@@ -15,11 +25,10 @@ class LostWorkers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def watched(self) -> tuple[list[tuple[UUID, int, timedelta]], bool]:
-        """(id, beat, lease) of every worker that is not gone; and whether one that is may have left claims behind."""
+    async def watched(self) -> list[WatchedWorker]:
+        """All workers that are not gone, and those that are and may have left claims behind."""
         rows = await self._database.fetch("watched_workers")
-        live = [(row["id"], row["beat"], row["lease"]) for row in rows if not row["gone"]]
-        return live, len(live) < len(rows)
+        return [WatchedWorker(row["id"], row["beat"], row["lease"], row["gone"]) for row in rows]
 
     async def give_up(self, worker_id: UUID, beat: int, why: str) -> bool:
         """Marks a worker gone unless it has beaten since. Its claims can't grow after that."""

@@ -17,6 +17,7 @@ from rota.domain.run import SUCCESS, Disposition, Outcome, Progress, Report
 from rota.errors import DataRejectedError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database
+from rota.store.postgres.wakeups import SOON_SECONDS
 from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 
@@ -37,6 +38,7 @@ class Recorded(msgspec.Struct):
     held: bool = False  # a run went to held: wake schedulers
     gated: bool = False  # a run left a gate: wake schedulers
     ended: list[tuple[str, UUID]] = msgspec.field(default_factory=list)  # runs that ended without success
+    soon: bool = False  # a run is due again in a moment: wake schedulers
 
 
 class Reports:
@@ -75,7 +77,13 @@ class Reports:
         return [*((claim.namespace, claim.run_id) for claim in ended), *recorded.ended]
 
     def _wake(self, recorded: Recorded, ended: Sequence[tuple[str, UUID]] = ()) -> None:
-        self._database.wake(pools=recorded.ready_pools, gates=recorded.gated, schedules=recorded.held, ended=ended)
+        self._database.wake(
+            pools=recorded.ready_pools,
+            gates=recorded.gated,
+            schedules=recorded.held,
+            soon=recorded.soon,
+            ended=ended,
+        )
 
     async def update(self, notes: Sequence[Progress]) -> None:
         """Writes starts, progress and checkpoints of runs that go on."""
@@ -151,6 +159,8 @@ class Reports:
         recorded.held |= any(row["fate"] == "hold" for row in rows)
         recorded.gated |= any(row["gated"] for row in rows)
         recorded.ended += [(row["namespace"], row["id"]) for row in rows if row["fate"] in _ENDING]
+        delays = {row[2]: row[6] for row in others}
+        recorded.soon |= any(row["fate"] == "wait" and delays[row["claim"]] <= SOON_SECONDS for row in rows)
         if len(rows) + len(rejected) < len(others):
             written = {row["claim"] for row in rows}
             recorded.fenced |= await self._find_fenced([row[:3] for row in others], recorded) - written

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
+from rota.store.postgres.wakeups import SOON_SECONDS
 from rota.store.schema.partitions import with_days
 from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys
 
@@ -87,12 +88,14 @@ class Submissions:
 
     def _wake(self, items: Sequence[Submission], due_by: datetime) -> None:
         # The jobs of a set are due at the same time.
-        firsts = (run for item in items for run in _runs_of(item)[:1])
+        firsts = [run for item in items for run in _runs_of(item)[:1]]
         due = [run for run in firsts if run.run_at is None or run.run_at <= due_by]
+        soon_by = due_by + timedelta(seconds=SOON_SECONDS)
         self._database.wake(
             pools={run.definition.pool for run in due if run.definition.policies is None},
             gates=any(run.definition.policies is not None for run in due),
             schedules=any(isinstance(item, Recurring) for item in items),
+            soon=any(run.run_at and run.run_at <= soon_by for run in firsts),
         )
 
     async def _write(self, items: Sequence[Submission], fates: SubmitResult, lock_timeout: str) -> list[UUID]:

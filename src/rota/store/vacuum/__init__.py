@@ -12,6 +12,7 @@ from rota.store.postgres.database import Database
 
 _TABLES = ("live_runs", "held_runs", "upcoming_runs", "departures")
 _ENOUGH = 10_000
+_BUSY_SHARE = 0.1  # of what is enough for a vacuum
 
 
 class HotTables:
@@ -21,11 +22,16 @@ class HotTables:
         self._database = database
         self._enough = enough
         self._left: dict[str, int] = {}
+        self._seen = 0
+        self.are_busy = True  # whether rows were dying between the last two looks
 
     async def vacuum(self) -> int:
         """Returns how many tables were vacuumed."""
         done = 0
-        for name, dead in (await self._dead_rows()).items():
+        found = await self._dead_rows()
+        seen, self._seen = self._seen, sum(found.values())
+        self.are_busy = self._seen > seen + self._enough * _BUSY_SHARE
+        for name, dead in found.items():
             left = min(self._left.get(name, 0), dead)
             if dead >= left + max(self._enough, left):
                 await self._database.vacuum(name)
