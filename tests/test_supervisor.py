@@ -72,6 +72,10 @@ class FlakyPostgres:
         self.starts = 0
         self.is_running = False
 
+    async def wait(self):
+        if self.is_running:
+            await asyncio.Event().wait()
+
     async def start(self):
         self.starts += 1
         if self.starts < 3:

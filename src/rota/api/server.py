@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -33,11 +33,26 @@ CONNECTIONS = 8
 _GRACEFUL_SECONDS = 5
 _HANDSHAKE_SECONDS = 10.0
 _TLS_GOODBYE_SECONDS = 2.0
+_TURN_SECONDS = 1.0
 _log = get_logger("api")
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the composition root, which knows what else must stop."""
+    """Leaves signals to the composition root, which knows what else must stop, and turns once a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._exiting = asyncio.Event()
+        super().__init__(config)
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether it shall stop serving; noticed at once."""
+        return self._exiting.is_set()
+
+    @should_exit.setter
+    def should_exit(self, wanted: bool) -> None:
+        if wanted:
+            self._exiting.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -60,6 +75,13 @@ class _Server(uvicorn.Server):
         )
         self.servers = [server]
         self.started = True
+
+    async def main_loop(self) -> None:
+        """Renews the date that answers carry. Uvicorn's own loop turns ten times a second."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await self._exiting.wait()
 
 
 async def run_api(settings: Settings, beside: Sequence[Service] = ()) -> None:

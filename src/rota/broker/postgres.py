@@ -32,8 +32,11 @@ from rota.store.postgres.wakeups import AWAITED, READY, WORKER
 from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
 
-# How often a worker polls. With LISTEN, polls only catch lost wake-ups.
+# How often a worker polls. With LISTEN, polls only catch lost wake-ups: every second while it has work, or had some in
+# the last _CALM_SECONDS.
 _POLL_LISTENING_SECONDS = 1.0
+_POLL_IDLE_SECONDS = 4.5
+_CALM_SECONDS = 5.0
 _POLL_BLIND_SECONDS = 0.2
 # A beat must be answered well within a lease, or be sent again on another connection.
 _BEAT_TIMEOUT_SHARE = 0.3
@@ -65,6 +68,7 @@ class PostgresBroker:
         self._logs = Logs(database)
         self._listener = Listener(listen_url, (READY, WORKER, AWAITED), self._heard) if listen_url else None
         self._polled_at = -math.inf
+        self._active_at = -math.inf  # when there was work, or a hint that there might be some
         self._id = uuid4()
         self._lanes: dict[PoolKey, list[int]] = {}
         self._paused: frozenset[PoolKey] = frozenset()
@@ -105,11 +109,15 @@ class PostgresBroker:
         """Claims from all pools, or from each by its weight."""
         try:
             if self._shares is None:
-                return await self._claim_from(self._pools, room)
-            return await self._claim_by_weight(self._shares, room)
+                claims = await self._claim_from(self._pools, room)
+            else:
+                claims = await self._claim_by_weight(self._shares, room)
         except BaseException:
             self._in_doubt_until = time.monotonic() + _DOUBT_SECONDS
             raise
+        if claims:
+            self._active_at = time.monotonic()
+        return claims
 
     async def _claim_from(self, pools: Collection[str], room: int) -> list[Claim]:
         lanes: dict[str, list[int]] = {}
@@ -158,6 +166,8 @@ class PostgresBroker:
 
     async def beat(self, *, busy: int, fenced: int, draining: bool, ailing: str | None = None) -> datetime | None:
         """Beats, and writes the activity since the last beat."""
+        if busy:
+            self._active_at = time.monotonic()
         done, timeout = self._tally.take(), self.lease_seconds * _BEAT_TIMEOUT_SHARE
         try:
             beat = await self._claims.beat(
@@ -210,8 +220,7 @@ class PostgresBroker:
     async def signals(self, wait_seconds: float) -> list[Signal]:
         """Waits for LISTEN hints where possible, and polls at bounded intervals in any case."""
         loop = asyncio.get_running_loop()
-        listening = self._listener is not None and self._listener.connected
-        poll_at = self._polled_at + (_POLL_LISTENING_SECONDS if listening else _POLL_BLIND_SECONDS)
+        poll_at = self._polled_at + self._poll_seconds
         hint = await self._hint(min(wait_seconds, max(0.0, poll_at - loop.time())))
         signals = []
         # Wake-ups for work must not keep us from polling for other signals.
@@ -221,6 +230,13 @@ class PostgresBroker:
         elif hint is None:
             return []
         return signals if hint is SignalKind.cancel else [*signals, Signal(SignalKind.work)]
+
+    @property
+    def _poll_seconds(self) -> float:
+        if self._listener is None or not self._listener.connected:
+            return _POLL_BLIND_SECONDS
+        is_idle = time.monotonic() > self._active_at + _CALM_SECONDS
+        return _POLL_IDLE_SECONDS if is_idle else _POLL_LISTENING_SECONDS
 
     async def leave(self) -> None:
         await self._claims.leave(self._id)
@@ -250,6 +266,7 @@ class PostgresBroker:
             hint = SignalKind.cancel
         else:
             return
+        self._active_at = time.monotonic()
         if not self._hints.full():
             self._hints.put_nowait(hint)
 

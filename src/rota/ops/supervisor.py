@@ -43,7 +43,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 _SETTLED_SECONDS = 10.0
 _KILL_AFTER_SECONDS = 30.0
 _READY_SECONDS = 60.0
-_WATCH_SECONDS = 0.2
+_DISK_WATCH_SECONDS = 2.0
 _LITTLE_ROOM_BYTES = 50 * 1024**2
 # Developers should see failures at once, unless the settings say otherwise.
 _DEVELOPING = {"ROTA_LOG_FAILURES": "on"}
@@ -136,9 +136,9 @@ class SupervisedProcess(Service):
 
 
 class PostgresKeeper(Service):
-    """Restarts the embedded database when it dies."""
+    """Restarts the embedded database when it dies; a round is one life of it."""
 
-    interval_seconds = _WATCH_SECONDS
+    interval_seconds = _FIRST_PAUSE_SECONDS
     jitter = 0
 
     def __init__(self, postgres: EmbeddedPostgres) -> None:
@@ -152,10 +152,9 @@ class PostgresKeeper(Service):
         return LONGEST_PAUSE_SECONDS if self._failed else self.interval_seconds
 
     async def tick(self) -> int:
-        """Checks the database's process."""
+        """Waits for the end of the database's process, and starts another."""
         self._failed = False
-        if self._postgres.is_running:
-            return 0
+        await self._postgres.wait()
         _log.warning("PostgreSQL ended and is started again")
         try:
             await self._postgres.start()
@@ -168,7 +167,7 @@ class PostgresKeeper(Service):
 class DiskWatch(Service):
     """Logs once when the disk gets full, and once when there is room again: the database recovers alone."""
 
-    interval_seconds = _WATCH_SECONDS
+    interval_seconds = _DISK_WATCH_SECONDS
     jitter = 0
 
     def __init__(self, home: Path) -> None:

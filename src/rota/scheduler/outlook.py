@@ -94,7 +94,8 @@ class Outlook(ShardService):
                 pause = 0.0 if is_due else admits_in
             else:
                 pause = _WORK_OF[type(service)](work)
-            service.sleep(asked_at + min(pause, _LONGEST_SLEEP_SECONDS), known_at=asked_at)
+            # Counted from before the question, so that none sleeps too long.
+            service.sleep(asked_at + min(pause, _LONGEST_SLEEP_SECONDS) - time.monotonic(), known_at=asked_at)
         return 0
 
     def _rouse(self) -> None:

@@ -6,6 +6,7 @@ work is due. A hint that there may be something sooner ends the sleep.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from abc import abstractmethod
@@ -27,37 +28,50 @@ class ShardService(Service):
     def __init__(self, *, leases: LeaseKeeper) -> None:
         super().__init__()
         self._leases = leases
-        self._asleep_until = -math.inf
+        self._alarm: asyncio.TimerHandle | None = None  # the end of its sleep
         self._roused_at = -math.inf
 
     @property
     def pause_seconds(self) -> float:
-        """The usual interval, or until the end of its sleep, whatever the jitter."""
-        return max(self.interval_seconds, (self._asleep_until - time.monotonic()) / (1 + self.jitter))
+        """The usual interval; asleep, until woken."""
+        return math.inf if self._alarm else self.interval_seconds
 
     def wake(self) -> None:
-        self._stay_awake()
-        super().wake()
+        self._roused_at = time.monotonic()
+        self._end_sleep()
 
     def rouse(self) -> None:
         """Makes the next round start now if it sleeps; awake, it comes to it by itself."""
-        is_asleep = self._asleep_until > time.monotonic()
-        self._stay_awake()
-        if is_asleep:
-            super().wake()
+        self._roused_at = time.monotonic()
+        if self._alarm:
+            self._end_sleep()
 
-    def sleep(self, until: float, *, known_at: float) -> None:
-        """Sleeps until then, on the monotonic clock, unless a hint came after it was known that nothing is due."""
-        if self._roused_at + AWAKE_SECONDS < known_at:
-            self._asleep_until = until
+    def sleep(self, seconds: float, *, known_at: float) -> None:
+        """Sleeps so long, unless a hint came after it was known, on the monotonic clock, that nothing is due."""
+        if known_at < self._roused_at + AWAKE_SECONDS:
+            return
+        if seconds <= 0:
+            if self._alarm:
+                self._end_sleep()
+            return
+        if self._alarm:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._end_sleep)
 
     async def tick(self) -> int:
-        owned = self._leases.owned
+        owned = {} if self._alarm else self._leases.owned
         return await self.serve(owned) if owned else 0
+
+    async def close(self) -> None:
+        if self._alarm:
+            self._alarm.cancel()
 
     @abstractmethod
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round over these shards (with their epochs); returns how many things it did."""
 
-    def _stay_awake(self) -> None:
-        self._asleep_until, self._roused_at = -math.inf, time.monotonic()
+    def _end_sleep(self) -> None:
+        if self._alarm:
+            self._alarm.cancel()
+            self._alarm = None
+        super().wake()

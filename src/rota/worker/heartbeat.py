@@ -30,6 +30,7 @@ _BEATS_PER_LEASE = 5
 _LONGEST_BEAT_SECONDS = 5.0  # the beat also carries the worker's activity
 _RECONCILE_EVERY_BEATS = 5
 _NOTES_PAUSE_SECONDS = 0.1
+_IDLE_WATCH_SECONDS = 1.0
 _log = get_logger("worker")
 
 
@@ -107,7 +108,10 @@ class Heartbeat(Service):
 
 
 class LeaseWatch(Service):
-    """Stops all runs before the lease ends, and restarts a worker that makes no progress."""
+    """Stops all runs before the lease ends, and restarts a worker that makes no progress.
+
+    With nothing to stop it looks less often; the first run that starts wakes it.
+    """
 
     interval_seconds = 0.1
     jitter = 0
@@ -118,6 +122,11 @@ class LeaseWatch(Service):
         self._lease = slots.lease
         self._claimer = claimer
         self._restart = restart
+
+    @property
+    def pause_seconds(self) -> float:
+        """Short while there is something to stop."""
+        return _IDLE_WATCH_SECONDS if self._slots.is_idle else self.interval_seconds
 
     async def tick(self) -> int:
         if self._lease.silence >= CUT_OFF and not self._lease.cut_off:

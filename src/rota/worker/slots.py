@@ -9,6 +9,7 @@ are in flight, long ones wait for a slot whose report has been answered.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
 from rota.broker.protocol import Broker, Signal, SignalKind
@@ -24,6 +25,7 @@ from rota.worker.run_log import LogWriter
 _PREFETCH_SECONDS = 0.1
 _MOST_PREFETCHED = 2000
 _HOARD_SECONDS = 1.0
+_BUSY_SECONDS = 1.0
 _log = get_logger("worker")
 
 
@@ -39,6 +41,7 @@ class Slots:
         clock: DatabaseClock,
         logs: LogWriter,
         make_executor: Callable[..., Executor],
+        on_busy: Callable[[], None],
         on_room: Callable[[], None],
         on_ended: Callable[[Report], None],
         in_turns: bool = False,
@@ -48,6 +51,7 @@ class Slots:
         self.clock = clock
         self.monotonic = lease.monotonic
         self._count = count
+        self._on_busy = on_busy
         self._on_room = on_room
         self._on_ended = on_ended
         self._queue = ClaimQueue(clock, self.start_ready, lease.monotonic, in_turns=in_turns)
@@ -60,6 +64,13 @@ class Slots:
         self.reporting: set[int] = set()
         self.occupied = 0  # runs that have started and whose report is not answered
         self.draining = False
+        self._busy_until = -math.inf  # one run after another is no reason to go to rest in between
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing has run for a while, not even a run that did not stop when asked. Can be called from any
+        thread."""
+        return not self.running and not self.executor.abandoned and self.monotonic() >= self._busy_until
 
     @property
     def held(self) -> frozenset[int]:
@@ -97,6 +108,8 @@ class Slots:
                 continue
             self.occupied += 1
             self.executor.start(claim)
+            if len(running) == 1:
+                self._note_busy()
 
     def release_waiting(self) -> None:
         """Releases runs that have not started."""
@@ -130,6 +143,12 @@ class Slots:
         elif signal.kind is SignalKind.lost and signal.claim in self.running:
             _log.warning("stopping a run that is not on record", claim=signal.claim)
             self.executor.disown(self.running[signal.claim])
+
+    def _note_busy(self) -> None:
+        now = self.monotonic()
+        was_idle, self._busy_until = now >= self._busy_until, now + _BUSY_SECONDS
+        if was_idle:
+            self._on_busy()
 
     def _is_held_up(self) -> bool:
         """Whether the oldest run takes longer than short runs do."""

@@ -3,6 +3,9 @@
 A task that never yields stops everything: beats, signals, other runs. The watchdog logs it with its stack. It also ends
 the process before the lease ends if the worker is cut off and runs did not stop, so that no run is in two places.
 heartbeat.py decides the cut-off, `Worker._must_leave` the exit.
+
+While nothing runs, the loop and the thread look once in a while. The first run that starts makes them look closely, from
+before its first line on.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from rota.telemetry import get_logger
 from rota.worker.executor import Attempt, Executor
 
 _LOOK_SECONDS = 0.05
+_IDLE_LOOK_SECONDS = 1.0
 _BLOCKED_SECONDS = 0.5
 _log = get_logger("watchdog")
 
@@ -35,30 +39,51 @@ class Watchdog(Service):
         *,
         must_leave: Callable[[], bool],
         leave: Callable[[], None],
+        is_idle: Callable[[], bool] = lambda: False,
         monotonic: Callable[[], float] = uptime,
     ) -> None:
+        """`is_idle`: whether nothing runs that could block the loop or would have to be stopped."""
         super().__init__()
         self._must_leave = must_leave
         self._leave = leave
+        self._is_idle = is_idle
         self._monotonic = monotonic
-        self._turned_at = monotonic()
-        self._stopping = threading.Event()
+        self._turns_by = monotonic()  # when the next turn is expected
+        self._stopping = False
+        self._alert = threading.Event()
         self.blocked_for = 0.0
+
+    @property
+    def pause_seconds(self) -> float:
+        """Short while something runs."""
+        return _IDLE_LOOK_SECONDS if self._is_idle() else _LOOK_SECONDS
+
+    def look_closely(self) -> None:
+        """The first run starts with the next turn of the loop."""
+        self._note_turn()
+        self._alert.set()
+        self.wake()
 
     async def open(self) -> None:
         self._loop_thread = threading.get_ident()
-        self._turned_at = self._monotonic()
+        self._note_turn()
         threading.Thread(target=self._watch, name="rota-watchdog", daemon=True).start()
 
     async def tick(self) -> int:
-        self._turned_at = self._monotonic()
+        self._note_turn()
         return 0
 
     async def close(self) -> None:
-        self._stopping.set()
+        self._stopping = True
+        self._alert.set()
+
+    def _note_turn(self) -> None:
+        self._turns_by = self._monotonic() + self.pause_seconds
 
     def _watch(self) -> None:
-        while not self._stopping.wait(_LOOK_SECONDS):
+        while not self._stopping:
+            self._alert.clear()  # before it asks, or it would miss a run that starts just then
+            self._alert.wait(self.pause_seconds)
             try:
                 self._look()
                 must_leave = self._must_leave()
@@ -70,7 +95,7 @@ class Watchdog(Service):
                 return
 
     def _look(self) -> None:
-        silent = self._monotonic() - self._turned_at
+        silent = self._monotonic() - self._turns_by + _LOOK_SECONDS
         was_blocked, blocked = self.blocked_for > 0, silent > _BLOCKED_SECONDS
         self.blocked_for = silent if blocked else 0.0
         if blocked and not was_blocked:

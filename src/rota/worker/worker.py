@@ -126,6 +126,7 @@ class Worker:
                 grace_seconds=grace_seconds,
                 log_limit_bytes=log_limit_bytes,
             ),
+            on_busy=self._watch_closely,
             on_room=lambda: self._claimer.wake(),  # noqa: PLW0108 - made below
             on_ended=self._ended,
             in_turns=len(profile.namespaces) > 1,
@@ -136,15 +137,19 @@ class Worker:
             self.slots, self._claimer, profile=profile, ailing=lambda: self.health().detail, on_lease=on_lease
         )
         self._watchdog = Watchdog(
-            must_leave=self._must_leave, leave=lambda: leave_process(EXIT_CODE_CUT_OFF), monotonic=monotonic
+            must_leave=self._must_leave,
+            leave=lambda: leave_process(EXIT_CODE_CUT_OFF),
+            is_idle=lambda: self.slots.is_idle,
+            monotonic=monotonic,
         )
+        self._lease_watch = LeaseWatch(self.slots, self._claimer, restart=self._restart)
         self._group = ServiceGroup(
             (
                 *beside,
                 *broker.services,
                 self._watchdog,
                 self.heartbeat,
-                LeaseWatch(self.slots, self._claimer, restart=self._restart),
+                self._lease_watch,
                 self._claimer,
                 SignalReader(self.slots, self._claimer, self._upkeep),
                 self._upkeep,
@@ -224,6 +229,11 @@ class Worker:
     async def _until_stopped(self) -> None:
         while tasks := [attempt.task for attempt in self.slots.running.values() if attempt.task]:
             await asyncio.wait(tasks)
+
+    def _watch_closely(self) -> None:
+        """Something runs from now on."""
+        self._watchdog.look_closely()
+        self._lease_watch.wake()
 
     def _ended(self, report: Report) -> None:
         if self._on_failure and report.outcome in _FAILED:

@@ -26,6 +26,7 @@ from rota.store.access.limits import BacklogCounts
 
 _SHARE = 0.05  # of the time may be spent counting
 _RETRY_SECONDS = 5
+_CALM_SECONDS = 5.0
 _POOL, _OWNER, _NAMESPACE = range(3)
 _Key = tuple[str, str]  # namespace, and pool or owner or nothing
 
@@ -56,6 +57,8 @@ class Backlog(Service):
         """A lazy one counts nothing before the first submission."""
         super().__init__()
         self._sleeps = lazy
+        self._is_asked = False  # whether something was submitted since the last count
+        self._is_calm = False
         self._count_seconds = 0.0
         self._now = now
         self._waiting = waiting
@@ -69,8 +72,9 @@ class Backlog(Service):
 
     def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
         """The items for which a cap is reached, with the refusal; the others are counted."""
-        if self._sleeps:
-            self._sleeps = False
+        self._is_asked = True
+        if self._sleeps or self._is_calm:
+            self._sleeps = self._is_calm = False
             self.wake()
         if not self._caps and not self._limits.bounds_waiting:
             return {}
@@ -109,8 +113,11 @@ class Backlog(Service):
 
     @property
     def pause_seconds(self) -> float | None:
-        """Longer when counting is slow; a changed cap wakes it."""
-        return None if self._sleeps else max(self.interval_seconds, self._count_seconds / _SHARE)
+        """Longer when counting is slow, or there is no cap and nothing is submitted; a changed cap wakes it."""
+        if self._sleeps:
+            return None
+        usual = _CALM_SECONDS if self._is_calm else self.interval_seconds
+        return max(usual, self._count_seconds / _SHARE)
 
     async def tick(self) -> int:
         """One count. Adds jobs that are being committed, which it may have missed: the result is never too low."""
@@ -121,6 +128,8 @@ class Backlog(Service):
             await self._limits.load()
             await self._count()
             self._count_seconds = self._monotonic() - began
+        self._is_calm = not (self._is_asked or self._caps or self._limits.bounds_waiting)
+        self._is_asked = False
         return 0
 
     async def _count(self) -> None:

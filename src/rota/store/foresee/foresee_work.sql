@@ -29,5 +29,6 @@ SELECT extract(epoch FROM
        EXISTS (SELECT FROM mine
                 CROSS JOIN LATERAL (SELECT FROM rota.held_runs AS h
                                      WHERE h.gate = 'recall' AND h.shard = mine.shard LIMIT 1) AS f) AS is_recalled,
-       EXISTS (SELECT FROM rota.held_runs AS h WHERE h.gate_key IS NOT NULL AND h.namespace > '') AS is_held
+       EXISTS (SELECT FROM rota.held_runs AS h
+                WHERE h.gate_key IS NOT NULL AND (h.namespace, h.gate, h.gate_key) > ('', '', '')) AS is_held
   FROM moment

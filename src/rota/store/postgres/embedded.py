@@ -44,6 +44,7 @@ _BINARIES = "pginstall18/bin"
 _ACCOUNTS_FOR_ROOT = ("postgres", "nobody")
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
+_WATCH_SECONDS = 0.2
 _NO_ROOM = os.strerror(errno.ENOSPC)
 _MAX_SOCKET_DIRECTORY = 80  # a socket's whole path must fit into about 100 bytes
 _PASSABLE = 0o711
@@ -67,7 +68,8 @@ _SERVER_SETTINGS = {
     "min_wal_size": "256MB",
     "checkpoint_timeout": "10min",
     "wal_compression": "on",
-    "autovacuum_naptime": "5s",
+    # Schedulers vacuum the tables that runs pass through themselves.
+    "autovacuum_naptime": "20s",
     "random_page_cost": "1.1",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -144,6 +146,24 @@ class EmbeddedPostgres:
         if self.socket_directory.parent != self.directory:
             with suppress(OSError):
                 self.socket_directory.rmdir()
+
+    async def wait(self) -> None:
+        """Returns when the server that we started has ended."""
+        if self._process is None or not self.is_running:
+            return
+        try:
+            ending = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # neither Linux nor a recent kernel
+            while self.is_running:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(_WATCH_SECONDS)
+            return
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(ending, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(ending)
+            os.close(ending)
 
     def _prepare_directories(self) -> None:
         self.directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
