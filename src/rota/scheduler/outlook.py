@@ -5,9 +5,9 @@ all of them, every few seconds, when each has something to do next, and lets eac
 is told by a wake-up, sent after the commit that wrote it (store/postgres/wakeups.py). A wake-up that is lost costs at
 most the time until the next outlook, because that looks at everything and begins at no position.
 
-Who decides. Only an outlook puts a service to sleep. A wake-up, other shards, a jump of the database's clock, or a pause
+Who decides. Only an outlook puts a service to sleep. A wake-up, new shards, a jump of the database's clock, or a pause
 of this process or machine (lease_keeper.py) ends the sleep, and the service polls as usual until a later outlook. An
-answer to a question that was sent before a wake-up came, or just after, puts no service to sleep.
+answer to a question that was asked before a wake-up, or within a second after it, puts no service to sleep.
 
 Where wake-ups can't be heard (they are off, a pooler is in between, or the connection that listens is lost), no service
 sleeps.
@@ -30,17 +30,17 @@ from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.recaller import Recaller
 from rota.scheduler.shard_service import ShardService
-from rota.store.admit import Gates
 from rota.store.foresee import ForeseenWork, Foresight
 
 _LONGEST_SLEEP_SECONDS = 6.0  # more than the time between two outlooks
 _SHARE = 0.05  # of the time, at most, is spent on looking
 
-# In how many seconds each service has something to do. Admission, which follows gates as well, answers for itself.
+# In how many seconds each service has something to do.
 _WORK_OF: Mapping[type[ShardService], Callable[[ForeseenWork], float]] = {
     Firer: lambda work: work.fires_in - REFILL.total_seconds(),
     Promoter: lambda work: work.starts_in - LOOKAHEAD.total_seconds(),
     MisfireJudge: lambda work: work.starts_in + MISSED_AFTER.total_seconds(),
+    Admitter: lambda work: work.admits_in,
     Expirer: lambda work: work.expires_in,
     Recaller: lambda work: 0.0 if work.is_recalled else math.inf,
     GateInspector: lambda work: 0.0 if work.is_held else math.inf,
@@ -56,14 +56,12 @@ class Outlook(ShardService):
         self,
         *,
         foresight: Foresight,
-        gates: Gates,
         sleepers: tuple[ShardService, ...],
         is_listening: Callable[[], bool],
         leases: LeaseKeeper,
     ) -> None:
         super().__init__(leases=leases)
         self._foresight = foresight
-        self._gates = gates
         self._sleepers = sleepers
         self._is_listening = is_listening
         self._cost_seconds = 0.0
@@ -86,16 +84,11 @@ class Outlook(ShardService):
         asked_at = time.monotonic()
         try:
             work = await self._foresight.look(owned)
-            is_due, admits_in = await self._gates.next_due_in(owned, whole=True)
         finally:
             self._cost_seconds = time.monotonic() - asked_at
         for service in self._sleepers:
-            if isinstance(service, Admitter):
-                pause = 0.0 if is_due else admits_in
-            else:
-                pause = _WORK_OF[type(service)](work)
-            # Counted from before the question, so that none sleeps too long.
-            service.sleep(asked_at + min(pause, _LONGEST_SLEEP_SECONDS) - time.monotonic(), known_at=asked_at)
+            pause = min(_WORK_OF[type(service)](work), _LONGEST_SLEEP_SECONDS)
+            service.sleep(asked_at + pause, known_at=asked_at)
         return 0
 
     def _rouse(self) -> None:

@@ -94,8 +94,7 @@ class Scheduler:
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
         self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
         self.outlook = Outlook(
-            foresight=Foresight(database),
-            gates=gates,
+            foresight=Foresight(database, gates),
             sleepers=(
                 self.firer,
                 self.promoter,

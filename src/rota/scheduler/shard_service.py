@@ -46,10 +46,11 @@ class ShardService(Service):
         if self._alarm:
             self._end_sleep()
 
-    def sleep(self, seconds: float, *, known_at: float) -> None:
-        """Sleeps so long, unless a hint came after it was known, on the monotonic clock, that nothing is due."""
+    def sleep(self, until: float, *, known_at: float) -> None:
+        """Sleeps until then, on the monotonic clock, unless a hint came since it was known that nothing is due."""
         if known_at < self._roused_at + AWAKE_SECONDS:
             return
+        seconds = until - time.monotonic()
         if seconds <= 0:
             if self._alarm:
                 self._end_sleep()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import msgspec
 
+from rota.store.admit import Gates
 from rota.store.postgres.database import Database
 
 
-class ForeseenWork(msgspec.Struct, frozen=True):
-    """In how many seconds something is to be done: infinity if nothing is known, negative if it is late."""
+class ForeseenWork(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many seconds something is to be done: infinity if nothing is known, at most zero if it is due."""
 
-    fires_in: float
-    starts_in: float
-    expires_in: float
+    fires_in: float  # a schedule
+    starts_in: float  # an upcoming run
+    expires_in: float  # a run that may expire
+    admits_in: float  # a gate, or a run that came to its gates
     is_recalled: bool  # whether recalled runs are to be decided
     is_held: bool  # whether runs wait at a gate
 
@@ -23,14 +25,24 @@ class ForeseenWork(msgspec.Struct, frozen=True):
 class Foresight:
     """One look at everything that schedulers wait for."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, gates: Gates) -> None:
         self._database = database
+        self._gates = gates
 
-    async def look(self, shards: Iterable[int]) -> ForeseenWork:
+    async def look(self, owned: Mapping[int, int]) -> ForeseenWork:
         """What there is to do on these shards."""
-        row = await self._database.fetch_row("foresee_work", shards=list(shards))
-        assert row is not None  # noqa: S101 - the statement always gives one
-        moments = (row["fires_in"], row["starts_in"], row["expires_in"])
+        row = await self._database.fetch_row("foresee_work", shards=list(owned))
+        assert row is not None  # noqa: S101 - the statement gives one row
+        is_due, admits_in = await self._gates.next_due_in(owned, whole=True)
         return ForeseenWork(
-            *(math.inf if seconds is None else seconds for seconds in moments), row["is_recalled"], row["is_held"]
+            fires_in=_or_never(row["fires_in"]),
+            starts_in=_or_never(row["starts_in"]),
+            expires_in=_or_never(row["expires_in"]),
+            admits_in=0.0 if is_due else admits_in,
+            is_recalled=row["is_recalled"],
+            is_held=row["is_held"],
         )
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +27,7 @@ class Leases(msgspec.Struct):
     leases: list[ShardLease] = msgspec.field(default_factory=list)
     beats: dict[UUID, int] = msgspec.field(default_factory=dict)
     workers: list[WatchedWorker] = msgspec.field(default_factory=list)
-    database_time: datetime = datetime.min
+    database_time: datetime = datetime.min.replace(tzinfo=UTC)
 
 
 class Shards:
