@@ -37,3 +37,26 @@ async def test_limits_and_backlog_are_read_only_after_the_first_submission(datab
             await eventually(lambda: all(asked.count(name) > 2 for name in ("changed_limits", "capped_pools")))
     finally:
         await database.close()
+
+
+async def test_a_backlog_without_caps_rests_until_something_is_submitted(database_url, tmp_path, monkeypatch):
+    monkeypatch.setattr("rota.access.limits.backlog._CALM_SECONDS", 1e6)
+    monkeypatch.setattr("rota.access.limits.backlog.Backlog.interval_seconds", 0.01)
+    database = await Database.connect(database_url, size=2)
+    gateway = worker_gateway(Settings(home=tmp_path), database, shards=64, clock=DatabaseClock())
+    submissions = gateway.for_caller(Caller("default", "admin"))
+    job = BatchJobIn(name="one", schedule_type="immediate", task="rota.echo")
+    try:
+        async with ServiceGroup(gateway.services):
+            await submissions.submit([job])
+            await eventually(lambda: gateway.backlog.pause_seconds == 1e6)
+            async with database.raw() as connection:
+                await connection.execute(
+                    "INSERT INTO rota.pools (namespace, pool, most_waiting) VALUES ('default', 'default', 1)"
+                )
+            await submissions.submit([job])
+            await eventually(lambda: gateway.backlog.pause_seconds == 0.01)
+            (refused,) = await submissions.submit([job])
+            assert "backlog limit reached" in str(refused)
+    finally:
+        await database.close()

@@ -80,3 +80,72 @@ async def test_a_worker_is_given_up_while_the_runs_of_another_are_being_settled(
         await eventually(settles)
         second, _ = await dead_worker(engine, lease_seconds=1.0)
         await eventually(is_gone)
+
+
+# Beats that the scheduler's own beat brings along
+
+
+class Counted:
+    """Counts looks of the watch's own."""
+
+    def __init__(self, workers):
+        self._workers = workers
+        self.looks = 0
+
+    async def watched(self):
+        self.looks += 1
+        return await self._workers.watched()
+
+    async def give_up(self, *details):
+        return await self._workers.give_up(*details)
+
+
+async def test_a_watch_that_hears_of_every_beat_asks_nothing(engine, time):
+    broker = engine.broker()
+    await engine.join(broker)
+    workers = Counted(engine.lost_workers)
+    watch = WorkerWatch(workers=workers, monotonic=time)
+    for _ in range(12):
+        await broker.beat(busy=0, fenced=0, draining=False)
+        watch.hear(await engine.lost_workers.watched())
+        assert await watch.tick() == 0
+        time.now += 0.5
+    assert workers.looks == 0
+
+
+async def test_a_worker_that_is_late_is_looked_at_closely_and_given_up_after_its_lease(engine, time):
+    await dead_worker(engine)
+    workers = Counted(engine.lost_workers)
+    watch = WorkerWatch(workers=workers, monotonic=time)
+    silent = 0.0
+    watch.hear(await engine.lost_workers.watched())
+    while silent < 4.75:
+        time.now += 0.25
+        silent += 0.25
+        if silent % 0.5 == 0:
+            watch.hear(await engine.lost_workers.watched())
+        assert await watch.tick() == 0
+    assert workers.looks > 0
+    assert watch.pause_seconds == 0.25
+    time.now += 0.25
+    assert await watch.tick() == 1
+
+
+async def test_a_watch_that_hears_nothing_looks_for_itself(engine, time, sql):
+    """The connection of the beat can hang, and a scheduler with a long lease beats rarely."""
+    await dead_worker(engine)
+    watch = WorkerWatch(workers=engine.lost_workers, monotonic=time)
+    watch.hear(await engine.lost_workers.watched())
+    for _ in range(6):
+        time.now += 0.9
+        given_up = await watch.tick()
+    assert given_up == 1
+
+
+async def test_a_beat_of_a_scheduler_tells_of_the_workers(engine):
+    scheduler = await engine.leading()
+    worker_id = await engine.join(engine.broker())
+    heard = []
+    scheduler.worker_watch.hear = heard.append
+    await scheduler.leases.tick()
+    assert [worker.id for worker in heard[0]] == [worker_id]

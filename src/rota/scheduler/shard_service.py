@@ -32,6 +32,11 @@ class ShardService(Service):
         self._roused_at = -math.inf
 
     @property
+    def is_asleep(self) -> bool:
+        """Whether it makes no rounds, because nothing is due."""
+        return self._alarm is not None
+
+    @property
     def pause_seconds(self) -> float:
         """The usual interval; asleep, until woken."""
         return math.inf if self._alarm else self.interval_seconds

@@ -185,6 +185,9 @@ BEGIN
                 VALUES (ns, job_id, job_id, 1, job ->> 'owner', job ->> 'name', job ->> 'task', job ->> 'pool',
                         (job ->> 'priority')::smallint, tag_list, inline, large_id, job ->> 'options', 'submit',
                         run_shard, due_at, due_at, moment, expires, gates);
+                IF due_at <= moment + interval '10 seconds' THEN
+                    PERFORM pg_notify('rota_schedule', 'soon');  -- a scheduler may sleep for longer
+                END IF;
                 status := 'scheduled';
             ELSIF gates IS NOT NULL THEN
                 INSERT INTO rota.held_runs (
