@@ -71,15 +71,16 @@ class Outlook(ShardService):
         """Longer than usual where the look was costly."""
         return max(self.interval_seconds, self._cost_seconds / _SHARE)
 
-    def rouse_all(self) -> None:
-        """What is due may differ from what was known."""
+    def wake_all(self) -> None:
+        """What is due may differ from what was known: every service looks now."""
         for service in self._sleepers:
             service.wake()
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """Returns 0: what is due is done by the others."""
         if not self._is_listening():
-            self._rouse()
+            for service in self._sleepers:
+                service.rouse()
             return 0
         asked_at = time.monotonic()
         try:
@@ -90,7 +91,3 @@ class Outlook(ShardService):
             pause = min(_WORK_OF[type(service)](work), _LONGEST_SLEEP_SECONDS)
             service.sleep(asked_at + pause, known_at=asked_at)
         return 0
-
-    def _rouse(self) -> None:
-        for service in self._sleepers:
-            service.rouse()

@@ -70,7 +70,7 @@ class Scheduler:
             clock=clock,
             lease_seconds=lease_seconds,
             on_beat=lambda found: self.worker_watch.hear(found.workers),
-            on_change=lambda: self.outlook.rouse_all(),  # noqa: PLW0108 - made below
+            on_change=lambda: self.outlook.wake_all(),  # noqa: PLW0108 - made below
         )
         promotions = Promotions(database, self.id)
         leases = self.leases
