@@ -139,8 +139,12 @@ class LeaseWatch(Service):
 
 
 class Upkeep(Service):
-    """Records starts and progress, and releases hoarded claims, once per beat; checkpoints are recorded at once."""
+    """Records starts and progress, and releases hoarded claims, once per beat; checkpoints are recorded at once.
 
+    While nothing runs it only reconciles; the first run that starts wakes it.
+    """
+
+    interval_seconds: float
     jitter = 0
 
     def __init__(self, slots: Slots, claimer: Claimer) -> None:
@@ -152,7 +156,23 @@ class Upkeep(Service):
         self._claimer = claimer
         self._reconciled_at = slots.monotonic()
         self._doubtful = False  # whether the records may differ from what we hold
+        self._begins = False  # whether it was woken only to make its usual rounds again
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def pause_seconds(self) -> float:
+        """Longer while nothing runs."""
+        return self._reconcile_seconds if self._slots.is_idle else self.interval_seconds
+
+    def begin(self) -> None:
+        """The first run has started: its start is recorded if it lasts until the next round."""
+        if not self._woken.is_set():
+            self._begins = True
+            super().wake()
+
+    def wake(self) -> None:
+        self._begins = False  # there is something to do now
+        super().wake()
 
     def has_changed(self, _context: Context) -> None:
         """A run has something to record. Can be called from any thread."""
@@ -165,6 +185,9 @@ class Upkeep(Service):
 
     async def tick(self) -> int:
         """One round; returns how many runs had something to record."""
+        begins, self._begins = self._begins, False
+        if begins:
+            return 0
         recorded = await self._record_progress()
         self._slots.release_hoarded()
         is_time = self._slots.monotonic() >= self._reconciled_at + self._reconcile_seconds and not self._slots.draining

@@ -4,7 +4,7 @@ A task that never yields stops everything: beats, signals, other runs. The watch
 the process before the lease ends if the worker is cut off and runs did not stop, so that no run is in two places.
 heartbeat.py decides the cut-off, `Worker._must_leave` the exit.
 
-While nothing runs, the loop and the thread look once a second. The first run that starts makes them look closely, from
+While nothing runs, the loop and the thread look rarely. The first run that starts makes them look closely, from
 before its first line on.
 """
 
@@ -23,7 +23,7 @@ from rota.telemetry import get_logger
 from rota.worker.executor import Attempt, Executor
 
 _LOOK_SECONDS = 0.05
-_IDLE_LOOK_SECONDS = 1.0
+_IDLE_LOOK_SECONDS = 2.0
 _BLOCKED_SECONDS = 0.5
 _log = get_logger("watchdog")
 

@@ -234,6 +234,7 @@ class Worker:
         """Something runs from now on."""
         self._watchdog.look_closely()
         self._lease_watch.wake()
+        self._upkeep.begin()
 
     def _ended(self, report: Report) -> None:
         if self._on_failure and report.outcome in _FAILED:
