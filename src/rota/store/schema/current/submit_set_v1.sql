@@ -67,6 +67,9 @@ BEGIN
            CASE WHEN g.large THEN g.id END, choices, 'submit', g.shard, due_at, due_at, moment, expiry
       FROM given AS g WHERE later;
     IF later THEN
+        IF due_at <= moment + interval '10 seconds' THEN
+            PERFORM pg_notify('rota_schedule', 'soon');  -- a scheduler may sleep for longer
+        END IF;
         RETURN 'scheduled';
     END IF;
     PERFORM pg_notify('rota_ready', in_pool);
