@@ -45,7 +45,7 @@ async def test_a_backlog_without_caps_rests_until_something_is_submitted(databas
     database = await Database.connect(database_url, size=2)
     gateway = worker_gateway(Settings(home=tmp_path), database, shards=64, clock=DatabaseClock())
     submissions = gateway.for_caller(Caller("default", "admin"))
-    job = BatchJobIn(name="one", schedule_type="immediate", task="rota.echo")
+    job = OutgoingJob.of(BatchJobIn(name="one", schedule_type="immediate", task="rota.echo"))
 
     async def is_refused():
         (answer,) = await submissions.submit([job])

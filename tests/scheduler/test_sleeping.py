@@ -16,7 +16,8 @@ import pytest
 from rota.clock import DatabaseClock
 from rota.contract.jobs import BatchJobIn
 from rota.domain.rights import Caller
-from rota.gateway.transaction import submit_within
+from rota.gateway.protocol import OutgoingJob
+from rota.gateway.transaction import KnownFunctions, submit_within
 from rota.scheduler import outlook
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.scheduler import Scheduler
@@ -145,16 +146,16 @@ async def test_what_is_due_sooner_than_the_sleep_ends_is_done(engine, sql, monke
         await eventually(lambda: count_successes(sql))
 
 
-async def test_a_job_submitted_in_the_callers_transaction_ends_the_sleep(engine, sql, monkeypatch):
+@pytest.mark.parametrize("sets", [None, False], ids=["as a set", "one by one"])
+async def test_jobs_submitted_in_the_callers_transaction_end_the_sleep(engine, sql, monkeypatch, sets):
     async with asleep(engine, monkeypatch):
-        soon = BatchJobIn(
-            name="soon",
-            task="rota.echo",
-            schedule_type="future",
-            schedule_time=datetime.now(UTC) + timedelta(seconds=2),
-        )
+        moment = datetime.now(UTC) + timedelta(seconds=2)
+        soon = OutgoingJob.of(BatchJobIn(name="soon", task="rota.echo", schedule_type="future", schedule_time=moment))
+        known = KnownFunctions()
+        known.sets = sets
         async with sql.transaction():
-            await submit_within(sql, [soon], Caller("default", "ada"), datetime.now(UTC))
+            await submit_within(sql, [soon, soon], Caller("default", "ada"), datetime.now(UTC), known)
+        assert known.sets is (sets is None)
         await eventually(lambda: count_successes(sql))
 
 
