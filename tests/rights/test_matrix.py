@@ -138,7 +138,7 @@ async def furnish(engine, client, owner):
     now = job(task="rota.fail", payload={"owner": owner}, maxRetries=0)
     failed = (await client.post("/v1/jobs", json=now)).json()["jobId"]
     await engine.until(f"run_{failed[4:]}", "failed")
-    async with engine.database._pool.acquire() as sql:
+    async with engine.database.raw() as sql:
         await sql.execute(
             "INSERT INTO rota.events (namespace, kind, subject, detail, owner) VALUES ('default', 'test', $1, $1, $2)",
             f"event of {owner}",

@@ -1,7 +1,7 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
-While one batch is being written the next one gathers, so batches grow with the load and a lone request does not wait.
-The backlog is bounded, and a namespace gets at most half of it; beyond that, new submissions are refused at once.
+While one batch is being written the next one gathers, so batches grow with the load. A lone request does not wait:
+while nothing is being written, it is written at once, by its own task. The backlog is bounded, and a namespace gets at most half of it; beyond that, new submissions are refused at once.
 Batches take submissions of all namespaces in turn.
 """
 
@@ -54,6 +54,7 @@ class _WriteQueue:
     def __init__(self) -> None:
         self._lines: dict[str, deque[_Chunk]] = {}
         self.writers: list[_Writer] = []
+        self.being_written = 0  # batches
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -117,6 +118,8 @@ class GroupCommitter:
     async def submit(self, items: Sequence[Submission]) -> list[Declined | None]:
         """The outcome of each item of one caller, once committed (None: accepted); raises OverloadedError when too many
         wait. Items are either all sets or none of them is."""
+        if len(items) == 1 and (queue := self._idle_queue_of(items[0])) is not None:
+            return [(await self._write_at_once(queue, _Chunk(items))).get(items[0].id)]
         self._check_room(items)
         firsts, repeats = _firsts(items)
         chunks: list[_Chunk] = []
@@ -135,6 +138,22 @@ class GroupCommitter:
             declined[item.id] = declined.get(first.id) or KnownKey(first.key.request_hash, first.key.answer)
         return [declined.get(item.id) for item in items]
 
+    def _idle_queue_of(self, item: Submission) -> _WriteQueue | None:
+        """The item's queue, if it is empty and nothing of it is being written."""
+        queue = self._queues[1 if item.key or item.unique else 0]
+        if queue or queue.being_written:
+            return None
+        return queue if self._keys.isdisjoint(_keys_of(item)) else None
+
+    async def _write_at_once(self, queue: _WriteQueue, chunk: _Chunk) -> dict[UUID, Declined]:
+        self._keys |= chunk.keys
+        queue.being_written += 1
+        try:
+            await self._write([chunk])
+        finally:
+            queue.being_written -= 1
+        return chunk.future.result()
+
     def _check_room(self, items: Sequence[Submission]) -> None:
         namespace, size = items[0].namespace, _size(items)
         if self._counts[namespace] + size > _MOST_OF_A_NAMESPACE:
@@ -146,7 +165,11 @@ class GroupCommitter:
 
     async def _write_batch(self, queue: _WriteQueue) -> int:
         if batch := self._next_batch(queue):
-            await self._write(batch)
+            queue.being_written += 1
+            try:
+                await self._write(batch)
+            finally:
+                queue.being_written -= 1
         return len(batch)
 
     def _next_batch(self, queue: _WriteQueue) -> list[_Chunk]:

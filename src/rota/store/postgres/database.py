@@ -22,14 +22,14 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
-from rota.fair_turns import FairTurns
 from rota.store.postgres.address import check_files, explain, is_lasting
+from rota.store.postgres.connections import WAIT_SECONDS, Connections
 from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps
 from rota.telemetry import get_logger
 
-STATEMENT_SECONDS = 30.0
+STATEMENT_SECONDS = WAIT_SECONDS
 CONNECT_SECONDS = 5.0
 _TRANSIENT_TRIES = 10
 _UNDISTURBED = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL jit = off"
@@ -110,8 +110,7 @@ class Database:
     """A pool of connections to one PostgreSQL database."""
 
     def __init__(self, pool: Any, *, pooled: bool, version: int, notify: bool, search_path: str = SEARCH_PATH) -> None:
-        self._pool = pool
-        self._turns = FairTurns(pool.get_max_size())
+        self._connections = Connections(pool)
         self.pooled = pooled
         self.version = version  # the server's, as 150004
         self.wake = WakeUps(self._notify, enabled=notify)
@@ -145,9 +144,9 @@ class Database:
     async def close(self) -> None:
         """Closes every connection; one that hangs is cut."""
         try:
-            await asyncio.wait_for(self._pool.close(), timeout=CONNECT_SECONDS)
+            await self._connections.close(CONNECT_SECONDS)
         except _UNAVAILABLE:
-            self._pool.terminate()
+            self._connections.terminate()
 
     async def fetch(self, name: str, /, *, timeout: float | None = None, **parameters: Any) -> list[Any]:
         """All rows of the statement in <name>.sql, in a transaction of its own.
@@ -158,11 +157,6 @@ class Database:
         statement = load(name)
         values = statement.bind(parameters)
 
-        async def once() -> list[Any]:
-            with _translated(name):
-                async with asyncio.timeout(timeout):
-                    return await attempt()
-
         async def attempt() -> list[Any]:
             if self.pooled or statement.custom:
                 async with self._transaction(custom=statement.custom) as statements:
@@ -170,7 +164,12 @@ class Database:
             async with self._connection() as connection:
                 return await Statements(connection).run(statement, values, timeout)
 
-        return await _persist(name, once)
+        async def in_time() -> list[Any]:
+            with _translated(name):
+                async with asyncio.timeout(timeout):
+                    return await attempt()
+
+        return await _persist(name, attempt if timeout is None else in_time)
 
     async def fetch_row(self, name: str, /, **parameters: Any) -> Any | None:
         """The first row, or None."""
@@ -234,34 +233,8 @@ class Database:
             except _UNAVAILABLE as error:
                 raise _unavailable("transaction", error) from error
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
-        with _translated("acquire"):
-            await self._turns.take(STATEMENT_SECONDS)
-        try:
-            async with self._acquired() as connection:
-                yield connection
-        finally:
-            self._turns.give_back()
-
-    @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator[Any]:
-        with _translated("acquire"):
-            connection = await self._pool.acquire(timeout=STATEMENT_SECONDS)
-        try:
-            yield connection
-        except (asyncio.CancelledError, TimeoutError):
-            # Its backend may hang; handing it back would wait for that. The pool makes another.
-            connection.terminate()
-            raise
-        except DatabaseUnavailableError as error:
-            # After an error of the driver's own, its view of the connection can't be trusted.
-            if isinstance(error.__cause__, (TimeoutError, asyncpg.InternalClientError)):
-                connection.terminate()
-            raise
-        finally:
-            with _translated("release"):
-                await self._pool.release(connection)
+    def _connection(self) -> _Borrowed:
+        return _Borrowed(self._connections)
 
     @asynccontextmanager
     async def _transaction(self, *, custom: bool = False) -> AsyncIterator[Statements]:
@@ -299,6 +272,24 @@ async def _persist(name: str, once: Callable[[], Awaitable[T]]) -> T:
                 raise DatabaseUnavailableError(f"{name}: {error} (tried {_TRANSIENT_TRIES} times)") from error
             _log.debug("statement met another and is repeated", statement=name, error=str(error))
     raise AssertionError("unreachable")
+
+
+class _Borrowed:
+    """A connection for the length of a block."""
+
+    __slots__ = ("_connection", "_connections")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def __aenter__(self) -> Any:
+        with _translated("acquire"):
+            self._connection = await self._connections.take()
+        return self._connection
+
+    async def __aexit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        with _translated("release"):
+            await self._connections.give_back(self._connection, error)
 
 
 class _translated:  # noqa: N801 - reads as a word in a with statement
