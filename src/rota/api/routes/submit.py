@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -34,6 +34,7 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
 # A batch up to this size is decoded at once; a larger one in groups, with pauses for other requests.
 _READ_AT_ONCE_BYTES = 256 * 1024
 _GROUP_BYTES = 64 * 1024
+_MOST_KNOWN, _KNOWN_BYTES = 512, 2048  # templates of sets that are not decoded again, and their size
 _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 
 
@@ -114,27 +115,61 @@ class _SetOutline(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> JobSetOut:
-    async with costly_step(len(call.body)):
-        outline = _outline_of(call.body)
-        with _named("job"):
-            job: JobIn = decode(outline.job, JobIn)
-        positions = None if outline.positions is UNSET else decode(outline.positions, _Positions)
-        request_hash = sha256(call.body).digest() if key else b""
-    payloads: list[str | RotaError | None] = []
-    breather = Breather()
-    for array in _arrays_of(bytes(outline.payloads)):
-        async with costly_step(len(array)):
-            payloads += services.gateway.job_builder.payloads(array)
-        if len(payloads) > MOST_PER_BATCH:
-            raise _too_many()
-        call.weigh(len(payloads) * BYTES_PER_JOB)
-        await breather.breathe()
-    if not payloads:
+    request = await _read_set(services, call, key)
+    if not request.payloads:
         return JobSetOut(accepted=[], refused=[])
-    await _take(services, call, len(payloads))
-    request = SetRequest(job, payloads, key, request_hash, positions)
-    with _named("job"):
+    await _take(services, call, len(request.payloads))
+    try:
         return await services.gateway.submit_set(request, call.caller)
+    except BadInputError as error:
+        raise _in_job(error) from None
+
+
+async def _read_set(services: Backend, call: ApiRequest, key: str | None) -> SetRequest:
+    read = services.gateway.job_builder.payloads
+    if not is_costly(len(call.body)):  # most of them
+        outline, request = _read_outline(call.body, key)
+        payloads = read(bytes(outline.payloads))
+        call.weigh(len(payloads) * BYTES_PER_JOB)
+    else:
+        async with costly_step(len(call.body)):
+            outline, request = _read_outline(call.body, key)
+        payloads = []
+        breather = Breather()
+        for array in _arrays_of(bytes(outline.payloads)):
+            async with costly_step(len(array)):
+                payloads += read(array)
+            if len(payloads) > MOST_PER_BATCH:
+                break
+            call.weigh(len(payloads) * BYTES_PER_JOB)
+            await breather.breathe()
+    if len(payloads) > MOST_PER_BATCH:
+        raise _too_many()
+    return request._replace(payloads=payloads)
+
+
+def _read_outline(body: bytes, key: str | None) -> tuple[_SetOutline, SetRequest]:
+    """A set without its payloads, which are not read yet."""
+    outline = _outline_of(body)
+    positions = None if outline.positions is UNSET else decode(outline.positions, _Positions)
+    job = _template_of(bytes(outline.job))
+    return outline, SetRequest(job, (), key, sha256(body).digest() if key else b"", positions)
+
+
+def _template_of(text: bytes) -> JobIn:
+    """What the jobs of a set have alike; raises BadInputError naming the field."""
+    return _known_template(text) if len(text) <= _KNOWN_BYTES else _decode_template(text)
+
+
+def _decode_template(text: bytes) -> JobIn:
+    try:
+        job: JobIn = decode(text, JobIn)
+    except BadInputError as error:
+        raise _in_job(error) from None
+    return job
+
+
+_known_template = lru_cache(_MOST_KNOWN)(_decode_template)  # programs send the same ones again and again
 
 
 _outlines = msgspec.json.Decoder(_SetOutline)
@@ -156,16 +191,10 @@ def _outline_of(body: bytes) -> _SetOutline:
     return outline
 
 
-@contextmanager
-def _named(part: str) -> Iterator[None]:
-    """Bad fields are those of this part of the body."""
-    try:
-        yield
-    except BadInputError as error:
-        error.fields = [
-            (field if field == "positions" else f"{part}.{field}", message) for field, message in error.fields
-        ]
-        raise
+def _in_job(error: BadInputError) -> BadInputError:
+    """Bad fields are those of the set's job."""
+    error.fields = [(field if field == "positions" else f"job.{field}", message) for field, message in error.fields]
+    return error
 
 
 def _arrays_of(array: bytes) -> Iterator[bytes]:
