@@ -21,7 +21,7 @@ from rota.errors import BadInputError, DatabaseUnavailableError, NotFoundError
 from rota.store.postgres.database import Database, Statements
 
 LIST_SECONDS = 5.0
-_WALK = 1000  # runs that are read in order before the index is asked: a frequent value fills a page sooner than that
+_WALK = 3000  # runs that are read in order before the index is asked: a frequent value fills a page sooner than that
 
 
 class RunFilter(msgspec.Struct, frozen=True):
