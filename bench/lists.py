@@ -70,7 +70,7 @@ FILTERS = (
     "task=task-7&status=cancelled",
     "name=job+7&tag=nothing",
 )
-INDEXES = ("finished_runs_owned", "finished_runs_labelled", "upcoming_runs_owned", "upcoming_runs_labelled")
+INDEXES = ("finished_runs_labelled", "upcoming_runs_owned", "upcoming_runs_labelled")
 
 
 class List(msgspec.Struct):

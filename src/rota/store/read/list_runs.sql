@@ -1,27 +1,16 @@
--- Runs with ids in [first, before) (time range and cursor), latest planned first; `owner`: null for any; `one_shots`: only
--- runs that are their own job. With other filters, see search_runs.
--- Index: primary keys in the order of ids; of an owner upcoming_runs_owned and finished_runs_owned, in the same order.
+-- Runs with ids in [first, before) (time range and cursor), latest planned first; `one_shots`: only runs that are their own
+-- job; `statuses`: null for any. With other filters, see search_runs.
+-- Index: primary keys in the order of ids.
 -- Locks: none
 -- Plan: custom
-SELECT * FROM (
-    (SELECT * FROM rota.runs
-      WHERE place = 'upcoming' AND namespace = :namespace AND id >= :first AND id < :before
-        AND (NOT :one_shots::boolean OR job_id = id)
-        AND (:owner::text IS NULL OR owner = :owner AND rota.label('', namespace, 1, owner)
-                                                        = rota.label('', :namespace, 1, :owner))
-      ORDER BY id DESC LIMIT :limit)
-    UNION ALL
-    (SELECT * FROM rota.runs
-      WHERE place IN ('held', 'live') AND namespace = :namespace AND id >= :first AND id < :before
-        AND (NOT :one_shots::boolean OR job_id = id) AND (:owner::text IS NULL OR owner = :owner)
-      ORDER BY id DESC LIMIT :limit)
-    UNION ALL
-    (SELECT * FROM rota.runs
-      WHERE place = 'finished' AND namespace = :namespace AND id >= :first AND id < :before
-        AND (NOT :one_shots::boolean OR job_id = id)
-        AND (:owner::text IS NULL OR owner = :owner AND rota.label('', namespace, 1, owner)
-                                                        = rota.label('', :namespace, 1, :owner))
-      ORDER BY id DESC LIMIT :limit)
-) AS r
+SELECT * FROM rota.runs
+ WHERE namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
+   AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+   -- A table whose statuses are not asked for is not read at all.
+   AND (:statuses::text[] IS NULL
+        OR place = 'upcoming' AND :statuses && ARRAY['scheduled', 'retrying']
+        OR place = 'held' AND :statuses && ARRAY['blocked', 'scheduled', 'retrying']
+        OR place = 'live' AND :statuses && ARRAY['queued', 'running']
+        OR place = 'finished' AND :statuses && ARRAY['success', 'failed', 'cancelled', 'skipped'])
  ORDER BY id DESC
  LIMIT :limit

@@ -1,7 +1,7 @@
 """Runs by id, wherever they are, and lists of them.
 
-A list without a filter, or of one owner, is read in the order of ids until its page is full. With other filters a short
-stretch is read in that order, and then an index that knows what runs can be found by (decision 0021).
+A list without a filter is read in the order of ids until its page is full. With filters a short stretch is read in that
+order, and then an index that knows what runs can be found by (decision 0021).
 
 Both cost little, however many runs there are that don't match. Time is bounded all the same, for what has no such index:
 ready and held runs, and days from before the index that no scheduler has got to yet.
@@ -21,6 +21,7 @@ from rota.errors import BadInputError, DatabaseUnavailableError, NotFoundError
 from rota.store.postgres.database import Database, Statements
 
 LIST_SECONDS = 5.0
+_USUAL = {"success", "scheduled"}  # statuses without labels: nearly all runs have one of them
 _WALK = 3000  # runs that are read in order before the index is asked: a frequent value fills a page sooner than that
 
 
@@ -37,8 +38,10 @@ class RunFilter(msgspec.Struct, frozen=True):
 
     @property
     def searches(self) -> bool:
-        """Whether runs must be found by more than their owner."""
-        return any(one is not None for one in (self.statuses, self.name, self.tag, self.task))
+        """Whether runs can be found by labels; those in a usual status can't by it alone."""
+        if any(one is not None for one in (self.owner, self.name, self.tag, self.task)):
+            return True
+        return self.statuses is not None and not _USUAL & {*self.statuses}
 
 
 class Runs:
@@ -115,7 +118,7 @@ async def find_runs(
     async def read(statements: Statements) -> list[Any]:
         ends = {"first": wanted.first, "before": wanted.before, "limit": limit, "one_shots": one_shots}
         if not wanted.searches:
-            return await statements.fetch("list_runs", namespace=namespace, owner=wanted.owner, **ends)
+            return await statements.fetch("list_runs", namespace=namespace, statuses=wanted.statuses, **ends)
         return await statements.fetch(
             "search_runs",
             namespace=namespace,

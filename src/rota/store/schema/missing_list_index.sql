@@ -11,7 +11,7 @@ WITH wanted AS (
       FROM pg_inherits AS i
       JOIN pg_class AS day ON day.oid = i.inhrelid
       JOIN pg_class AS all_days ON all_days.relnamespace = 'rota'::regnamespace
-                               AND all_days.relname IN ('finished_runs_owned', 'finished_runs_labelled')
+                               AND all_days.relname = 'finished_runs_labelled'
      WHERE i.inhparent = 'rota.finished_runs'::regclass
     UNION ALL
     SELECT t.oid, t.relname, t.relowner, d.name, d.definition, NULL

@@ -73,7 +73,7 @@ _FUNCTIONS = """
     lane_of              server worker
     label                server worker
     labels               server worker
-    tag_labels           server worker
+    rare_labels          server worker
     by_id                server worker
     expiry_of            server worker
     changed_expiry       server

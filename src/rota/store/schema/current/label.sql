@@ -3,4 +3,4 @@
 -- statements compare the columns as well.
 CREATE FUNCTION rota.label(period text, namespace text, kind integer, value text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN hashtextextended((period || namespace || '/' || value) COLLATE "C", kind);
+RETURN hashtextextended((period || value) COLLATE "C", hashtextextended(namespace COLLATE "C", kind));

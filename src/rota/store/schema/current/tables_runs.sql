@@ -225,9 +225,7 @@ CREATE TABLE rota.finished_runs (
     CONSTRAINT upcoming_runs_cause_check CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive'))
 ) PARTITION BY RANGE (id);
 CREATE INDEX finished_runs_of_job ON rota.finished_runs (namespace, job_id, id) WHERE job_id <> id;
--- For lists: the runs of an owner in their order; and by labels, period by period. A short list of pending entries: each
--- look reads all of it.
-CREATE INDEX finished_runs_owned ON rota.finished_runs ((rota.label('', namespace, 1, owner)), id);
+-- For lists: by labels, period by period. A short list of pending entries: each look reads all of it.
 CREATE INDEX finished_runs_labelled ON rota.finished_runs
  USING gin (rota.labels(left(id::text, 7), namespace, owner, task, name, tags, status))
   WITH (gin_pending_list_limit = 256);
