@@ -1,8 +1,8 @@
 """Lists: a page of one's own runs must not cost more with the history of others, and its indexes must cost runs little.
 
-History of today and upcoming runs of other owners are put into the tables directly, and a few runs of an owner with a task,
-name, tag and status of their own. Each filter is asked for over HTTP; what matches nothing, little and much. Then runs go
-through a Rota as it is and one without the indexes of lists, in turns: what each run costs.
+History of today and upcoming runs of other owners are put into the tables directly, and a few runs of an owner with
+a task, name and tag of their own. Each filter is asked for over HTTP: what matches nothing, little and much. Then runs
+go through a Rota as it is and one without the indexes of lists, in turns: what each run costs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _VALUES = """
        due, due
 """
 _IDS = """
-  FROM (SELECT n, due, (substr(rota.id_floor(due)::text, 1, 14) || '7' || substr(gen_random_uuid()::text, 16))::uuid AS id
+  FROM (SELECT n, due,
+               (substr(rota.id_floor(due)::text, 1, 14) || '7' || substr(gen_random_uuid()::text, 16))::uuid AS id
           FROM (SELECT n, {due} AS due FROM generate_series($1::bigint, $2::bigint) AS n) AS s) AS s
 """
 HISTORY = f"""
@@ -82,7 +83,7 @@ class List(msgspec.Struct):
 
 
 class IndexCost(msgspec.Struct):
-    """What a run costs with the indexes of lists and without, in microseconds of all processes and of PostgreSQL alone."""
+    """Microseconds that a run costs with the indexes of lists and without: of all processes, of PostgreSQL alone."""
 
     with_indexes: float
     without: float
@@ -102,7 +103,7 @@ class Lists(msgspec.Struct):
 
 
 async def measure_lists(progress: Progress, *, others: int, seconds: float, turns: int) -> Lists:
-    """Lists beside so many runs of others in today's history and as many upcoming ones, then what their indexes cost."""
+    """Lists beside so many runs of others in history and as many upcoming ones, then what their indexes cost."""
     async with Lab() as lab:
         progress.say(f"planting {others:,} runs of others in history, and as many upcoming ones")
         await _plant(lab, others)
@@ -160,7 +161,7 @@ async def _cost(progress: Progress, seconds: float, turns: int) -> IndexCost:
     )
     cost.share = cost.with_indexes / cost.without - 1
     progress.figure(
-        f"a run takes {cost.with_indexes:.1f} µs of processor time beside {cost.without:.1f} without ({cost.share:+.1%})"
+        f"a run takes {cost.with_indexes:.1f} µs of processor time, {cost.without:.1f} without ({cost.share:+.1%})"
     )
     return cost
 

@@ -238,9 +238,11 @@ def _lists_rows(lists: Lists) -> list[Row]:
         (
             "indexes of lists, for each run",
             f"{cost.share:+.1%}",
-            f"processor time of all processes, {cost.with_indexes:.1f} µs beside {cost.without:.1f}; PostgreSQL alone "
-            f"{cost.postgres_with:.1f} beside {cost.postgres_without:.1f}; WAL {cost.wal_bytes_with:,.0f} bytes beside "
-            f"{cost.wal_bytes_without:,.0f}",
+            (
+                f"processor time of all processes, {cost.with_indexes:.1f} µs beside {cost.without:.1f}; PostgreSQL "
+                f"alone {cost.postgres_with:.1f} beside {cost.postgres_without:.1f}; WAL "
+                f"{cost.wal_bytes_with:,.0f} bytes beside {cost.wal_bytes_without:,.0f}"
+            ),
         ),
     ]
 

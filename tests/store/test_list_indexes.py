@@ -15,14 +15,16 @@ from support import eventually
 
 INDEXES = ("finished_runs_labelled", "upcoming_runs_owned", "upcoming_runs_labelled")
 RUN = """
-INSERT INTO rota.finished_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options, cause,
-                                shard, nominal_at, run_at, created_at, status, finished_at)
-SELECT 'default', $1, $1, 1, 'ada', 'n', 't', 'default', 0, '{}', '{}', 'submit', 0, now(), now(), now(), 'success', now()"""
+INSERT INTO rota.finished_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options,
+                                cause, shard, nominal_at, run_at, created_at, status, finished_at)
+SELECT 'default', $1, $1, 1, 'ada', 'n', 't', 'default', 0, '{}', '{}', 'submit', 0, now(), now(), now(), 'success',
+       now()"""
 
 
 async def days(sql):
     rows = await sql.fetch(
-        "SELECT inhrelid::regclass::text AS day FROM pg_inherits WHERE inhparent = 'rota.finished_runs'::regclass ORDER BY 1"
+        "SELECT inhrelid::regclass::text AS day FROM pg_inherits"
+        " WHERE inhparent = 'rota.finished_runs'::regclass ORDER BY 1"
     )
     return [row["day"] for row in rows]
 
@@ -30,7 +32,8 @@ async def days(sql):
 async def definitions(sql):
     """The indexes of lists as they are: table to what its indexes are made of, valid ones only."""
     rows = await sql.fetch(
-        "SELECT x.indrelid::regclass::text AS place, substring(pg_get_indexdef(x.indexrelid) FROM 'USING .*') AS made_of"
+        "SELECT x.indrelid::regclass::text AS place,"
+        "       substring(pg_get_indexdef(x.indexrelid) FROM 'USING .*') AS made_of"
         "  FROM pg_index AS x JOIN pg_class AS c ON c.oid = x.indexrelid"
         " WHERE x.indisvalid AND c.relkind = 'i' AND pg_get_indexdef(x.indexrelid) ~ 'rota.labels?[(]'"
     )

@@ -16,7 +16,8 @@ from rota.store.read.runs import RunFilter, Runs
 OTHERS = 100_000
 FILTERS = ("owner", "statuses", "name", "tag", "task")
 _IDS = """
-  FROM (SELECT n, due, (substr(rota.id_floor(due)::text, 1, 14) || '7' || substr(gen_random_uuid()::text, 16))::uuid AS id
+  FROM (SELECT n, due,
+               (substr(rota.id_floor(due)::text, 1, 14) || '7' || substr(gen_random_uuid()::text, 16))::uuid AS id
           FROM (SELECT n, {due} AS due FROM generate_series($1::bigint, $2::bigint) AS n) AS s) AS s"""
 HISTORY = f"""
 INSERT INTO rota.finished_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload,
@@ -39,7 +40,7 @@ UPDATE rota.{table} SET owner = 'me', name = 'mine', task = 'mine', tags = '{{mi
 
 @pytest.fixture
 async def crowd(database, sql):
-    """100,000 runs of others in the current day and as many upcoming, and two of ours among each, long before the end."""
+    """100,000 runs of others in the current day and as many upcoming, and two of ours among each, far from the end."""
     await sql.execute(HISTORY, 1, OTHERS)
     await sql.execute(UPCOMING, 1, OTHERS)
     await sql.execute(MINE.format(table="finished_runs", more=", status = 'failed'"))
@@ -176,7 +177,10 @@ def _fits(row, first=FIRST_ID, statuses=None, tag=None, **equal):
 
 
 async def _random_runs(sql, chance):
-    columns = "namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options, cause, shard, nominal_at, run_at, created_at, attempt"
+    columns = (
+        "namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, options, cause, shard,"
+        " nominal_at, run_at, created_at, attempt"
+    )
     now = datetime.now(UTC)
     for number in range(400):
         table = chance.choice(["upcoming_runs", "held_runs", "live_runs", "finished_runs", "finished_runs"])

@@ -3,8 +3,8 @@
 A list without a filter is read in the order of ids until its page is full. With filters a short stretch is read in that
 order, and then an index that knows what runs can be found by (decision 0021).
 
-Both cost little, however many runs there are that don't match. Time is bounded all the same, for what has no such index:
-ready and held runs, and days from before the index that no scheduler has got to yet.
+Both cost little, however many runs there are that don't match. Time is bounded all the same, for what has no such
+index: ready and held runs, and days from before the index that no scheduler has got to yet.
 """
 
 from __future__ import annotations
