@@ -116,7 +116,7 @@ async def find_runs(
     """Runs that match, latest planned first; `one_shots`: only runs that are their own job."""
 
     async def read(statements: Statements) -> list[Any]:
-        ends = {"first": wanted.first, "before": wanted.before, "limit": limit, "one_shots": one_shots}
+        ends: dict[str, Any] = {"first": wanted.first, "before": wanted.before, "limit": limit, "one_shots": one_shots}
         if not wanted.searches:
             return await statements.fetch("list_runs", namespace=namespace, statuses=wanted.statuses, **ends)
         return await statements.fetch(

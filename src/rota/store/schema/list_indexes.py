@@ -29,7 +29,9 @@ class ListIndexes:
     async def make_next(self) -> str | None:
         """Makes one that is missing; returns its name, or None: nothing is missing, or it is not for us to make now."""
         async with self._database.alone(_LOCK_KEY) as connection:
-            row = await Statements(connection).fetch_row("missing_list_index") if connection else None
+            if connection is None:
+                return None
+            row = await Statements(connection).fetch_row("missing_list_index")
             if row is None:
                 return None
             name: str = row["name"]

@@ -14,7 +14,7 @@ CREATE FUNCTION rota.labels(
     period text, namespace text, owner text, task text, name text, tags text[], status text
 ) RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN tags = '{}' AND (status = 'success' OR status = 'scheduled')
+RETURN CASE WHEN cardinality(tags) = 0 AND (status = 'success' OR status = 'scheduled')
             THEN ARRAY[rota.label(period, namespace, 1, owner), rota.label(period, namespace, 2, task),
                        rota.label(period, namespace, 3, name)]
             ELSE rota.rare_labels(period, namespace, owner, task, name, tags, status) END;
