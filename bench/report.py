@@ -20,6 +20,7 @@ from bench.growth import Size
 from bench.http import Http
 from bench.http_load import Answers
 from bench.idle import Idle
+from bench.lists import Lists
 from bench.punctuality import Punctuality
 from bench.readers import Readers
 from bench.sdk import Sdk
@@ -55,6 +56,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     tenants: Tenants | None = None
     bloat: Bloat | None = None
     readers: Readers | None = None
+    lists: Lists | None = None
     idle: Idle | None = None
 
 
@@ -94,6 +96,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _tenants_rows(results.tenants) if results.tenants else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_readers_row(results.readers)] if results.readers else []
+    rows += _lists_rows(results.lists) if results.lists else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
 
@@ -220,6 +223,28 @@ def _readers_row(it: Readers) -> Row:
         f"p99 {it.readers.waits.p99:,.0f} ms",
         f"{others}; at most {it.readers.dead_rows:,} dead rows, with autovacuum off",
     )
+
+
+def _lists_rows(lists: Lists) -> list[Row]:
+    worst = max(lists.lists, key=lambda one: one.took.p50)
+    of_owner = next(one for one in lists.lists if one.path == "/v1/runs?owner=me")
+    cost = lists.cost
+    return [
+        (
+            f"a page of one's own runs beside {lists.others:,} of others",
+            f"{of_owner.took.p50:.1f} ms",
+            f"median; the slowest of {len(lists.lists)} filtered lists {worst.took.p50:.1f} ms (`{worst.path}`)",
+        ),
+        (
+            "indexes of lists, for each run",
+            f"{cost.share:+.1%}",
+            (
+                f"processor time of all processes, {cost.with_indexes:.1f} µs beside {cost.without:.1f}; PostgreSQL "
+                f"alone {cost.postgres_with:.1f} beside {cost.postgres_without:.1f}; WAL "
+                f"{cost.wal_bytes_with:,.0f} bytes beside {cost.wal_bytes_without:,.0f}"
+            ),
+        ),
+    ]
 
 
 def _idle_row(it: Idle) -> Row:

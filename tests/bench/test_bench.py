@@ -101,6 +101,16 @@ async def test_tenants_cost_a_server_some_time_and_the_database_few_statements()
     assert found.flood.refused > 9000
 
 
+async def test_lists_find_the_same_however_many_runs_others_have():
+    found = await short("lists")
+    assert found.others == 5000
+    count = {one.path: one.found for one in found.lists}
+    assert (count["/v1/runs?owner=nobody"], count["/v1/runs?owner=me"], count["/v1/runs?owner=owner-7"]) == (0, 5, 5)
+    assert (count["/v1/runs?task=mine"], count["/v1/runs?name=mine"], count["/v1/runs?tag=mine"]) == (5, 5, 5)
+    assert count["/v1/jobs?task=mine"] == 10, "upcoming ones as well"
+    assert min(found.cost.with_indexes, found.cost.without) > 0
+
+
 async def test_readers_are_compared_with_none_and_with_sessions_that_only_compute():
     found = await short("readers")
     for beside in (found.quiet, found.readers, found.control):

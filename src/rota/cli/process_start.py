@@ -34,6 +34,7 @@ from rota.sdk.app_loader import check_form, load_app
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
+from rota.store.schema.list_indexes import ListIndexes
 from rota.store.schema.migrate import migrate as apply_migrations
 from rota.telemetry import configure_logging
 
@@ -97,11 +98,18 @@ def start_worker(settings: Settings, app: str | None) -> None:
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:
-    """Updates the schema; returns the applied migrations."""
+    """Updates the schema; returns the applied migrations.
+
+    Indexes that schedulers make where they may are made here as well: under narrow roles only the owner may.
+    """
 
     async def apply() -> list[str]:
         async with open_database(settings, size=1, name="rota-migrate", check=False) as database:
-            return [f"{step.number:04} {step.name}" for step in await apply_migrations(database)]
+            applied = await apply_migrations(database)
+            indexes = ListIndexes(database)
+            while await indexes.make_next():
+                pass
+            return [f"{step.number:04} {step.name}" for step in applied]
 
     applied: list[str] = _run(apply())
     return applied

@@ -11,6 +11,7 @@ from rota.scheduler.admitter import Admitter
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
+from rota.scheduler.indexer import Indexer
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.misfire_judge import MisfireJudge
@@ -38,6 +39,7 @@ from rota.store.postgres.wakeups import GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
+from rota.store.schema.list_indexes import ListIndexes
 from rota.store.vacuum import HotTables
 
 _APP_PATIENCE = timedelta(minutes=10)
@@ -84,6 +86,7 @@ class Scheduler:
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
+        self.indexer = Indexer(indexes=ListIndexes(database), leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
             declaring=DeclaredJobs(database, patience=app_patience), is_listening=self._is_listening
@@ -124,6 +127,7 @@ class Scheduler:
             self.expirer,
             self.sweeper,
             self.vacuumer,
+            self.indexer,
             self.rezoner,
             self.reconciler,
             self.outlook,

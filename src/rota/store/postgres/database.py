@@ -218,6 +218,24 @@ class Database:
                 await connection.execute(f"VACUUM (SKIP_LOCKED, TRUNCATE FALSE, PARALLEL 0) rota.{table}")
 
     @asynccontextmanager
+    async def alone(self, lock: int) -> AsyncIterator[Any | None]:
+        """A connection outside of any transaction, for what can't be in one; None while another session has this lock.
+
+        A pooler in transaction mode keeps no session that could hold a lock: behind one there is none.
+        """
+        async with self._connection() as connection:
+            with _translated("alone"):
+                if not self.pooled and not await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock):
+                    yield None
+                    return
+                try:
+                    yield connection
+                finally:
+                    if not self.pooled:
+                        with suppress(*_UNAVAILABLE):  # a lost connection has given it back
+                            await connection.execute("SELECT pg_advisory_unlock($1)", lock)
+
+    @asynccontextmanager
     async def raw(self) -> AsyncIterator[Any]:
         """A connection as it is, for tests: behind a pooler it has none of our settings."""
         async with self._connection() as connection:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -13,7 +12,7 @@ import msgspec
 from rota.domain.ids import LAST_ID, floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
-from rota.store.read.runs import Reader, RunFilter, find_run, find_runs, read_list
+from rota.store.read.runs import RunFilter, find_run, find_runs, read_list
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
@@ -54,17 +53,16 @@ class Jobs:
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """Recurring jobs that match, latest made first."""
 
-        async def read(statements: Reader) -> list[Any]:
+        async def read(statements: Statements) -> list[Any]:
             return await statements.fetch(
                 "list_jobs", namespace=namespace, **msgspec.structs.asdict(wanted), limit=limit
             )
 
-        return await read_list(self._database, wanted, read)
+        return await read_list(self._database, read)
 
     async def find_one_shots(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
         """One-shot jobs that match, latest planned first."""
-        read = partial(find_runs, namespace=namespace, wanted=wanted, limit=limit, one_shots=True)
-        return await read_list(self._database, wanted, read)
+        return await find_runs(self._database, namespace, wanted, limit=limit, one_shots=True)
 
 
 async def find_job(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:

@@ -71,6 +71,9 @@ _FUNCTIONS = """
     bound_to             worker
     waits_unseen         server worker
     lane_of              server worker
+    label                server worker
+    labels               server worker
+    rare_labels          server worker
     by_id                server worker
     expiry_of            server worker
     changed_expiry       server

@@ -12,6 +12,10 @@
 
 CREATE SCHEMA rota;
 
+-- What indexes of the tables are made of.
+\ir label.sql
+\ir labels.sql
+
 \ir tables_jobs.sql
 \ir tables_runs.sql
 \ir tables_logs.sql

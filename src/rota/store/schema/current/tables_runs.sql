@@ -54,6 +54,12 @@ CREATE INDEX upcoming_runs_of_job ON rota.upcoming_runs (namespace, job_id) WHER
 -- Runs that were started, wait to be started again, and keep their ordering key meanwhile.
 CREATE INDEX upcoming_runs_in_order ON rota.upcoming_runs (namespace, (policies ->> 'order'))
  WHERE (policies ->> 'order') IS NOT NULL AND (attempt > 0 OR snoozes > 0);
+-- For lists: the runs of an owner in their order; and by labels, without an order.
+CREATE INDEX upcoming_runs_owned ON rota.upcoming_runs ((rota.label('', namespace, 1, owner)), id);
+CREATE INDEX upcoming_runs_labelled ON rota.upcoming_runs
+ USING gin (rota.labels('', namespace, owner, task, name, tags,
+                        CASE WHEN attempt > 0 THEN 'retrying' ELSE 'scheduled' END))
+  WITH (gin_pending_list_limit = 256);
 
 -- Runs held at a gate.
 CREATE TABLE rota.held_runs (
@@ -219,6 +225,10 @@ CREATE TABLE rota.finished_runs (
     CONSTRAINT upcoming_runs_cause_check CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive'))
 ) PARTITION BY RANGE (id);
 CREATE INDEX finished_runs_of_job ON rota.finished_runs (namespace, job_id, id) WHERE job_id <> id;
+-- For lists: by labels, period by period. A short list of pending entries: each look reads all of it.
+CREATE INDEX finished_runs_labelled ON rota.finished_runs
+ USING gin (rota.labels(left(id::text, 7), namespace, owner, task, name, tags, status))
+  WITH (gin_pending_list_limit = 256);
 
 -- Attempts that did not succeed at once. Partitioned like the history.
 CREATE TABLE rota.attempts (
