@@ -22,9 +22,11 @@ MOST_PER_REQUEST = 1000
 MOST_BYTES = 256 * 1024  # a server reads that much without a pause
 _PATIENT_SECONDS = 0.05  # how long others wait for a request that is under way
 _MOST_UNDER_WAY = 8
+_MOST_IN_FLIGHT = 3  # parts of one submission
 
 Answer = Submitted | RotaError
 Answers = Sequence[Answer]
+Outcome = Answers | RotaError
 
 
 class _Waiting:
@@ -232,6 +234,64 @@ class Coalescer:
                 if position:
                     one.woken.release()
             self._hand_over()
+
+
+class AsyncFlight:
+    """Sends the parts of one large submission, a few of them at a time: one is written while the next one is read."""
+
+    def __init__(self, send: Callable[[Sequence[OutgoingJob], float | None], Awaitable[Answers]]) -> None:
+        self._send = send
+
+    async def send_all(self, parts: Sequence[Sequence[OutgoingJob]], patience_seconds: float | None) -> list[Outcome]:
+        """What `send` returns or raises for each part. After an error, no more parts are sent: they share it."""
+        outcomes: list[Outcome] = [RotaError("the submission was interrupted")] * len(parts)
+        left = iter(enumerate(parts))
+        failed: list[RotaError] = []
+
+        async def send_next() -> None:
+            for number, part in left:
+                if failed:
+                    outcomes[number] = not_sent(failed[0], part)
+                    continue
+                try:
+                    outcomes[number] = await self._send(part, patience_seconds)
+                except RotaError as error:
+                    failed.append(error)
+                    outcomes[number] = error
+
+        async with asyncio.TaskGroup() as group:
+            for _ in parts[:_MOST_IN_FLIGHT]:
+                group.create_task(send_next())
+        return outcomes
+
+
+class Flight:
+    """The same for threads, one part after the other."""
+
+    def __init__(self, send: Callable[[Sequence[OutgoingJob], float | None], Answers]) -> None:
+        self._send = send
+
+    def send_all(self, parts: Sequence[Sequence[OutgoingJob]], patience_seconds: float | None) -> list[Outcome]:
+        """As for coroutines."""
+        outcomes: list[Outcome] = []
+        failed: RotaError | None = None
+        for part in parts:
+            if failed is not None:
+                outcomes.append(not_sent(failed, part))
+                continue
+            try:
+                outcomes.append(self._send(part, patience_seconds))
+            except RotaError as error:
+                failed = error
+                outcomes.append(error)
+        return outcomes
+
+
+def not_sent(error: RotaError, jobs: Sequence[OutgoingJob]) -> RotaError:
+    """The error of jobs that were not sent because of it; they can be repeated if those that were sent can."""
+    own = own_error(error, 0)
+    own.to_repeat = list(jobs) if error.to_repeat else ()
+    return own
 
 
 def own_error(error: RotaError, position: int) -> RotaError:

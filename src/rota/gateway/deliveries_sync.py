@@ -19,11 +19,12 @@ from rota.client.errors import AnswerError, ServerUnreachableError, is_temporary
 from rota.client.retries import Tries
 from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.errors import BadInputError, RotaError
-from rota.gateway.coalescing import MOST_BYTES, MOST_PER_REQUEST, Coalescer, own_error
+from rota.gateway.coalescing import MOST_BYTES, Coalescer, Flight, own_error
 from rota.gateway.protocol import OutgoingJob, SetMember, are_alike
 from rota.gateway.set_answers import answers_of
 
 _TOO_LARGE, _TOO_MANY = 413, 429
+_MOST_PER_PART = 1000  # of a large submission, of which several parts are under way
 # What a server of the release before says to a set.
 _NO_SETS = "the body is not valid JSON: an array is expected"
 
@@ -52,6 +53,7 @@ class Delivery:
         self._endpoint = endpoint
         self.submit_seconds: float | None = None
         self._coalescer = Coalescer(self._send)
+        self._flight = Flight(self._send)
         self._server_knows_sets = True
 
     def patient(self, seconds: float | None) -> Self:
@@ -66,18 +68,18 @@ class Delivery:
         """A temporary error has its job, with a key, in `to_repeat`; an error that is raised has all jobs there."""
         if len(jobs) == 1:
             return [self._coalescer.submit(jobs[0], self.submit_seconds)]
+        parts = list(_parts(jobs))
+        outcomes = self._flight.send_all(parts, self.submit_seconds)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, RotaError)]
+        if len(errors) == len(parts):
+            errors[0].to_repeat = [job for error in errors for job in error.to_repeat]
+            raise errors[0]
         answers: list[Submitted | RotaError] = []
-        for part in _parts(jobs):
-            try:
-                answers += self._send(part, self.submit_seconds)
-            except RotaError as error:
-                left = len(jobs) - len(answers)
-                if error.to_repeat:
-                    error.to_repeat = [*error.to_repeat, *jobs[len(answers) + len(part) :]]
-                if not answers:
-                    raise
-                answers += [own_error(error, position) for position in range(left)]
-                break
+        for part, outcome in zip(parts, outcomes, strict=True):
+            if isinstance(outcome, RotaError):
+                answers += [own_error(outcome, position) for position in range(len(part))]
+            else:
+                answers += outcome
         return answers
 
     def _send(self, jobs: Sequence[OutgoingJob], patience_seconds: float | None) -> list[Submitted | RotaError]:
@@ -183,7 +185,7 @@ def _parts(jobs: Sequence[OutgoingJob]) -> Iterator[Sequence[OutgoingJob]]:
     start = size = 0
     for position, job in enumerate(jobs):
         size += len(job.payload) + 1
-        full = position - start == MOST_PER_REQUEST or size > MOST_BYTES
+        full = position - start == _MOST_PER_PART or size > MOST_BYTES
         if position > start and (full or not _is_alike(jobs[position - 1], job)):
             yield jobs[start:position]
             start, size = position, len(job.payload)

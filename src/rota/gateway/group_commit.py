@@ -1,7 +1,9 @@
 """Group commit: submissions that arrive together are written together, each answered after the commit.
 
 While one batch is being written the next one gathers, so batches grow with the load. A lone request does not wait:
-while nothing is being written, it is written at once, by its own task. The backlog is bounded, and a namespace gets at most half of it; beyond that, new submissions are refused at once.
+while nothing is being written, it is written at once, by its own task.
+
+The backlog is bounded, and a namespace gets at most half of it; beyond that, new submissions are refused at once.
 Batches take submissions of all namespaces in turn.
 """
 
