@@ -74,7 +74,8 @@ class AsyncSubmissions(AsyncCalls):
         places: Sequence[int] = range(len(batch))
         pause: float | None = 0.0
         while pause is not None:
-            await asyncio.sleep(pause)
+            if pause:
+                await asyncio.sleep(pause)
             content = array_of(batch[place] for place in places)
             try:
                 response = await self._send("POST", "/v1/jobs/batch", content=content, tries=tries)

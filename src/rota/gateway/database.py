@@ -152,7 +152,8 @@ class _DatabaseEndpoint:
         places: Sequence[int] = range(len(requests))
         pause: float | None = 0.0
         while pause is not None:
-            await asyncio.sleep(pause)
+            if pause:
+                await asyncio.sleep(pause)
             asked = [requests[place] for place in places]
             try:
                 answers: Sequence[Any] = await (await self.local()).submit(asked, self._caller)

@@ -101,7 +101,8 @@ class AsyncDelivery:
         places: Sequence[int] = range(len(jobs))
         pause: float | None = 0.0
         while pause is not None:
-            await asyncio.sleep(pause)
+            if pause:
+                await asyncio.sleep(pause)
             said = await self._ask_for_set([jobs[place] for place in places], tries)
             for place, answer in zip(places, said, strict=True):
                 answers[place] = answer

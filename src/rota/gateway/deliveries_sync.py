@@ -102,7 +102,8 @@ class Delivery:
         places: Sequence[int] = range(len(jobs))
         pause: float | None = 0.0
         while pause is not None:
-            time.sleep(pause)
+            if pause:
+                time.sleep(pause)
             said = self._ask_for_set([jobs[place] for place in places], tries)
             for place, answer in zip(places, said, strict=True):
                 answers[place] = answer

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import datetime
 from hashlib import sha256
 from itertools import groupby
-from typing import NamedTuple
 
 import msgspec
 
@@ -206,7 +205,7 @@ class JobSets:
         return None if known is None or known.answer == SPLIT else _decoder.decode(known.answer)
 
 
-class _Part(NamedTuple):
+class _Part(msgspec.Struct):
     """A part of a set: its jobs with their positions, and what was refused of it."""
 
     start: int
@@ -215,14 +214,14 @@ class _Part(NamedTuple):
     status: str
     refused: dict[int, RotaError]
     known: KnownKey | None  # the answer to an earlier one with the same key
+    answer: JobSetOut = msgspec.field(default_factory=lambda: JobSetOut(accepted=[], refused=[]))
 
-    @property
-    def answer(self) -> JobSetOut:
+    def __post_init__(self) -> None:
         accepted = [
             AcceptedJobs(position=position, count=count, job_id=job_id, run_id=run_id, status=self.status)
             for position, count, (job_id, run_id) in self._ranges()
         ]
-        return JobSetOut(accepted=accepted, refused=_refusals(self.refused))
+        self.answer = JobSetOut(accepted=accepted, refused=_refusals(self.refused))
 
     def _ranges(self) -> Iterator[tuple[int, int, tuple[str, str]]]:
         """Positions and ids that follow each other."""

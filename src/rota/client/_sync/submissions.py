@@ -75,7 +75,8 @@ class Submissions(Calls):
         places: Sequence[int] = range(len(batch))
         pause: float | None = 0.0
         while pause is not None:
-            time.sleep(pause)
+            if pause:
+                time.sleep(pause)
             content = array_of(batch[place] for place in places)
             try:
                 response = self._send("POST", "/v1/jobs/batch", content=content, tries=tries)

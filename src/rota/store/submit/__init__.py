@@ -79,8 +79,10 @@ class Submissions:
                 fates.rejected |= dict.fromkeys((item.id for item in part), error)
                 return []
 
-        plain = [item for item in items if _is_plain(item)]
-        others = [item for item in items if not _is_plain(item)] if len(plain) < len(items) else []
+        plain: list[Submission] = []
+        others: list[Submission] = []
+        for item in items:
+            (plain if _is_plain(item) else others).append(item)
         for some in (plain, others):
             fates.repeated.update(await write_each(some, write, reject))
         self._wake(items, due_by)
