@@ -23,7 +23,7 @@ from rota.gateway.protocol import OutgoingJob, SetMember, are_alike
 from rota.gateway.set_answers import answers_of
 
 _TOO_LARGE, _TOO_MANY = 413, 429
-_MOST_PER_PART = 1000  # of a large submission, of which several parts are under way
+_MOST_PER_PART = 500  # of a large submission, of which several parts are under way
 # What a server of the release before says to a set.
 _NO_SETS = "the body is not valid JSON: an array is expected"
 
