@@ -145,11 +145,15 @@ async def test_jobs_that_only_older_servers_are_asked_for_again_keep_their_keys(
     assert await numbers(sql) == Counter(range(3))
 
 
-async def test_an_array_too_large_for_a_limit_goes_by_parts(api, server, sql):
-    await api.put("/v1/limits", json={"jobsPerSecond": 1000, "jobBurst": 4})
-    app = rota.App(url=server.url, token=TOKEN)
-    tasks = [app.task(name=f"work{number}")(_work) for number in range(32)]
-    await in_time(asyncio.gather(*(task.submit(number) for number, task in enumerate(tasks))))
+@pytest.mark.parametrize("limit", [{"jobsPerSecond": 1000, "jobBurst": 4}, {"largestBatch": 4}], ids=str)
+@pytest.mark.parametrize("shapes", [1, 32], ids=["as a set", "as an array"])
+async def test_what_is_too_large_for_a_limit_goes_by_parts(somebody, api, server, sql, limit, shapes):
+    answer = await api.put("/v1/limits", json=limit)
+    assert answer.status_code == 200, answer.text
+    sender = await somebody("submitter")
+    app = rota.App(url=server.url, token=sender.key["key"])
+    tasks = [app.task(name=f"work{number}")(_work) for number in range(shapes)]
+    await in_time(asyncio.gather(*(tasks[number % shapes].submit(number) for number in range(32))))
     assert await numbers(sql) == Counter(range(32))
     await app.close()
 
@@ -164,9 +168,7 @@ async def test_who_may_not_replace_jobs_holds_up_nobody_else(somebody, server, s
     replacing = work.with_options(unique_key="u", on_duplicate="replace")
     unique = [work.with_options(unique_key=f"own {number}") for number in range(4)]
     outcomes = await in_time(
-        asyncio.gather(
-            work.submit(0), *(one.submit(1) for one in unique), replacing.submit(2), return_exceptions=True
-        )
+        asyncio.gather(work.submit(0), *(one.submit(1) for one in unique), replacing.submit(2), return_exceptions=True)
     )
     assert [type(one).__name__ for one in outcomes] == ["Run"] * 5 + ["AnswerError"]
     assert await numbers(sql) == {0: 1, 1: 4}
