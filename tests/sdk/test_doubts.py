@@ -182,10 +182,10 @@ class Script:
         self._outcomes = list(outcomes)
         self.asked = []
 
-    def tries(self, patience=None):
+    def tries(self, _patience=None):
         return retries.Tries(5, 1.0, repeatable=True)
 
-    async def send_set(self, job, payloads, key, tries, positions=None):
+    async def send_set(self, _job, payloads, key, _tries, positions=None):
         self.asked.append((key, list(payloads), positions))
         outcome = self._outcomes.pop(0)
         if isinstance(outcome, Exception):
