@@ -16,7 +16,6 @@ import rota
 from listening import TOKEN
 from support import in_time
 
-
 # A program of its own: nobody closes the connections of a loop that is gone, and Python warns of that.
 PROGRAM = """
 import asyncio, gc, json, sys
