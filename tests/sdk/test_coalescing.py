@@ -316,3 +316,23 @@ def test_an_interrupt_of_the_main_thread_takes_no_other_thread_with_it(monkeypat
     interrupted.set()
     following.join(60)
     assert others[3].job_id == '{"n":"3"}'
+
+
+def test_what_waits_in_an_event_loop_that_was_closed_is_not_sent_by_another(line, coalescer):
+    async def begin():
+        made = [coalescer.submit(outgoing(number), None) for number in (1, 2)]
+        for one in made:
+            one.send(None)
+        return made
+
+    async def collect(first):
+        first.close()  # as the garbage collector does
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    first, second = loop.run_until_complete(begin())
+    loop.close()
+    asyncio.run(collect(first))
+    second.close()
+    assert sizes(line) == [1]

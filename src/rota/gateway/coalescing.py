@@ -80,7 +80,10 @@ class AsyncCoalescer:
 
     def _send_pending(self) -> None:
         if self._pending and not self._under_way:
-            self._start()
+            if self._pending[0].future.get_loop().is_closed():
+                self._pending = []  # a coroutine that never ended is being collected, and nobody waits any more
+            else:
+                self._start()
 
     def _send_beside(self) -> None:
         """Sends what has waited for long, beside the requests that it waited for."""
