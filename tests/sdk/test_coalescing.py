@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 
 import pytest
@@ -12,7 +13,7 @@ from rota.errors import BadInputError, RotaError
 from rota.gateway import coalescing
 from rota.gateway.coalescing import AsyncCoalescer, Coalescer
 from rota.gateway.protocol import JobTemplate, OutgoingJob
-from support import eventually, in_time
+from support import eventually, in_time, wait_until
 
 TEMPLATE = JobTemplate(BatchJobIn(name="n", schedule_type="immediate", task="t"))
 
@@ -283,3 +284,55 @@ async def test_an_interrupted_thread_leaves_the_others_their_answers(monkeypatch
     assert not answers
     assert gate.sent == [1, 1]
     assert threads[0].is_alive()
+
+
+def test_an_interrupt_of_the_main_thread_takes_no_other_thread_with_it(monkeypatch):
+    monkeypatch.setattr(coalescing, "_PATIENT_SECONDS", 60.0)
+    gate = Gate()
+    coalescer = Coalescer(gate.send)
+    (first,), _ = in_threads(coalescer, [1])
+    wait_until(lambda: gate.sent == [1])
+    others = {}
+
+    def follow():
+        """Another thread comes after the main one; both go with the next request, and then the signal comes."""
+        wait_until(lambda: len(coalescer._pending) == 1)
+        (second,), answers = in_threads(coalescer, [3])
+        wait_until(lambda: len(coalescer._pending) == 2)
+        gate.let.release()
+        wait_until(lambda: gate.sent == [1, 2])
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        first.join(30)
+        wait_until(interrupted.is_set)
+        gate.let.release()
+        second.join(30)
+        others.update(answers)
+
+    interrupted = threading.Event()
+    following = threading.Thread(target=follow)
+    following.start()
+    with pytest.raises(KeyboardInterrupt):
+        coalescer.submit(outgoing(2), None)
+    interrupted.set()
+    following.join(60)
+    assert others[3].job_id == '{"n":"3"}'
+
+
+def test_what_waits_in_an_event_loop_that_was_closed_is_not_sent_by_another(line, coalescer):
+    async def begin():
+        made = [coalescer.submit(outgoing(number), None) for number in (1, 2)]
+        for one in made:
+            one.send(None)
+        return made
+
+    async def collect(first):
+        first.close()  # as the garbage collector does
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    first, second = loop.run_until_complete(begin())
+    loop.close()
+    asyncio.run(collect(first))
+    second.close()
+    assert sizes(line) == [1]

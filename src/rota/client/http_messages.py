@@ -74,12 +74,16 @@ class TimeLimits(NamedTuple):
 
 
 class HttpAnswer(msgspec.Struct):
-    """An answer. `path` is what was asked for, without the query; names in `headers` are in lower case."""
+    """An answer. `path` is what was asked for, without the query; names in `headers` are in lower case.
+
+    `was_repeated`: the request went out twice, and the server may have got both.
+    """
 
     status: int
     content: bytes
     path: str
     fields: list[tuple[bytes, bytes]]
+    was_repeated: bool = False
 
     @property
     def is_success(self) -> bool:

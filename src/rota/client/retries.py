@@ -21,6 +21,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 _PATIENCE_SECONDS = 60.0
 _TOO_MANY = 429
+_NO_ANSWER = NOT_NOW - {_TOO_MANY}  # they say nothing about what became of the request
 REFUSED_SECONDS = 1.0  # pause for an overloaded server
 
 
@@ -36,13 +37,16 @@ class Tries:
         self._deadline = time.monotonic() + (2 * timeout_seconds if patience_seconds is None else patience_seconds)
         self.repeatable = repeatable
         self.gives_back_refusals = False  # whether 429 is for the caller, who sends less at a time
+        self.may_have_arrived = False  # whether a try without an answer may have been accepted
 
     def pause_after_error(self, error: ExchangeError) -> float | None:
         """The pause before the next try; None: give up."""
+        self.may_have_arrived |= not error.never_sent
         return self._pause() if self.repeatable or error.never_sent else None
 
     def pause_after_answer(self, answer: HttpAnswer) -> float | None:
         """The pause after an answer; None: use the answer."""
+        self.may_have_arrived |= answer.was_repeated or answer.status in _NO_ANSWER
         if answer.status not in NOT_NOW or not self.repeatable:
             return None
         if self.gives_back_refusals and answer.status == _TOO_MANY:

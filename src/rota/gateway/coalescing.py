@@ -82,7 +82,10 @@ class AsyncCoalescer:
 
     def _send_pending(self) -> None:
         if self._pending and not self._under_way:
-            self._start()
+            if self._pending[0].future.get_loop().is_closed():
+                self._pending = []  # a coroutine that never ended is being collected, and nobody waits any more
+            else:
+                self._start()
 
     def _send_beside(self) -> None:
         """Sends what has waited for long, beside the requests that it waited for."""
@@ -132,12 +135,14 @@ class AsyncCoalescer:
 class _Place(_Waiting):
     """A thread's job; when the thread is woken it has an answer, or the batch that it shall send."""
 
-    __slots__ = ("answer", "batch", "error", "woken")
+    __slots__ = ("answer", "batch", "error", "is_interruptible", "woken")
 
     def __init__(self, job: OutgoingJob, patience_seconds: float | None) -> None:
         super().__init__(job, patience_seconds)
         self.woken = threading.Lock()
         self.woken.acquire()
+        # Signals raise their exceptions there: Ctrl-C, or the time limit of a web server.
+        self.is_interruptible = threading.current_thread() is threading.main_thread()
         self.answer: Answer | None = None
         self.error: RotaError | None = None
         self.batch: list[_Place] = []
@@ -213,8 +218,10 @@ class Coalescer:
     def _wake_next(self) -> None:
         batch = list(_fitting(self._pending))
         self._pending = self._pending[len(batch) :]
-        batch[0].batch = batch
-        batch[0].woken.release()
+        # Who is interrupted while sending would leave the others without an answer, and without the key of their set.
+        sender = next((one for one in batch if not one.is_interruptible), batch[0])
+        sender.batch = [sender, *(one for one in batch if one is not sender)]
+        sender.woken.release()
 
     def _send_batch(self, batch: list[_Place]) -> None:
         error: RotaError = RotaError("the submission was interrupted; the job may have been accepted")

@@ -136,6 +136,7 @@ class _DatabaseEndpoint:
                 wanted = SetRequest(_jobs.decode(job), texts, key, digest.digest(), positions)
                 return await local.submit_set(wanted, self._caller)
             except _NOT_NOW as error:
+                tries.may_have_arrived |= isinstance(error, DatabaseUnavailableError)
                 pause = tries.pause_after_refusal()
                 if pause is None:
                     raise _answer_of(error) from error

@@ -23,7 +23,7 @@ from rota.gateway.coalescing import MOST_BYTES, Coalescer, Flight, own_error
 from rota.gateway.protocol import OutgoingJob, SetMember, are_alike
 from rota.gateway.set_answers import answers_of
 
-_TOO_LARGE, _TOO_MANY = 413, 429
+_FORBIDDEN, _TOO_LARGE, _TOO_MANY = 403, 413, 429
 _MOST_PER_PART = 500  # of a large submission, of which several parts are under way
 # What a server of the release before says to a set.
 _NO_SETS = "the body is not valid JSON: an array is expected"
@@ -83,63 +83,80 @@ class Delivery:
         return answers
 
     def _send(self, jobs: Sequence[OutgoingJob], patience_seconds: float | None) -> list[Submitted | RotaError]:
-        """Submits jobs in one request, if they fit together; raises an error if it concerns all of them."""
+        """Submits jobs in one request, if they fit together; raises an error if it concerns all of them.
+
+        Jobs of a set that are over a limit (429) are sent again, under another key if they were surely not taken.
+        """
         tries = self._endpoint.tries(patience_seconds)
         if any(job.member for job in jobs):
             return self._repeat(jobs, tries)
+        try:
+            answers = self._ask_for_new(jobs, tries, patience_seconds)
+        except BadInputError as error:  # in what they have alike
+            return [own_error(error, position) for position in range(len(jobs))]
+        while again := _over_limit(answers):
+            pause = tries.pause_after_refusal()
+            if pause is None:
+                break
+            time.sleep(pause)
+            # What was answered before stays answered, whatever becomes of these.
+            for place, answer in zip(again, self._repeat([*again.values()], tries), strict=True):
+                answers[place] = answer
+        return answers
+
+    def _ask_for_new(
+        self, jobs: Sequence[OutgoingJob], tries: Tries, patience_seconds: float | None = None
+    ) -> list[Submitted | RotaError]:
+        """The answers to jobs that were never sent: a set, or an array if they are not alike or the server is old."""
         if self._server_knows_sets and are_alike(jobs):
             try:
-                return self._send_set(jobs, tries)
-            except BadInputError as error:  # in what they have alike
+                return self._ask_for_set(jobs, tries)
+            except BadInputError as error:
                 if str(error) != _NO_SETS:
-                    return [own_error(error, position) for position in range(len(jobs))]
+                    raise
                 self._server_knows_sets = False
         return self._send_array(jobs, patience_seconds)
 
-    def _send_set(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
-        """Submits a set. Jobs over a limit (429) are sent again under another key, since they were surely not taken."""
-        answers: list[Any] = [None] * len(jobs)
-        places: Sequence[int] = range(len(jobs))
-        pause: float | None = 0.0
-        while pause is not None:
-            if pause:
-                time.sleep(pause)
-            said = self._ask_for_set([jobs[place] for place in places], tries)
-            for place, answer in zip(places, said, strict=True):
-                answers[place] = answer
-            places = [place for place in places if _is_over_limit(answers[place])]
-            pause = tries.pause_after_refusal() if places else None
-        return answers
-
     def _ask_for_set(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
-        """The answers to a set; if it is too large as a whole for a limit, those to its halves."""
+        """The answers to a set; if it is too large as a whole for a limit, those to its halves.
+
+        If an earlier try may have arrived, its jobs keep the key of this one, as its members.
+        """
         key = new_key()
         payloads = [job.payload for job in jobs]
         tries.gives_back_refusals = len(jobs) > 1
+        tries.may_have_arrived = False
         while True:
             try:
                 done = self._endpoint.send_set(jobs[0].template.text, payloads, key, tries)
             except AnswerError as error:
                 if error.status in (_TOO_LARGE, _TOO_MANY) and len(jobs) > 1:
                     break
-                error.to_repeat = _to_repeat(jobs, key, error)
+                if tries.may_have_arrived and _knows_no_sets(error):
+                    return self._ask_for_members(_members(jobs, key), tries)
+                surely_not = error.status == _TOO_MANY and not tries.may_have_arrived
+                error.to_repeat = (jobs if surely_not else _members(jobs, key)) if is_temporary(error) else ()
                 raise _told(error) from error
             except ServerUnreachableError as error:
-                error.to_repeat = _to_repeat(jobs, key, error)
+                error.to_repeat = _members(jobs, key)
                 raise
             answers = answers_of(done, len(jobs))
             pause = tries.pause_after_refusal() if any(map(_is_unknown, answers)) else None
             if pause is None:
-                _make_repeatable(answers, jobs, key)
+                if any(isinstance(answer, RotaError) for answer in answers):
+                    members = _members(jobs, key)
+                    _make_repeatable(answers, members if tries.may_have_arrived else jobs, members)
                 return answers
+            tries.may_have_arrived = True
             time.sleep(pause)  # the same request again: what it brought in before gets the same answer
-        return self._ask_for_halves(jobs, tries)
+        return self._ask_for_halves(_members(jobs, key) if tries.may_have_arrived else jobs, tries)
 
     def _ask_for_halves(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
         answers: list[Submitted | RotaError] = []
+        ask = self._ask_for_members if jobs[0].member else self._ask_for_set
         for part in (jobs[: len(jobs) // 2], jobs[len(jobs) // 2 :]):
             try:
-                answers += self._ask_for_set(part, tries)
+                answers += ask(part, tries)
             except RotaError as error:
                 answers += [own_error(error, position) for position in range(len(part))]
         return answers
@@ -147,38 +164,76 @@ class Delivery:
     def _repeat(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
         """Repeats jobs that were sent in sets, with the keys of those; others get their own."""
         answers: list[Any] = [None] * len(jobs)
-        sets: dict[str, list[int]] = {}
+        sets: dict[tuple[str, bytes], list[int]] = {}
         for place, job in enumerate(jobs):
-            sets.setdefault(job.member.key if job.member else f"alone {place}", []).append(place)
+            key = job.member.key if job.member else "" if job.template.fits_sets else f"alone {place}"
+            sets.setdefault((key, job.template.text), []).append(place)
         for places in sets.values():
             asked = [jobs[place] for place in places]
             try:
-                said = self._repeat_set(asked, tries)
-            except (AnswerError, ServerUnreachableError) as error:
-                error.to_repeat = asked if is_temporary(error) else ()
+                said = self._repeat_alike(asked, tries)
+            except RotaError as error:  # of these alone
                 said = [own_error(error, position) for position in range(len(asked))]
             for place, answer in zip(places, said, strict=True):
                 answers[place] = answer
         return answers
 
-    def _repeat_set(self, jobs: Sequence[OutgoingJob], tries: Tries) -> Sequence[Submitted | RotaError]:
-        member = jobs[0].member
-        if member is None:
-            return self._send_set(jobs, tries) if are_alike(jobs) else self._send_array(jobs, None)
+    def _repeat_alike(self, jobs: Sequence[OutgoingJob], tries: Tries) -> Sequence[Submitted | RotaError]:
+        return (self._ask_for_members if jobs[0].member else self._ask_for_new)(jobs, tries)
+
+    def _ask_for_members(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
+        """The answers to jobs of one set that may have come in with it: they have its key for ever."""
         positions = [job.member.position for job in jobs if job.member]
         payloads = [job.payload for job in jobs]
-        done = self._endpoint.send_set(jobs[0].template.text, payloads, member.key, tries, positions)
-        by_position = answers_of(done, max(positions) + 1)
-        return [by_position[position] for position in positions]
+        key = jobs[0].member.key if jobs[0].member else ""
+        tries.gives_back_refusals = len(jobs) > 1
+        while True:
+            try:
+                done = self._endpoint.send_set(jobs[0].template.text, payloads, key, tries, positions)
+            except AnswerError as error:
+                if error.status in (_TOO_LARGE, _TOO_MANY) and len(jobs) > 1:
+                    return self._ask_for_halves(jobs, tries)
+                old = _knows_no_sets(error)
+                pause = tries.pause_after_refusal() if old else None
+                if pause is None:
+                    error.to_repeat = jobs if old or is_temporary(error) else ()
+                    raise (error if old else _told(error)) from error
+            except ServerUnreachableError as error:
+                error.to_repeat = jobs
+                raise
+            else:
+                by_position = answers_of(done, max(positions) + 1)
+                answers = [by_position[position] for position in positions]
+                pause = tries.pause_after_refusal() if any(map(_is_unknown, answers)) else None
+                if pause is None:
+                    _make_repeatable(answers, jobs, jobs)
+                    return answers
+            time.sleep(pause)
 
     def _send_array(self, jobs: Sequence[OutgoingJob], patience_seconds: float | None) -> list[Submitted | RotaError]:
         keyed = [job.with_key(new_key) for job in jobs]
         try:
             results = self._endpoint.submit_many([job.job for job in keyed], patience=patience_seconds)
         except (ServerUnreachableError, AnswerError) as error:
+            if parts := _apart(keyed, error):
+                return self._send_apart(keyed, parts, patience_seconds)
             error.to_repeat = keyed if is_temporary(error) else ()
             raise
         return [_answer(result) for result in results]
+
+    def _send_apart(
+        self, jobs: Sequence[OutgoingJob], parts: Iterable[Sequence[int]], patience_seconds: float | None
+    ) -> list[Submitted | RotaError]:
+        """Sends an array that was refused as a whole by parts: not each of its jobs is the reason."""
+        answers: list[Any] = [None] * len(jobs)
+        for places in parts:
+            try:
+                said = self._send_array([jobs[place] for place in places], patience_seconds)
+            except RotaError as error:
+                said = [own_error(error, position) for position in range(len(places))]
+            for place, answer in zip(places, said, strict=True):
+                answers[place] = answer
+        return answers
 
 
 def _parts(jobs: Sequence[OutgoingJob]) -> Iterator[Sequence[OutgoingJob]]:
@@ -203,13 +258,32 @@ def _is_alike(before: OutgoingJob, job: OutgoingJob) -> bool:
     )
 
 
-def _to_repeat(jobs: Sequence[OutgoingJob], key: str, error: AnswerError | ServerUnreachableError) -> Sequence[Any]:
-    """The jobs as they can be sent again: with the set's key, unless they were surely not taken."""
-    if not is_temporary(error):
-        return ()
-    if isinstance(error, AnswerError) and error.status == _TOO_MANY:
-        return jobs
+def _members(jobs: Sequence[OutgoingJob], key: str) -> list[OutgoingJob]:
+    """The jobs of a set as they can be repeated: with its key, and where they stood."""
     return [job._replace(member=SetMember(key, position)) for position, job in enumerate(jobs)]
+
+
+def _apart(jobs: Sequence[OutgoingJob], error: AnswerError | ServerUnreachableError) -> list[Sequence[int]]:
+    """Places of jobs that are better off in arrays of their own after this error; nothing if that would not help."""
+    places, half = range(len(jobs)), len(jobs) // 2
+    if not isinstance(error, AnswerError) or len(jobs) == 1:
+        return []
+    if error.status == _TOO_LARGE:
+        return [places[:half], places[half:]]
+    if error.status == _FORBIDDEN:  # who may submit may still not replace
+        replacing = [place for place in places if jobs[place].template.job.on_duplicate == "replace"]
+        others = [place for place in places if jobs[place].template.job.on_duplicate != "replace"]
+        return [replacing, others] if replacing and others else []
+    return []
+
+
+def _over_limit(answers: Sequence[Submitted | RotaError]) -> dict[int, OutgoingJob]:
+    """The jobs over a limit by their places, as they can be sent again."""
+    return {
+        place: answer.to_repeat[0]
+        for place, answer in enumerate(answers)
+        if isinstance(answer, RotaError) and _is_over_limit(answer) and answer.to_repeat
+    }
 
 
 def _is_over_limit(answer: Any) -> bool:
@@ -221,13 +295,20 @@ def _is_unknown(answer: Any) -> bool:
     return isinstance(answer, AnswerError) and is_temporary(answer) and answer.status != _TOO_MANY
 
 
-def _make_repeatable(answers: Sequence[Submitted | RotaError], jobs: Sequence[OutgoingJob], key: str) -> None:
+def _make_repeatable(
+    answers: Sequence[Submitted | RotaError], refused: Sequence[OutgoingJob], unknown: Sequence[OutgoingJob]
+) -> None:
     """Gives temporary refusals the jobs that can be sent again."""
-    for position, (answer, job) in enumerate(zip(answers, jobs, strict=True)):
+    for answer, over_limit, in_doubt in zip(answers, refused, unknown, strict=True):
         if isinstance(answer, RotaError) and _is_over_limit(answer):
-            answer.to_repeat = [job]
+            answer.to_repeat = [over_limit]
         elif isinstance(answer, RotaError) and _is_unknown(answer):
-            answer.to_repeat = [job._replace(member=SetMember(key, position))]
+            answer.to_repeat = [in_doubt]
+
+
+def _knows_no_sets(error: AnswerError) -> bool:
+    """Whether a server of the release before answered, as one behind a load balancer can during an upgrade."""
+    return str(error) == _NO_SETS
 
 
 def _told(error: AnswerError) -> RotaError:

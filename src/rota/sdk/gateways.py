@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from rota.domain.rights import Caller
 from rota.errors import SetupError
@@ -51,6 +51,7 @@ class Gateways:
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, HttpGateway | DatabaseGateway] = WeakKeyDictionary()
         self._by_process: dict[int, SyncHttpGateway | SyncDatabaseGateway] = {}
         self._opening = threading.Lock()
+        _all.add(self)
 
     def open_async(self, patience_seconds: float | None = None) -> JobGateway:
         """The gateway for the running event loop. How long it tries to submit is for HTTP alone."""
@@ -61,6 +62,7 @@ class Gateways:
         self._check_bar()
         loop = asyncio.get_running_loop()
         if loop not in self._by_loop:
+            self._forget_closed_loops()
             self._by_loop[loop] = self._make_async()
         return self._by_loop[loop].patient(patience_seconds)
 
@@ -80,6 +82,13 @@ class Gateways:
                 atexit.register(gateway.close)
             return self._by_process[process].patient(patience_seconds)
 
+    def _forget_closed_loops(self) -> None:
+        """A gateway refers to its event loop and its connections: a program that calls asyncio.run() again and again
+        would keep them all."""
+        for reference in self._by_loop.keyrefs():  # a copy: other threads have event loops, too
+            if (loop := reference()) is not None and loop.is_closed():
+                self._by_loop.pop(loop, None)
+
     def _make_async(self) -> HttpGateway | DatabaseGateway:
         if self._database is not None and self._caller is not None:
             from rota.gateway.database import DatabaseGateway  # noqa: PLC0415 - few programs need a database driver
@@ -97,6 +106,10 @@ class Gateways:
         from rota.gateway.http_sync import SyncHttpGateway  # noqa: PLC0415 - as above
 
         return SyncHttpGateway(self._url, self._token, self._namespace, self._patience_seconds)
+
+    def begin_in_child(self) -> None:
+        """After a fork: a thread of the parent may have held the lock, and is not here to release it."""
+        self._opening = threading.Lock()
 
     def of_run_async(self) -> JobGateway | None:
         """The gateway of the current run."""
@@ -127,3 +140,14 @@ class Gateways:
             await gateway.close()
         if sync_gateway := self._by_process.pop(os.getpid(), None):
             sync_gateway.close()
+
+
+_all: WeakSet[Gateways] = WeakSet()
+
+
+def _begin_in_child() -> None:
+    for gateways in list(_all):
+        gateways.begin_in_child()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from rota.client.http_messages import ConnectionLostError, HttpAnswer, RequestHeads, TimeLimits, headers_of
+from rota.client.http_messages import (
+    ConnectionLostError,
+    ExchangeError,
+    HttpAnswer,
+    RequestHeads,
+    TimeLimits,
+    headers_of,
+)
 from rota.client.http_routes import MOST_CONNECTIONS, Route
 from rota.client.http_sync import Connection, Stock, connect
 
@@ -56,8 +63,9 @@ class HttpConnections:
         """The answer to a request that was made before, as `request` does."""
         self._stock.enter(limits.silence)
         try:
-            connection = self._exchange(head, content, limits, repeatable, without_body=without_body)
+            connection, was_repeated = self._exchange(head, content, limits, repeatable, without_body=without_body)
             answer = connection.reader.answer(path)
+            answer.was_repeated = was_repeated
             self._stock.give(connection)
             return answer
         finally:
@@ -82,7 +90,8 @@ class HttpConnections:
     def open_stream(self, head: bytes, limits: TimeLimits) -> Connection:
         """A connection on which the head of an answer has come; it takes no turn, since it may last for hours."""
         self._stock.begin()
-        return self._exchange(head, b"", limits, repeatable=True, only_head=True)
+        connection, _ = self._exchange(head, b"", limits, repeatable=True, only_head=True)
+        return connection
 
     def _exchange(
         self,
@@ -93,19 +102,26 @@ class HttpConnections:
         *,
         without_body: bool = False,
         only_head: bool = False,
-    ) -> Connection:
+    ) -> tuple[Connection, bool]:
+        """A connection with the answer, and whether the request may have arrived on another one before."""
         connection = self._stock.take(repeatable=repeatable)
+        may_have_arrived = False
         if connection is not None:
             try:
                 connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
             except ConnectionLostError as lost:
                 if not (lost.unanswered and (repeatable or lost.never_sent)):
                     raise
+                may_have_arrived = not lost.never_sent
             else:
-                return connection
-        connection = connect(self._route, limits.connect)
-        connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
-        return connection
+                return connection, False
+        try:
+            connection = connect(self._route, limits.connect)
+            connection.exchange(head, content, limits.silence, without_body=without_body, only_head=only_head)
+        except ExchangeError as error:
+            error.never_sent = error.never_sent and not may_have_arrived
+            raise
+        return connection, may_have_arrived
 
 
 class StreamedAnswer:
