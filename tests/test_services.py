@@ -125,6 +125,7 @@ LOOPS = {
     "AsyncCalls._follow_log": "one call of a client: ends with the run",
     "AsyncCalls._items": "one call of a client: ends with the last page",
     "AsyncCalls._send": "one call of a client: ends with its answer",
+    "AsyncDelivery._ask_for_members": "one submission: ends with its answer or its patience",
     "AsyncDelivery._ask_for_set": "one submission: ends with its answer or its patience",
     "_DatabaseEndpoint.send_set": "one submission: ends with its answer or its patience",
     "LocalGateway.look": "one call: ends with the run or its time",
@@ -136,6 +137,7 @@ LOOPS = {
     "_Process._until_done": "one run: ends with it",
 }
 TASKS = {
+    "AsyncFlight.send_all": "the parts of one submission, waited for",
     "AsyncCoalescer._start": "the requests of those who wait; every error is theirs",
     "SigningKeys.tick": "one look, shared by all who wait for it",
     "_HeldTokens._refill": "one question to the database; the next one starts another",

@@ -84,9 +84,9 @@ class Service(ABC):
     async def run(self) -> None:
         """Ticks until cancelled."""
         try:
-            while await self._guarded(self.open) is None and not _is_cancelled():
+            while await self._guarded(self.open) is None and not is_cancelled():
                 await self._rest()
-            while not _is_cancelled():  # also where a round has swallowed it
+            while not is_cancelled():  # also where a round has swallowed it
                 self._woken.clear()
                 done = await self._guarded(self.tick)
                 if done is None or self.full_round is None or done < self.full_round:
@@ -121,7 +121,7 @@ class Service(ABC):
             self._failure = DatabaseUnavailableError.__name__
             return None
         except asyncio.CancelledError as error:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             self._note_failure(error)
             return None
@@ -143,7 +143,7 @@ class Service(ABC):
         self._failure = failure
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether this task itself is cancelled, and not only something that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

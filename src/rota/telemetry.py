@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import structlog
@@ -62,7 +62,26 @@ def _lenient(stream: Any) -> _Lenient:
 
 def get_logger(name: str) -> Any:
     """A logger bound to a component's name."""
-    return structlog.get_logger(component=name)
+    return _Logger(name)
+
+
+class _Logger:
+    """Logs by structlog in Rota's own processes, and by Python's logging in a program that uses the library: structlog
+    that is not configured would write every event to the program's output."""
+
+    def __init__(self, component: str) -> None:
+        self._component = component
+
+    def __getattr__(self, method: str) -> Any:
+        if structlog.is_configured():
+            return getattr(structlog.get_logger(component=self._component), method)
+        return partial(self._log_plainly, method)
+
+    def _log_plainly(self, method: str, event: str, *, exc_info: Any = None, **details: Any) -> None:
+        level = logging.ERROR if method == "exception" else logging.getLevelNamesMapping()[method.upper()]
+        words = " ".join([event, *(f"{name}={value}" for name, value in details.items())])
+        plain = logging.getLogger(f"rota.{self._component}")
+        plain.log(level, "%s", escape_control(words), exc_info=exc_info or method == "exception")
 
 
 def _for_people() -> list[Any]:

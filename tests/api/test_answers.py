@@ -210,13 +210,16 @@ async def test_a_run_made_on_request_says_where_it_waits(engine, fields, status)
         assert (await engine.run(made["runId"]))["status"] == status
 
 
-async def test_a_run_that_vanishes_while_many_are_cancelled_does_not_hide_what_was_done(engine, sql, beforehand):
+async def test_a_run_that_vanishes_while_many_are_cancelled_does_not_hide_what_was_done(engine, sql, monkeypatch):
     runs = [await engine.submit(name="many") for _ in range(3)]
 
-    async def drop_one():
+    async def list_and_drop(*choice, **options):
+        found = await listed(*choice, **options)
         await sql.execute("DELETE FROM rota.live_runs WHERE id = $1", plain(runs[1]))
+        return found
 
-    beforehand("list_runs", drop_one)
+    listed = engine.api.services.runs.find
+    monkeypatch.setattr(engine.api.services.runs, "find", list_and_drop)
     answer = await engine.api.post("/v1/runs/cancel", json={"name": "many"})
     assert (answer.status_code, answer.json()) == (202, {"count": 2})
 

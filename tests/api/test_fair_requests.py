@@ -61,7 +61,7 @@ async def test_a_turn_whose_asker_gave_up_is_not_lost(moment):
 
 async def test_who_waits_too_long_for_a_connection_is_told_so(database, monkeypatch):
     monkeypatch.setattr(databases, "STATEMENT_SECONDS", 0.05)
-    turns = database._turns
+    turns = database._connections._turns
     for _ in range(8):
         await turns.take(60)
     with pytest.raises(DatabaseUnavailableError):
@@ -89,7 +89,7 @@ async def test_another_tenants_request_waits_for_a_few_statements_and_not_for_al
 
     monkeypatch.setattr(FairTurns, "take", noted)
     flood = [asyncio.create_task(greedy.get("/v1/jobs")) for _ in range(300)]
-    await eventually(lambda: len(database._turns._lines.get("namespace one", ())) > 200, every=0)
+    await eventually(lambda: len(database._connections._turns._lines.get("namespace one", ())) > 200, every=0)
     assert (await modest.get("/v1/jobs")).status_code == 200
     assert len(waited) >= 2, "it asked for jobs and for one-shots"
     assert max(waited) < 20, "as many turns were given to others before each of its own"

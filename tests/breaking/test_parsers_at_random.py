@@ -75,7 +75,9 @@ def calls_of(work):
 def call(query=None, path=None, headers=None):
     """As much of a request as parsers look at; its headers as they come over the wire."""
     raw = [(name.encode(), text.encode(errors="replace")) for name, text in (headers or {}).items()]
-    return SimpleNamespace(query=query or {}, path=path or {}, request=SimpleNamespace(headers=Headers(raw=raw)))
+    given = Headers(raw=raw)
+    request = SimpleNamespace(headers=given, all_headers=given.getlist)
+    return SimpleNamespace(query=query or {}, path=path or {}, request=request)
 
 
 @at_random

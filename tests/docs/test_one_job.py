@@ -18,8 +18,8 @@ HELPERS = {
     *("clock.py", "fair_turns.py", "service.py", "errors.py", "telemetry.py"),
     *("domain/ids.py", "domain/text.py", "domain/rights.py", "domain/policies.py", "domain/lag_histogram.py"),
     *("contract/fields.py", "contract/json_rules.py"),
-    *(f"store/postgres/{name}.py" for name in ("database", "statements", "batches", "listener", "scan_positions")),
-    "store/schema/partitions.py",
+    *(f"store/postgres/{name}.py" for name in ("database", "connections", "statements", "batches")),
+    *("store/postgres/listener.py", "store/postgres/scan_positions.py", "store/schema/partitions.py"),
     # around a request
     *("api/http/security_headers.py", "api/http/body_budget.py", "api/http/shares.py", "api/backend.py"),
     *("api/http/messages.py", "api/paths.py", "access/credential_cache.py"),

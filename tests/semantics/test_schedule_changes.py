@@ -168,7 +168,7 @@ async def test_a_schedule_moved_to_an_earlier_time_has_it_although_the_later_one
 ):
     now = await sql.fetchval("SELECT date_trunc('second', now())")
     earlier, later = now + timedelta(seconds=8), now + timedelta(seconds=9)
-    monkeypatch.setattr(firer, "_REFILL", HORIZON)
+    monkeypatch.setattr(firer, "REFILL", HORIZON)
     job_id = await engine.recurring(scheduleType="cron", cronExpression=daily(later), timezone="UTC")
     scheduler = await engine.leading()
     await scheduler.firer.tick()

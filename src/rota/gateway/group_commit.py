@@ -21,7 +21,7 @@ from rota.domain.job import JobSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
-from rota.service import Service
+from rota.service import Service, is_cancelled
 from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
 from rota.telemetry import get_logger
@@ -152,6 +152,9 @@ class GroupCommitter:
         queue.being_written += 1
         try:
             await self._write([chunk])
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
         finally:
             queue.being_written -= 1
         return chunk.future.result()

@@ -31,7 +31,7 @@ class Connections:
         try:
             while self._idle:
                 connection = self._idle.pop()
-                if not connection.is_closed():
+                if not _is_lost(connection):
                     return connection
                 await self._pool.release(connection)
             return await self._pool.acquire(timeout=WAIT_SECONDS)
@@ -42,9 +42,9 @@ class Connections:
     async def give_back(self, connection: Any, error: BaseException | None) -> None:
         """Ends a turn, with the error that came out of it."""
         try:
-            if error is not None and _is_distrusted(error):
+            if error is not None and _is_distrusted(error) and not _is_lost(connection):
                 connection.terminate()
-            if connection.is_closed() or self._pool.is_closing():
+            if _is_lost(connection) or self._pool.is_closing():
                 await self._pool.release(connection)
             else:
                 self._idle.append(connection)
@@ -61,6 +61,14 @@ class Connections:
     def terminate(self) -> None:
         """Cuts every connection."""
         self._pool.terminate()
+
+
+def _is_lost(connection: Any) -> bool:
+    """Whether it is closed. One that the server closed has left the pool by itself, and can't even be asked."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True
 
 
 def _is_distrusted(error: BaseException) -> bool:
