@@ -175,3 +175,28 @@ async def test_an_older_schema_is_left_as_it_is(shop, sql):
 async def test_a_server_and_a_database_are_one_too_many(database_url):
     with pytest.raises(SetupError, match="not both"):
         rota.App(database=database_url, url="http://127.0.0.1:1")
+
+
+async def test_threads_that_submit_while_the_application_is_closed_wait_for_nothing(shop, sql):
+    ended = []
+
+    def submit():
+        number = 0
+        try:
+            while number < 100_000:
+                shop.double.sync.submit(number)
+                number += 1
+        except rota.RotaError as error:
+            ended.append(str(error))
+
+    threads = [threading.Thread(target=submit, daemon=True) for _ in range(8)]
+    await asyncio.to_thread(shop.double.sync.submit, -1)
+    closed = shop.gateways._by_process.copy()
+    for thread in threads:
+        thread.start()
+    await eventually(lambda: sql.fetchval("SELECT count(*) > 50 FROM rota.runs"))
+    (gateway,) = closed.values()
+    await in_time(asyncio.to_thread(gateway.close))  # as App.close() does
+    for thread in threads:
+        await in_time(asyncio.to_thread(thread.join))
+    assert len(ended) == 8

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any
 
@@ -74,11 +75,14 @@ class _DatabaseEndpoint:
         self._local: LocalGateway | None = None
         self._database: Database | None = None
         self._services = ServiceGroup()
+        self._is_closed = False
 
     async def local(self) -> LocalGateway:
         """The gateway on the open database; raises SetupError if it can't be used."""
         if self._local is None:
             async with self._opening:
+                if self._is_closed:  # what is tried again must not open it anew
+                    raise SetupError("the application was closed meanwhile; the job may have been accepted")
                 if self._local is None:
                     await self._open()
         assert self._local is not None  # noqa: S101 - just opened
@@ -108,6 +112,8 @@ class _DatabaseEndpoint:
         self._database, self._local = database, local
 
     async def close(self) -> None:
+        async with self._opening:
+            self._is_closed = True
         database, self._database, self._local = self._database, None, None
         if database is not None:
             await self._services.__aexit__(None, None, None)
@@ -179,17 +185,36 @@ class SyncDatabaseGateway(ThreadGateway):
         self._thread = threading.Thread(target=loop.run_forever, name="rota-submissions", daemon=True)
         self._thread.start()
         self._inner = asyncio.run_coroutine_threadsafe(_make(url, caller, patience_seconds), loop).result()
-        super().__init__(self._inner, loop)
+        super().__init__(self._inner, loop, self._begin_call)
+        self._lock = threading.Lock()
+        self._under_way: set[Future[Any]] = set()
+        self._is_closed = False
 
     def patient(self, seconds: float | None) -> ThreadGateway:
-        return self if seconds is None else ThreadGateway(self._inner.patient(seconds), self._loop)
+        return self if seconds is None else ThreadGateway(self._inner.patient(seconds), self._loop, self._begin_call)
 
     def close(self) -> None:
-        if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._inner.close(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """Ends what is under way: a loop that has stopped answers nobody."""
+        with self._lock:
+            if self._is_closed or not self._thread.is_alive():
+                return
+            self._is_closed = True
+        asyncio.run_coroutine_threadsafe(self._inner.close(), self._loop).result()
+        for one in list(self._under_way):
+            one.cancel()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _begin_call(self, asked: Coroutine[Any, Any, Any]) -> Future[Any]:
+        with self._lock:
+            if self._is_closed:
+                asked.close()
+                raise RotaError("the application was closed meanwhile")
+            started = asyncio.run_coroutine_threadsafe(asked, self._loop)
+            self._under_way.add(started)
+        started.add_done_callback(self._under_way.discard)
+        return started
 
 
 async def _make(url: str, caller: Caller, patience_seconds: float | None) -> DatabaseGateway:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from rota.contract.jobs import Submitted
@@ -16,9 +17,16 @@ T = TypeVar("T")
 class ThreadGateway:
     """Calls another gateway from a thread."""
 
-    def __init__(self, gateway: JobGateway, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        gateway: JobGateway,
+        loop: asyncio.AbstractEventLoop,
+        begin: Callable[[Coroutine[Any, Any, Any]], Future[Any]] | None = None,
+    ) -> None:
+        """`begin` starts a coroutine on the loop, if there is more to it than that."""
         self._gateway = gateway
         self._loop = loop
+        self._begin = begin or self._begin_on_loop
 
     def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
         return self._wait(self._gateway.submit(jobs))
@@ -42,4 +50,11 @@ class ThreadGateway:
             raise SetupError(
                 "`.sync` would block the event loop of an async task: leave out `.sync`, and await the call."
             )
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+        try:
+            answer: T = self._begin(asked).result()
+        except CancelledError:
+            raise RotaError("the application was closed meanwhile; the job may have been accepted") from None
+        return answer
+
+    def _begin_on_loop(self, asked: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(asked, self._loop)
