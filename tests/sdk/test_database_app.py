@@ -11,7 +11,8 @@ import pytest
 
 import rota
 from rota.client import retries
-from rota.errors import SetupError
+from rota.errors import DatabaseUnavailableError, SetupError
+from rota.gateway import database as gateway_database
 from support import eventually, in_time
 
 WAITING = """
@@ -170,6 +171,21 @@ async def test_an_older_schema_is_left_as_it_is(shop, sql):
     await sql.execute("DELETE FROM rota.migrations WHERE number = (SELECT max(number) FROM rota.migrations)")
     with pytest.raises(SetupError, match="older than this library"):
         await shop.double.submit(1)
+
+
+async def test_a_connection_that_is_lost_while_the_schema_is_looked_at_is_tried_again(shop, sql, quick, monkeypatch):
+    look, asked = gateway_database.missing_steps, []
+
+    async def lose_the_first(database):
+        asked.append(database)
+        if len(asked) == 1:
+            raise DatabaseUnavailableError("connection was closed")
+        return await look(database)
+
+    monkeypatch.setattr(gateway_database, "missing_steps", lose_the_first)
+    await shop.double.submit(1)
+    assert len(asked) == 2
+    assert len(await rows(sql)) == 1
 
 
 async def test_a_server_and_a_database_are_one_too_many(database_url):

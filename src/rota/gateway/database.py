@@ -187,7 +187,6 @@ class SyncDatabaseGateway(ThreadGateway):
         self._inner = asyncio.run_coroutine_threadsafe(_make(url, caller, patience_seconds), loop).result()
         super().__init__(self._inner, loop, self._begin_call)
         self._lock = threading.Lock()
-        self._under_way: set[Future[Any]] = set()
         self._is_closed = False
 
     def patient(self, seconds: float | None) -> ThreadGateway:
@@ -199,9 +198,7 @@ class SyncDatabaseGateway(ThreadGateway):
             if self._is_closed or not self._thread.is_alive():
                 return
             self._is_closed = True
-        asyncio.run_coroutine_threadsafe(self._inner.close(), self._loop).result()
-        for one in list(self._under_way):
-            one.cancel()
+        asyncio.run_coroutine_threadsafe(_end(self._inner), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -211,20 +208,28 @@ class SyncDatabaseGateway(ThreadGateway):
             if self._is_closed:
                 asked.close()
                 raise RotaError("the application was closed meanwhile")
-            started = asyncio.run_coroutine_threadsafe(asked, self._loop)
-            self._under_way.add(started)
-        started.add_done_callback(self._under_way.discard)
-        return started
+            return asyncio.run_coroutine_threadsafe(asked, self._loop)
 
 
 async def _make(url: str, caller: Caller, patience_seconds: float | None) -> DatabaseGateway:
     return DatabaseGateway(url, caller, patience_seconds)
 
 
+async def _end(gateway: DatabaseGateway) -> None:
+    """Closes the gateway, and ends all else on its loop."""
+    await gateway.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
 async def _check_schema(database: Database) -> None:
     """Raises SetupError for a schema that is older than this library. A program never changes it."""
     try:
         missing = await missing_steps(database)
+    except DatabaseUnavailableError:
+        raise  # tried again, as any submission is
     except Exception as error:
         raise SetupError(
             f"The database of App(database=…) has no Rota that this role can use ({error}): start a server there, and "
