@@ -242,3 +242,13 @@ async def test_a_repeat_that_is_refused_for_now_can_be_repeated_again():
     (answer,) = await AsyncDelivery(script)._send([again], None)
     assert isinstance(answer, RotaError)
     assert list(answer.to_repeat) == [again]
+
+
+async def test_when_one_part_is_refused_and_the_other_is_lost_each_job_has_its_own_error():
+    script = Script(
+        AnswerError(403, {"type": "about:blank", "title": "no", "status": 403, "detail": "no"}),
+        ServerUnreachableError("gone"),
+    )
+    first, second = await AsyncDelivery(script).submit([job(0, "one"), job(1, "other")])
+    assert (type(first), list(first.to_repeat)) == (AnswerError, [])
+    assert [(one.payload, one.member) for one in second.to_repeat] == [(b"1", SetMember(script.asked[1][0], 0))]

@@ -71,7 +71,8 @@ class Delivery:
         parts = list(_parts(jobs))
         outcomes = self._flight.send_all(parts, self.submit_seconds)
         errors = [outcome for outcome in outcomes if isinstance(outcome, RotaError)]
-        if len(errors) == len(parts):
+        # Some that can be repeated and some that can't are answers of their own.
+        if len(errors) == len(parts) and len({bool(error.to_repeat) for error in errors}) == 1:
             errors[0].to_repeat = [job for error in errors for job in error.to_repeat]
             raise errors[0]
         answers: list[Submitted | RotaError] = []
