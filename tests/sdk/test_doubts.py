@@ -188,6 +188,7 @@ class Script:
     async def send_set(self, _job, payloads, key, _tries, positions=None):
         self.asked.append((key, list(payloads), positions))
         outcome = self._outcomes.pop(0)
+        await asyncio.sleep(0)  # others are sent meanwhile
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
