@@ -178,6 +178,7 @@ async def test_members_that_are_repeated_before_their_set_arrives_come_in_once(a
     some = await post(api, {**set_of({"n": 1}), "positions": [1]}, key="k")
     again = await post(api, {**set_of({"n": 1}), "positions": [1]}, key="k")
     assert ids_of(again) == ids_of(some)
+    assert [one.get("replayed") for one in (*some["accepted"], *again["accepted"])] == [None, True]
     late = await post(api, set_of(*numbers(3)), key="k")
     assert ids_of(late)[1] == ids_of(some)[1]
     rows = await stored(sql)

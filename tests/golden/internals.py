@@ -62,8 +62,8 @@ from rota.domain.runner_payloads import HttpCall
 from rota.domain.schedule import jitter_of
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError, SetupError
 from rota.gateway.local import LocalGateway
-from rota.gateway.local import Repeated as StoredAnswer
 from rota.gateway.protocol import OutgoingJob
+from rota.gateway.requests import Repeated as StoredAnswer
 from rota.gateway.transaction import JobRow, KnownFunctions, SetRow, WrittenJob, submit_within_sync
 from rota.processes import EXIT_CODE_RESTART, SUPERVISED
 from rota.scheduler.log_uploader import LogUploader

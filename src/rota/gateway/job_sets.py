@@ -28,7 +28,7 @@ from rota.errors import BadInputError, DataRejectedError, KeyHeldError, KeyReuse
 from rota.gateway.group_commit import GroupCommitter
 from rota.gateway.job_builder import JobBuilder, SetShape
 from rota.gateway.problems import problem_of
-from rota.gateway.requests import JobRequest, Payload, SetRequest
+from rota.gateway.requests import JobRequest, Payload, Repeated, SetRequest
 from rota.service import Breather
 from rota.store.submit import SPLIT, KnownKey, Submissions
 
@@ -303,5 +303,12 @@ def _add_answer(done: JobSetOut, position: int, answer: Submitted | RotaError) -
         done.refused.append(RefusedJobs(position=position, count=1, error=problem_of(answer)))
         return
     done.accepted.append(
-        AcceptedJobs(position=position, count=1, job_id=answer.job_id, run_id=answer.run_id or "", status=answer.status)
+        AcceptedJobs(
+            position=position,
+            count=1,
+            job_id=answer.job_id,
+            run_id=answer.run_id or "",
+            status=answer.status,
+            replayed=True if isinstance(answer, Repeated) else None,
+        )
     )

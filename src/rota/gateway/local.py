@@ -31,7 +31,7 @@ from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
 from rota.gateway.protocol import OutgoingJob, RunSnapshot, are_alike
-from rota.gateway.requests import JobRequest, SetRequest
+from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.gateway.set_answers import answers_of
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
@@ -44,10 +44,6 @@ from rota.store.submit.unique_keys import Duplicate
 _FIRST_POLL_SECONDS = 0.01
 _LONGEST_POLL_SECONDS = 0.2
 _encoder = msgspec.json.Encoder()
-
-
-class Repeated(Submitted, kw_only=True):
-    """The first answer to a repeated request."""
 
 
 Answer = Submitted | RotaError

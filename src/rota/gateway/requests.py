@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rota.contract.jobs import JobIn
+from rota.contract.jobs import JobIn, Submitted
 from rota.errors import RotaError
 
 Payload = str | RotaError | None  # checked JSON, or the error that it has
@@ -17,6 +17,10 @@ class JobRequest(NamedTuple):
     job: JobIn
     key: str | None = None
     request_hash: bytes = b""
+
+
+class Repeated(Submitted, kw_only=True):
+    """The first answer to a repeated request."""
 
 
 class SetRequest(NamedTuple):

@@ -22,8 +22,8 @@ from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, JobSetI
 from rota.contract.json_rules import bad_json, check_names, hash_request, items_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ForbiddenError, RotaError
-from rota.gateway.local import Answer, Repeated
-from rota.gateway.requests import JobRequest, SetRequest
+from rota.gateway.local import Answer
+from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.service import Breather, costly_step, is_costly
 
 MOST_PER_BATCH = 10_000
@@ -151,9 +151,18 @@ async def _read_set(services: Backend, call: ApiRequest, key: str | None) -> Set
 def _read_outline(body: bytes, key: str | None) -> tuple[_SetOutline, SetRequest]:
     """A set without its payloads, which are not read yet."""
     outline = _outline_of(body)
-    positions = None if outline.positions is UNSET else decode(outline.positions, _Positions)
+    positions = None if outline.positions is UNSET else _read_positions(outline.positions)
     job = _template_of(bytes(outline.job))
     return outline, SetRequest(job, (), key, sha256(body).digest() if key else b"", positions)
+
+
+def _read_positions(text: msgspec.Raw) -> list[int]:
+    try:
+        positions: list[int] = decode(text, _Positions)
+    except BadInputError:
+        words = f"must be a list of whole numbers from 0 to {MOST_PER_BATCH - 1}"
+        raise BadInputError(words, field="positions") from None
+    return positions
 
 
 def _template_of(text: bytes) -> JobIn:
