@@ -149,7 +149,7 @@ class PostgresServer:
 
     async def written(self) -> int:
         """Bytes of write-ahead log."""
-        return int(await self._value("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"))
+        return int(await self._value("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint"))
 
     async def log_statements(self, *, wanted: bool) -> None:
         """Whether every statement goes to the log, in which they can be counted."""
