@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from engine import plain, report
 from rota.domain.run import Outcome
@@ -19,6 +20,13 @@ POISON = {
     "expression": "schedule_type = 'cron', cron_expression = 'whenever', every_seconds = NULL",
     "misfire rule": """misfire = '{"policy": "perhaps"}'""",
 }
+
+
+@pytest.fixture
+def logged():
+    """How often something was logged: logged("it failed")."""
+    with capture_logs() as entries:
+        yield lambda words: sum(words in entry["event"] for entry in entries)
 
 
 @pytest.fixture(params=POISON)
@@ -51,7 +59,7 @@ async def ticked(service, times=12):
 
 
 @pytest.mark.usefixtures("one_row_at_a_time")
-async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_firing(engine, sql, jobs, poison, capsys):
+async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_firing(engine, sql, jobs, poison, logged):
     await sql.execute(
         f"UPDATE rota.jobs SET {poison}, next_fire_at = next_fire_at - interval '1 s' WHERE id = $1", jobs[0]
     )
@@ -59,7 +67,7 @@ async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_firing(e
     await ticked(scheduler.firer)
     fired = {row["job_id"] for row in await sql.fetch("SELECT DISTINCT job_id FROM rota.runs")}
     assert fired == set(jobs[1:])
-    assert capsys.readouterr().out.count("a schedule can't be fired") == 1
+    assert logged("a schedule can't be fired") == 1
 
 
 async def make_missed(sql, job_id):
@@ -75,7 +83,7 @@ async def make_missed(sql, job_id):
 
 
 @pytest.mark.usefixtures("one_row_at_a_time")
-async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_judged(engine, sql, jobs, poison, capsys):
+async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_judged(engine, sql, jobs, poison, logged):
     for job_id in (jobs[0], jobs[0], *jobs[1:]):
         await make_missed(sql, job_id)
     await sql.execute(f"UPDATE rota.jobs SET {poison} WHERE id = $1", jobs[0])
@@ -84,11 +92,11 @@ async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_ju
     await ticked(scheduler.misfires)
     left = {row["job_id"] for row in await sql.fetch("SELECT job_id FROM rota.upcoming_runs")}
     assert left == {jobs[0]}
-    assert capsys.readouterr().out.count("a missed run can't be judged") == 1
+    assert logged("a missed run can't be judged") == 1
 
 
 @pytest.mark.usefixtures("one_row_at_a_time")
-async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_decided(engine, sql, jobs, capsys):
+async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_decided(engine, sql, jobs, logged):
     broker = engine.broker()
     await engine.join(broker)
     for job_id in jobs:
@@ -103,7 +111,7 @@ async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_de
     scheduler = await engine.leading()
     await ticked(scheduler.recaller)
     assert {row["job_id"] for row in await sql.fetch("SELECT job_id FROM rota.held_runs")} == {jobs[0]}
-    assert capsys.readouterr().out.count("a recalled run can't be decided") == 1
+    assert logged("a recalled run can't be decided") == 1
 
 
 async def test_a_schedule_that_cannot_be_read_does_not_keep_others_from_being_rezoned(engine, sql, monkeypatch):
@@ -138,13 +146,13 @@ async def test_a_schedule_that_its_owner_has_mended_fires_at_once(engine, sql, j
     assert await sql.fetchval("SELECT count(*) FROM rota.upcoming_runs WHERE job_id = $1", jobs[0]) >= 5
 
 
-async def test_a_job_whose_data_the_database_refuses_does_not_keep_others_from_firing(engine, sql, jobs, capsys):
+async def test_a_job_whose_data_the_database_refuses_does_not_keep_others_from_firing(engine, sql, jobs, logged):
     await sql.execute("""UPDATE rota.jobs SET options = '{"expiresSeconds": "soon"}' WHERE id = $1""", jobs[0])
     scheduler = await engine.leading()
     await ticked(scheduler.firer, 3)
     fired = {row["job_id"] for row in await sql.fetch("SELECT DISTINCT job_id FROM rota.runs")}
     assert fired == set(jobs[1:])
-    assert capsys.readouterr().out.count("a schedule can't be fired") == 1
+    assert logged("a schedule can't be fired") == 1
 
 
 async def test_a_missed_run_that_was_started_meanwhile_is_not_skipped(engine, sql, jobs):
@@ -159,7 +167,7 @@ async def test_a_missed_run_that_was_started_meanwhile_is_not_skipped(engine, sq
     assert await sql.fetchval("SELECT count(*) FROM rota.upcoming_runs") == 1
 
 
-def test_what_is_set_aside_is_tried_again_after_pauses_that_grow_and_logged_once(capsys):
+def test_what_is_set_aside_is_tried_again_after_pauses_that_grow_and_logged_once(logged):
     now = [0.0]
     aside = SetAside("it failed", lambda: now[0])
     tries = 0
@@ -171,11 +179,11 @@ def test_what_is_set_aside_is_tried_again_after_pauses_that_grow_and_logged_once
             aside.add("key", ValueError("no"))
     assert 1000 / LONGEST_PAUSE_SECONDS < tries < 30
     assert aside.begin() == 1
-    assert capsys.readouterr().out.count("it failed") == 1
+    assert logged("it failed") == 1
     assert not aside.passes_over("another version")
 
 
-async def test_an_expired_run_that_the_database_refuses_to_skip_stops_no_other(engine, sql, capsys):
+async def test_an_expired_run_that_the_database_refuses_to_skip_stops_no_other(engine, sql, logged):
     bad, other = [await engine.submit(expiresSeconds=1) for _ in range(2)]
     await sql.execute("UPDATE rota.live_runs SET expires_at = now() - interval '1 second'")
     await sql.execute(f"ALTER TABLE rota.finished_runs ADD CONSTRAINT refusing CHECK (id <> '{plain(bad)}')")
@@ -183,6 +191,6 @@ async def test_an_expired_run_that_the_database_refuses_to_skip_stops_no_other(e
     assert await scheduler.expirer.tick() == 1
     assert (await engine.run(other))["status"] == "skipped"
     assert await scheduler.expirer.tick() == 0
-    assert capsys.readouterr().out.count("a run has expired and can't be skipped") == 1
+    assert logged("a run has expired and can't be skipped") == 1
     await sql.execute("ALTER TABLE rota.finished_runs DROP CONSTRAINT refusing")
     assert await scheduler.expirer.tick() == 1
