@@ -16,7 +16,7 @@ from rota.contract.jobs import BatchOut, BatchResult, JobIn, JobSetOut, Submitte
 from rota.domain.durations import Duration
 
 
-class AsyncSubmissions(AsyncCalls):
+class AsyncJobSubmissions(AsyncCalls):
     """Submits jobs."""
 
     async def submit(

@@ -6,7 +6,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from rota.client.http_messages import ExchangeError, HttpAnswer, NotHttpError
 
-# More than a Rota server ever sends: whoever sends it would fill this process's memory.
+# More than a Rota server ever sends: a peer that sends it would fill this process's memory.
 MOST_HEAD_BYTES = 64 * 1024
 MOST_BODY_BYTES = 256 * 1024 * 1024
 _INFORMATIONAL = range(100, 200)

@@ -53,7 +53,7 @@ class Stock:
             self._process = os.getpid()
 
     def enter(self, seconds: float) -> None:  # noqa: ARG002 - there are as many turns as threads
-        """As `begin`; nobody waits."""
+        """As `begin`, without waiting."""
         self.begin()
 
     def leave(self) -> None:
@@ -225,7 +225,7 @@ class Connection:
 
 
 def _ready(one: socket.socket, events: int, seconds: float | None) -> int:
-    """Which of the events, or of those that nobody can ask for, the socket is ready for."""
+    """Which of the events, or of those that are always reported, the socket is ready for."""
     poll = select.poll()
     poll.register(one, events)
     found = poll.poll(None if seconds is None else seconds * 1000)

@@ -83,7 +83,7 @@ class AsyncCoalescer:
     def _send_pending(self) -> None:
         if self._pending and not self._under_way:
             if self._pending[0].future.get_loop().is_closed():
-                self._pending = []  # a coroutine that never ended is being collected, and nobody waits any more
+                self._pending = []  # a coroutine that never ended is being collected; no other waits
             else:
                 self._start()
 

@@ -193,7 +193,7 @@ class SyncDatabaseGateway(ThreadGateway):
         return self if seconds is None else ThreadGateway(self._inner.patient(seconds), self._loop, self._begin_call)
 
     def close(self) -> None:
-        """Ends what is under way: a loop that has stopped answers nobody."""
+        """Ends what is under way: a loop that has stopped gives no answers."""
         with self._lock:
             if self._is_closed or not self._thread.is_alive():
                 return

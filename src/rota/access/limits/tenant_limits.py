@@ -46,7 +46,7 @@ class TenantLimits(Service):
         self.waiting_of_owners: dict[_Tenant, int] = {}
         self._reading = asyncio.Lock()
         self.number: int | None = None  # of the last change that was read
-        self.changes = 0  # that were noted here: whoever remembers a limit compares
+        self.changes = 0  # that were noted here: code that remembers a limit compares
 
     async def tick(self) -> int:
         """Reads what has changed, once the limits are in use."""

@@ -182,6 +182,6 @@ class RunWaiters(Followers[_Waiter]):
         ended = await self._runs.ended(list(waiters))
         for waiter in (one for key in ended for one in waiters[key] if not one.ended.done()):
             waiter.answer()
-            self._told_at = -math.inf  # nobody told us
+            self._told_at = -math.inf  # it was not announced
         self._took_seconds = time.monotonic() - began
         return len(ended)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Unpack
 from urllib.parse import quote
 
-from rota.client._sync.submissions import Submissions
+from rota.client._sync.submissions import JobSubmissions
 from rota.client.answers import read_answer
 from rota.client.bodies import (
     DeadLetterFilters,
@@ -83,7 +83,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class Client(Submissions):
+class Client(JobSubmissions):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:

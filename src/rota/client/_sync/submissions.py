@@ -17,7 +17,7 @@ from rota.contract.jobs import BatchOut, BatchResult, JobIn, JobSetOut, Submitte
 from rota.domain.durations import Duration
 
 
-class Submissions(Calls):
+class JobSubmissions(Calls):
     """Submits jobs."""
 
     def submit(

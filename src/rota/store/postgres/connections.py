@@ -17,8 +17,8 @@ from rota.fair_turns import FairTurns
 WAIT_SECONDS = 30.0
 
 
-class Connections:
-    """As many as the pool may have; whoever wants one takes a turn."""
+class ConnectionPool:
+    """As many as the pool may have; each use takes a turn."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool

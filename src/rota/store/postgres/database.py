@@ -23,7 +23,7 @@ import asyncpg
 
 from rota.errors import DatabaseUnavailableError, DataRejectedError, DiskFullError, LockTimeoutError, SetupError
 from rota.store.postgres.address import check_files, explain, is_lasting
-from rota.store.postgres.connections import WAIT_SECONDS, Connections
+from rota.store.postgres.connections import WAIT_SECONDS, ConnectionPool
 from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_settings
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps
@@ -110,7 +110,7 @@ class Database:
     """A pool of connections to one PostgreSQL database."""
 
     def __init__(self, pool: Any, *, pooled: bool, version: int, notify: bool, search_path: str = SEARCH_PATH) -> None:
-        self._connections = Connections(pool)
+        self._connections = ConnectionPool(pool)
         self.pooled = pooled
         self.version = version  # the server's, as 150004
         self.wake = WakeUps(self._notify, enabled=notify)
@@ -297,7 +297,7 @@ class _Borrowed:
 
     __slots__ = ("_connection", "_connections")
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
 
     async def __aenter__(self) -> Any:
