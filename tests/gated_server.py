@@ -35,11 +35,11 @@ class Gate:
             client.write(_error(code, message))
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.refusal:
+        if refusal := self.refusal:  # what is said, even if the gate opens meanwhile
             self.refused += 1
             with suppress(OSError):
                 await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4)
-                writer.write(_error(*self.refusal))
+                writer.write(_error(*refusal))
                 await writer.drain()
             writer.close()
             return
