@@ -248,6 +248,23 @@ async def test_a_set_is_shared_out_over_the_shards(api, sql):
     assert await sql.fetchval("SELECT count(DISTINCT shard) FROM rota.live_runs") == 64
 
 
+async def test_a_key_used_before_for_a_later_part_alone_hides_nothing_that_was_made(api, sql):
+    await post(api, set_of(*([1] * 1000), {"n": 0}), key="k")  # all of the first part are refused
+    answer = await post(api, set_of(*numbers(1001)), key="k")
+    assert refused(answer) == {1000: 422}
+    assert len(ids_of(answer)) == 1000
+    assert await sql.fetchval(COUNT) == 1001
+
+
+async def test_an_owner_does_not_meet_the_sets_of_another(api, sql, somebody):
+    first = await post(api, set_of(*numbers(2)), key="k")
+    other = await somebody("submitter", owner="bob")
+    again = await post(other, {**set_of({"n": 1}), "positions": [1]}, key="k")
+    assert ids_of(again)[1] != ids_of(first)[1]
+    assert len(ids_of(await post(other, set_of(*numbers(3)), key="k"))) == 3
+    assert await sql.fetchval(COUNT) == 5
+
+
 async def test_a_set_wakes_its_workers(api, sql, database_url):
     heard = []
     listener = await asyncpg.connect(database_url)

@@ -129,7 +129,14 @@ class JobSets:
             if why is None:
                 _add(done, part.answer)
             elif isinstance(why, KnownKey):
-                _add(done, await self._earlier(wanted, part.start, why, caller))
+                try:
+                    _add(done, await self._earlier(wanted, part.start, why, caller))
+                except KeyReusedError as error:
+                    if not any(part.items and declined.get(part.start, why) is None for part in parts):
+                        raise
+                    # Other parts were new under this key, and are committed: the answer must say so.
+                    count = min(MOST_PER_PART, len(wanted.payloads) - part.start)
+                    done.refused.append(RefusedJobs(position=part.start, count=count, error=problem_of(error)))
             elif isinstance(why, DataRejectedError) and not isinstance(why, KeyHeldError):
                 _add(done, await self._by_themselves(wanted, _payloads_at(wanted, part.positions), caller))
                 done.refused += _refusals(part.refused)
