@@ -45,6 +45,8 @@ LOOKAHEAD_SECONDS = 1.0
 # A process can be paused between its last look at its lease and the first line of the task.
 MOST_PAUSED_AT_START = 2
 WORKER_LEAVES_WITH = {70, 75}
+# A resumed schedule gets its next runs from a scheduler, which may be dead, paused or without a database at that moment.
+FIRED_AGAIN_WITHIN_SECONDS = 20.0
 
 Rule = Callable[[History], Iterator[str]]
 RULES: list[Rule] = []
@@ -336,12 +338,19 @@ def _expected_times(history: History, one: Accepted) -> list[float]:
     """The whole seconds at which it must have fired: those that are clearly within its life and outside its pauses."""
     stops = [call.sent for call in history.calls_for.get(one.job_id, []) if call.what == "cancel"]
     begin, end = math.floor(one.answered) + 1, min(stops, default=one.answered)
-    unclear = [(pause.sent, resume.answered if resume else math.inf) for pause, resume in _pauses(history, one)]
+    unclear = [(pause.sent, _clear_after(resume, end)) for pause, resume in _pauses(history, one)]
     every = one.fields.get("everySeconds", 1)
     if every != 1:
         raise ValueError("only schedules of each second are checked")
     times = [float(moment) for moment in range(begin, math.ceil(end)) if moment < end]
     return [moment for moment in times if not any(first <= moment <= last for first, last in unclear)]
+
+
+def _clear_after(resume: Answer | None, end: float) -> float:
+    """From when on its times must have runs; never, if it was cancelled before a scheduler had time to make them."""
+    if resume is None or end < resume.answered + FIRED_AGAIN_WITHIN_SECONDS:
+        return math.inf
+    return resume.answered
 
 
 def _is_within_a_pause(history: History, one: Accepted, moment: float) -> bool:
