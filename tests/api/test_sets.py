@@ -9,6 +9,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from rota.domain.ids import shard_of
 from rota.store.postgres.database import Statements
 from support import eventually, in_time, job
 
@@ -245,7 +246,17 @@ async def test_a_keyed_submission_is_one_statement(api, sql, ran, fields, statem
 
 async def test_a_set_is_shared_out_over_the_shards(api, sql):
     await post(api, set_of(*numbers(640)))
-    assert await sql.fetchval("SELECT count(DISTINCT shard) FROM rota.live_runs") == 64
+    rows = await sql.fetch("SELECT id, shard FROM rota.live_runs")
+    assert all(shard_of(row["id"], 64) == row["shard"] for row in rows)
+    assert {row["shard"] for row in rows} == set(range(64))
+
+
+async def test_sets_and_other_jobs_that_are_written_together_have_their_own_shards(api, sql):
+    whole = (set_of({}), set_of(*numbers(3)), set_of({"n": 1}, name="other"), [job(), job()])
+    await asyncio.gather(*(post(api, body) for _ in range(20) for body in whole))
+    rows = await sql.fetch("SELECT id, shard FROM rota.live_runs")
+    assert len(rows) == 20 * 7
+    assert all(shard_of(row["id"], 64) == row["shard"] for row in rows)
 
 
 async def test_a_key_used_before_for_a_later_part_alone_hides_nothing_that_was_made(api, sql):

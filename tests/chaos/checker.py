@@ -45,7 +45,7 @@ LOOKAHEAD_SECONDS = 1.0
 # A process can be paused between its last look at its lease and the first line of the task.
 MOST_PAUSED_AT_START = 2
 WORKER_LEAVES_WITH = {70, 75}
-# A resumed schedule gets its next runs from a scheduler, which may be dead, paused or without a database at that moment.
+# A resumed schedule gets its next runs from a scheduler, which may be dead, paused or without a database just then.
 FIRED_AGAIN_WITHIN_SECONDS = 20.0
 
 Rule = Callable[[History], Iterator[str]]

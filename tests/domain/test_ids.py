@@ -16,8 +16,10 @@ from rota.domain.ids import (
     parse_job,
     parse_run,
     shard_of,
+    show_following,
     show_job,
     show_run,
+    show_series,
 )
 from rota.errors import BadInputError
 
@@ -149,3 +151,9 @@ def test_a_job_id_is_no_run_id():
     with pytest.raises(BadInputError) as refused:
         parse_run(show_job(JOB))
     assert refused.value.fields[0][0] == "runId"
+
+
+@pytest.mark.parametrize("first", ["job_01890a5dac96774bbcceb302099a8057", "run_01890a5dac96774bfffffffffffffffe"])
+def test_a_series_is_shown_as_each_of_its_ids(first):
+    assert show_series(first, 5) == [show_following(first, step) for step in range(5)]
+    assert show_series(first, 1) == [first]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import random
+import sys
+from array import array
 from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import UUID, SafeUUID
@@ -28,6 +30,8 @@ FIRST_ID = UUID(int=0)
 LAST_ID = UUID(int=(1 << 128) - 1)
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
+_TAIL_LENGTH = 16
+_TAILS = 1 << 64
 _new, _set, _unknown = object.__new__, object.__setattr__, SafeUUID.unknown
 
 
@@ -49,14 +53,14 @@ class _Maker:
         noise = self._noise
         return _made((milliseconds << 80) | ((noise >> 62 & 0xFFF) << 64) | (noise & LOW_MASK) | _VERSION_AND_VARIANT)
 
-    def series(self, planned: float, count: int) -> list[UUID]:
-        """New ids for this planned time, each greater than the one before by one."""
+    def series(self, planned: float, count: int) -> range:
+        """New ids for this planned time, as numbers, each greater than the one before by one."""
         first = self(planned).int
         if (first & LOW_MASK) + count > LOW_MASK:  # the series would run into the bits of the version
             self._left = 0
             return self.series(planned, count)
         self._noise += count
-        return [_made(number) for number in range(first, first + count)]
+        return range(first, first + count)
 
     def begin_anew(self) -> None:
         """A forked process must not make the ids that its parent makes."""
@@ -96,6 +100,11 @@ def day_of(run_id: UUID) -> str:
     return datetime.fromtimestamp((run_id.int >> 80) / 1000, UTC).date().isoformat()
 
 
+def ids_of(series: range) -> list[UUID]:
+    """The ids of a series."""
+    return [_made(number) for number in series]
+
+
 def show_job(job_id: UUID) -> str:
     return f"job_{job_id.hex}"
 
@@ -108,6 +117,18 @@ def show_following(shown: str, steps: int) -> str:
     """The id this many steps after another one of a series, in the same form."""
     prefix, _, digits = shown.partition("_")
     return f"{prefix}_{int(digits, 16) + steps:0{_ID_LENGTH}x}"
+
+
+def show_series(shown: str, count: int) -> list[str]:
+    """An id and those that follow it, in the same form; takes a fraction of the time of showing each by itself."""
+    prefix, tail = shown[:-_TAIL_LENGTH], int(shown[-_TAIL_LENGTH:], 16)
+    if tail + count > _TAILS:
+        return [show_following(shown, step) for step in range(count)]
+    tails = array("Q", range(tail, tail + count))
+    if sys.byteorder == "little":
+        tails.byteswap()
+    digits = tails.tobytes().hex()
+    return [prefix + digits[at : at + _TAIL_LENGTH] for at in range(0, len(digits), _TAIL_LENGTH)]
 
 
 def show_one_shot(run_id: UUID) -> tuple[str, str]:

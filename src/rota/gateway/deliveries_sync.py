@@ -20,7 +20,7 @@ from rota.client.retries import Tries
 from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.errors import BadInputError, RotaError
 from rota.gateway.coalescing import MOST_BYTES, Coalescer, Flight, own_error
-from rota.gateway.protocol import OutgoingJob, SetMember, are_alike
+from rota.gateway.protocol import JobTemplate, OutgoingJob, SetMember, are_alike
 from rota.gateway.set_answers import answers_of
 
 _FORBIDDEN, _TOO_LARGE, _TOO_MANY = 403, 413, 429
@@ -142,11 +142,12 @@ class Delivery:
                 error.to_repeat = _members(jobs, key)
                 raise
             answers = answers_of(done, len(jobs))
+            if not done.refused:
+                return answers
             pause = tries.pause_after_refusal() if any(map(_is_unknown, answers)) else None
             if pause is None:
-                if any(isinstance(answer, RotaError) for answer in answers):
-                    members = _members(jobs, key)
-                    _make_repeatable(answers, members if tries.may_have_arrived else jobs, members)
+                members = _members(jobs, key)
+                _make_repeatable(answers, members if tries.may_have_arrived else jobs, members)
                 return answers
             tries.may_have_arrived = True
             time.sleep(pause)  # the same request again: what it brought in before gets the same answer
@@ -240,20 +241,20 @@ class Delivery:
 def _parts(jobs: Sequence[OutgoingJob]) -> Iterator[Sequence[OutgoingJob]]:
     """The jobs by requests: neighbours of one shape together."""
     start = size = 0
+    template: JobTemplate | None = None
     for position, job in enumerate(jobs):
         size += len(job.payload) + 1
         full = position - start == _MOST_PER_PART or size > MOST_BYTES
-        if position > start and (full or not _is_alike(jobs[position - 1], job)):
+        if position > start and (full or not (job.template is template or _is_alike(jobs[position - 1], job))):
             yield jobs[start:position]
             start, size = position, len(job.payload)
+        template = job.template
     if len(jobs) > start:
         yield jobs[start:]
 
 
 def _is_alike(before: OutgoingJob, job: OutgoingJob) -> bool:
     """Whether it goes into the request of the one before: both into a set, or both into an array."""
-    if before.template is job.template:
-        return True
     return before.template.fits_sets == job.template.fits_sets and (
         not job.template.fits_sets or before.template.text == job.template.text
     )

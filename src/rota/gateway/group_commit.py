@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from rota.domain.ids import show_job
-from rota.domain.job import JobSet, Submission
+from rota.domain.job import JobSet, PlainSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, DuplicateError, OverloadedError, RotaError
@@ -246,12 +246,18 @@ class GroupCommitter:
 
 def _size(items: Sequence[Submission]) -> int:
     """How many jobs these are."""
-    return sum(len(item.items) if isinstance(item, JobSet) else 1 for item in items)
+    return sum(_jobs_of(item) for item in items)
+
+
+def _jobs_of(item: Submission) -> int:
+    if isinstance(item, PlainSet):
+        return len(item.ids)
+    return len(item.items) if isinstance(item, JobSet) else 1
 
 
 def _parts(items: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
     """Items for a chunk each. A set is one by itself: it is of a chunk's size already."""
-    if items and isinstance(items[0], JobSet):
+    if items and isinstance(items[0], JobSet | PlainSet):
         yield from ([item] for item in items)
     else:
         yield from (items[n : n + _MOST_PER_BATCH] for n in range(0, len(items), _MOST_PER_BATCH))

@@ -15,7 +15,7 @@ from rota.contract.fields import wire_name
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
 from rota.contract.json_rules import MOST_LEVELS, excess_of, has_repeated_name, is_too_deep
 from rota.domain.application import ANCHOR, DeclaredSchedule
-from rota.domain.ids import LOW_MASK, declared_id, new_id, shard_of, show_job, show_one_shot
+from rota.domain.ids import LOW_MASK, declared_id, ids_of, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     HTTP_TASK,
     LATE_SUBMISSION_SECONDS,
@@ -24,6 +24,7 @@ from rota.domain.job import (
     Definition,
     MisfireRule,
     OneShot,
+    PlainSet,
     Priority,
     Recurring,
     RunOptions,
@@ -80,9 +81,15 @@ class SetShape(NamedTuple):
     shards: int
     task: str | None
 
-    def ids(self, count: int) -> list[UUID]:
-        """New ids, each greater than the one before by one."""
+    def ids(self, count: int) -> range:
+        """New ids, as numbers, each greater than the one before by one."""
         return new_id.series(self.planned.timestamp(), count)
+
+    def plain_set(self, payloads: Sequence[str | None]) -> PlainSet | None:
+        """The jobs with these payloads, which were checked; None if they are not plain."""
+        if self.task is None or self.run_at is not None or self.definition.policies is not None:
+            return None
+        return PlainSet(self.namespace, self.ids(len(payloads)), self.shards, self.definition, payloads)
 
     def jobs(self, payloads: Sequence[str | None]) -> list[OneShot]:
         """The jobs with these payloads, which were checked."""
@@ -90,7 +97,7 @@ class SetShape(NamedTuple):
         owner, name, pool, priority, tags = it.owner, it.name, it.pool, it.priority, it.tags
         options, policies = it.options, it.policies
         made = []
-        for run_id, payload in zip(self.ids(len(payloads)), payloads, strict=True):
+        for run_id, payload in zip(ids_of(self.ids(len(payloads))), payloads, strict=True):
             task = self.task or _check_task(it.task or None, payload)
             definition = Definition(owner, name, task, pool, priority, tags, payload, options, policies)
             made.append(OneShot(namespace, run_id, (run_id.int & LOW_MASK) % shards, definition, run_at))

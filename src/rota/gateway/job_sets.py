@@ -22,7 +22,7 @@ import msgspec
 from rota.access.limits.backlog import Backlog
 from rota.contract.jobs import AcceptedJobs, JobIn, JobSetOut, RefusedJobs, Submitted
 from rota.domain.ids import show_following, show_one_shot
-from rota.domain.job import STORED_BYTES, JobSet, OneShot, SubmissionKey
+from rota.domain.job import STORED_BYTES, SURELY_INLINE, JobSet, OneShot, PlainSet, SubmissionKey
 from rota.domain.rights import Caller
 from rota.errors import BadInputError, DataRejectedError, KeyHeldError, KeyReusedError, RotaError
 from rota.gateway.group_commit import GroupCommitter
@@ -48,6 +48,7 @@ class JobSets:
         committer: GroupCommitter,
         job_builder: JobBuilder,
         backlog: Backlog,
+        takes_payloads: Callable[[Caller, int], bool],
         check_payload: Callable[[Caller, str | None], None],
         offload: Callable[[OneShot], Awaitable[OneShot]],
         submit_each: Callable[[Sequence[JobRequest], Caller], Awaitable[Sequence[Submitted | RotaError]]],
@@ -57,6 +58,7 @@ class JobSets:
         self._committer = committer
         self._job_builder = job_builder
         self._backlog = backlog
+        self._takes_payloads = takes_payloads
         self._check_payload = check_payload
         self._offload = offload
         self._submit_each = submit_each
@@ -92,6 +94,8 @@ class JobSets:
         """Makes the jobs of a part, except those that are refused; adds those that count as waiting."""
         await Breather().breathe()
         payloads = wanted.payloads[start : start + MOST_PER_PART]
+        if self._backlog.is_unlimited and (plain := self._plain_set(payloads, caller, shape)):
+            return _Part(start, plain, range(start, start + len(payloads)), shape.status, {}, None)
         refused: dict[int, RotaError] = {}
         for position, payload in enumerate(payloads, start):
             if error := payload if isinstance(payload, RotaError) else self._refusal(wanted.job, payload, caller):
@@ -109,7 +113,17 @@ class JobSets:
             items = [await self._offload(item) for item in items]
         # Repeats are not refused for what has changed meanwhile.
         known = await self._first_answer(wanted.key, start, caller) if refused else None
-        return _Part(start, items, positions, shape.status, refused, known)
+        return _Part(start, JobSet(items) if items else None, positions, shape.status, refused, known)
+
+    def _plain_set(self, payloads: Sequence[Payload], caller: Caller, shape: SetShape) -> PlainSet | None:
+        """The jobs of a part, if one look tells that all of them are plain and none is refused."""
+        try:
+            longest = max(map(len, payloads))  # type: ignore[arg-type]
+        except TypeError:  # one is missing or refused
+            return None
+        if longest > SURELY_INLINE or not self._takes_payloads(caller, longest):
+            return None
+        return shape.plain_set(payloads)  # type: ignore[arg-type]
 
     def _refusal(self, job: JobIn, payload: str | None, caller: Caller) -> RotaError | None:
         try:
@@ -121,7 +135,11 @@ class JobSets:
 
     async def _commit(self, wanted: SetRequest, parts: Sequence[_Part], caller: Caller) -> JobSetOut:
         done = JobSetOut(accepted=[], refused=[])
-        going = {part.start: _set_of(wanted, part, caller) for part in parts if part.items and part.known is None}
+        going = {
+            part.start: _set_of(wanted, part, part.jobs, caller)
+            for part in parts
+            if part.jobs is not None and part.known is None
+        }
         results = await self._committer.submit(list(going.values())) if going else ()
         declined = dict(zip(going, results, strict=True))
         for part in parts:
@@ -132,7 +150,7 @@ class JobSets:
                 try:
                     _add(done, await self._earlier(wanted, part.start, why, caller))
                 except KeyReusedError as error:
-                    if not any(part.items and declined.get(part.start, why) is None for part in parts):
+                    if not any(part.jobs and declined.get(part.start, why) is None for part in parts):
                         raise
                     # Other parts were new under this key, and are committed: the answer must say so.
                     count = min(MOST_PER_PART, len(wanted.payloads) - part.start)
@@ -216,7 +234,7 @@ class _Part(msgspec.Struct):
     """A part of a set: its jobs with their positions, and what was refused of it."""
 
     start: int
-    items: Sequence[OneShot]
+    jobs: JobSet | PlainSet | None
     positions: Sequence[int]
     status: str
     refused: dict[int, RotaError]
@@ -232,20 +250,24 @@ class _Part(msgspec.Struct):
 
     def _ranges(self) -> Iterator[tuple[int, int, tuple[str, str]]]:
         """Positions and ids that follow each other."""
-        if isinstance(self.positions, range) and self.items:
-            yield self.start, len(self.items), show_one_shot(self.items[0].id)
+        if self.jobs is None:
             return
-        places = enumerate(zip(self.positions, self.items, strict=True))
+        if isinstance(self.positions, range) or isinstance(self.jobs, PlainSet):
+            yield self.start, len(self.positions), show_one_shot(self.jobs.id)
+            return
+        places = enumerate(zip(self.positions, self.jobs.items, strict=True))
         for _, group in groupby(places, lambda one: (one[1][0] - one[0], one[1][1].id.int - one[0])):
             some = [place for _, place in group]
             yield some[0][0], len(some), show_one_shot(some[0][1].id)
 
 
-def _set_of(wanted: SetRequest, part: _Part, caller: Caller) -> JobSet:
+def _set_of(wanted: SetRequest, part: _Part, jobs: JobSet | PlainSet, caller: Caller) -> JobSet | PlainSet:
+    """The jobs of a part, with its key."""
     if wanted.key is None:
-        return JobSet(part.items)
+        return jobs
     answer = _encoder.encode(part.answer).decode()
-    return JobSet(part.items, SubmissionKey(_part_key(wanted.key, part.start, caller), wanted.request_hash, answer))
+    key = SubmissionKey(_part_key(wanted.key, part.start, caller), wanted.request_hash, answer)
+    return msgspec.structs.replace(jobs, key=key)
 
 
 def _part_key(key: str, start: int, caller: Caller) -> str:

@@ -79,6 +79,7 @@ class LocalGateway:
             committer=self._committer,
             job_builder=self.job_builder,
             backlog=self.backlog,
+            takes_payloads=self.limits.takes_payloads,
             check_payload=self.limits.check_payload,
             offload=self._offload,
             submit_each=self.submit,

@@ -251,7 +251,7 @@ class _Set:
     def __init__(self, shape: SetShape, delay_seconds: float | None, payloads: Sequence[Payload]) -> None:
         it = shape.definition
         self._count = len(payloads)
-        self._first = shape.ids(self._count)[0]
+        self._first = UUID(int=shape.ids(self._count)[0])
         row = SetRow(
             namespace=shape.namespace,
             id=self._first.hex,

@@ -70,13 +70,18 @@ class Backlog(Service):
         self._under_way: dict[UUID, list[_Counter]] = {}  # accepted, and not known to be committed
         self._counting = asyncio.Lock()
 
-    def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
-        """The items for which a cap is reached, with the refusal; the others are counted."""
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is no cap; is asked for every submission."""
         self._is_asked = True
         if self._sleeps or self._is_calm:
             self._sleeps = self._is_calm = False
             self.wake()
-        if not self._caps and not self._limits.bounds_waiting:
+        return not self._caps and not self._limits.bounds_waiting
+
+    def refuse(self, items: Iterable[Submission]) -> dict[UUID, RotaError]:
+        """The items for which a cap is reached, with the refusal; the others are counted."""
+        if self.is_unlimited:
             return {}
         return {item.id: refusal for item in items if (refusal := self._judge(item))}
 

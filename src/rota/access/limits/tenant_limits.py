@@ -104,6 +104,11 @@ class TenantLimits(Service):
         if most is not None and count > most:
             raise TooLargeError(f"{count} jobs in one request; the limit is {most}")
 
+    def takes_payloads(self, caller: Caller, characters: int) -> bool:
+        """Whether no payload of this many characters is over the limit."""
+        most = self._least(caller, "largest_payload_bytes") if self._rows else None
+        return most is None or 4 * characters <= most  # a character has at most four bytes
+
     def check_payload(self, caller: Caller, payload: str | None) -> None:
         """Raises BadInputError for a payload over the limit."""
         if payload is None or not self._rows:

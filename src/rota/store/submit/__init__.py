@@ -23,13 +23,13 @@ from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
 from rota.store.postgres.wakeups import SOON_SECONDS
 from rota.store.schema.partitions import with_days
+from rota.store.submit.plain_runs import PlainRuns, is_plain
 from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server. Once
 # a batch has waited as a whole its parts wait less, and after a while hardly at all: others wait for this writer.
 _SHORT_WAIT, _SHORTEST_WAIT = "100ms", "1ms"
 _WAITING_SECONDS = 4.0
-_SURELY_INLINE = INLINE_PAYLOAD_BYTES // 4  # characters: one has at most four bytes
 SPLIT = "split"  # the answer under the key of a set whose members have keys of their own
 
 
@@ -82,27 +82,32 @@ class Submissions:
         plain: list[Submission] = []
         others: list[Submission] = []
         for item in items:
-            (plain if _is_plain(item) else others).append(item)
+            (plain if is_plain(item) else others).append(item)
         for some in (plain, others):
             fates.repeated.update(await write_each(some, write, reject))
         self._wake(items, due_by)
         return fates
 
     def _wake(self, items: Sequence[Submission], due_by: datetime) -> None:
-        # The jobs of a set are due at the same time.
-        firsts = [run for item in items for run in _runs_of(item)[:1]]
-        due = [run for run in firsts if run.run_at is None or run.run_at <= due_by]
+        pools: set[str] = set()
+        gates = schedules = soon = False
         soon_by = due_by + timedelta(seconds=SOON_SECONDS)
-        self._database.wake(
-            pools={run.definition.pool for run in due if run.definition.policies is None},
-            gates=any(run.definition.policies is not None for run in due),
-            schedules=any(isinstance(item, Recurring) for item in items),
-            soon=any(run.run_at and run.run_at <= soon_by for run in firsts),
-        )
+        for item in items:
+            it, run_at = item.definition, _run_at(item)
+            if isinstance(item, Recurring):
+                schedules = True
+                continue
+            soon = soon or (run_at is not None and run_at <= soon_by)
+            if run_at is not None and run_at > due_by:
+                continue
+            gates = gates or it.policies is not None
+            if it.policies is None:
+                pools.add(it.pool)
+        self._database.wake(pools=pools, gates=gates, schedules=schedules, soon=soon)
 
     async def _write(self, items: Sequence[Submission], fates: SubmitResult, lock_timeout: str) -> list[UUID]:
         """Writes in one transaction, mostly one statement; returns the ids whose idempotency key was taken."""
-        insert = self._submit_plain if _is_plain(items[0]) else self._submit_runs
+        insert = self._submit_plain if is_plain(items[0]) else self._submit_runs
         if not any(item.unique or isinstance(item, Recurring) for item in items):
             ordered = sorted(items, key=_by_key) if any(item.key for item in items) else items
             with _held_keys():
@@ -160,21 +165,9 @@ class Submissions:
         self, statements: Statements | Database, items: Sequence[Submission], lock_timeout: str
     ) -> list[UUID]:
         keys = _Keys(items)
-        runs: list[OneShot] = []
-        shapes: list[tuple[Any, ...]] = []
-        for item in items:
-            first, key = len(runs) + 1, keys.number_of(item)
-            runs.extend(_runs_of(item))
-            if shapes and shapes[-1][:-2] == (shape := (*_plain_shape(item), key)):
-                shapes[-1] = (*shape, shapes[-1][-2], len(runs))
-            else:
-                shapes.append((*_plain_shape(item), key, first, len(runs)))
         rows = await statements.fetch(
             "submit_plain",
-            ids=[run.id for run in runs],
-            shards=[run.shard for run in runs],
-            payloads=[run.definition.payload for run in runs],
-            **columns(shapes, "namespaces owners names tasks pools priorities tags options key_numbers firsts lasts"),
+            **PlainRuns(items, keys.number_of).columns,
             **keys.columns,
             lock_timeout=lock_timeout,
         )
@@ -285,20 +278,11 @@ def _runs_of(item: Submission) -> Sequence[OneShot]:
     return (item,) if isinstance(item, OneShot) else ()
 
 
-def _is_plain(item: Submission) -> bool:
-    """Whether submit_plain can write it."""
+def _run_at(item: Submission) -> datetime | None:
+    """The time of its runs; None: now, or a recurring job's."""
     if isinstance(item, JobSet):
-        return all(map(_is_plain, item.items))
-    if not isinstance(item, OneShot) or item.run_at is not None or item.unique is not None:
-        return False
-    it = item.definition
-    return it.policies is None and it.blob is None and (it.payload is None or len(it.payload) <= _SURELY_INLINE)
-
-
-def _plain_shape(item: Submission) -> tuple[Any, ...]:
-    """What the jobs of a set, and many others of a batch, have alike, in the order of submit_plain."""
-    it = item.definition
-    return (item.namespace, it.owner, it.name, it.task, it.pool, it.priority, ",".join(it.tags), it.options)
+        item = item.items[0]  # they are due at the same time
+    return item.run_at if isinstance(item, OneShot) else None
 
 
 def _shape(item: OneShot) -> tuple[Any, ...]:
