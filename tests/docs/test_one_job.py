@@ -20,6 +20,7 @@ HELPERS = {
     *("contract/fields.py", "contract/json_rules.py"),
     *(f"store/postgres/{name}.py" for name in ("database", "connections", "statements", "batches")),
     *("store/postgres/listener.py", "store/postgres/scan_positions.py", "store/schema/partitions.py"),
+    "store/submit/plain_runs.py",
     # around a request
     *("api/http/security_headers.py", "api/http/body_budget.py", "api/http/shares.py", "api/backend.py"),
     *("api/http/messages.py", "api/paths.py", "access/credential_cache.py"),
