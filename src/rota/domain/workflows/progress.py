@@ -1,0 +1,250 @@
+"""The rules by which the nodes of a workflow run start and end.
+
+A node waits, is open (its run, or some of its members, have not ended) or has ended in one of these ways:
+
+    success                its run succeeded
+    failed                 its run failed, expired or was cancelled, or its payload could not be made
+    stopped                by a cancel or the deadline of the workflow run, or by failFast
+    skipped_by_condition   nothing failed, and it was not wanted
+    skipped_by_failure     because of a failure before it, its culprit
+
+What counts as failed for the nodes after: failed, stopped and skipped_by_failure. skipped_by_condition counts as
+neither failed nor succeeded. Skips are decided only when all nodes before have ended, so how each node ends is a
+function of how the runs ended, and not of their order.
+
+A start is decided once: the caller locks the workflow run, and writes what changed in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from rota.domain.workflows.graph import Graph
+
+Ending = Literal["success", "failed", "stopped", "skipped_by_condition", "skipped_by_failure"]
+Stop = Literal["cancel", "deadline", "failure"]
+_FAILURES = frozenset({"failed", "stopped", "skipped_by_failure"})
+Outcome = Literal["success", "failed", "cancelled"]
+
+
+class Members(msgspec.Struct):
+    """The members of a map: runs that were made of its items, and how many of these ended."""
+
+    made: int = 0
+    ended: int = 0
+    failed: int = 0
+    skipped: int = 0  # by their condition: no run is made
+    is_made: bool = False  # whether all items were read
+    is_failing: bool = False  # for good in this generation: no more members are made
+
+    @property
+    def have_ended(self) -> bool:
+        return self.made == self.ended
+
+
+class NodeState(msgspec.Struct):
+    """A node that does not wait any more."""
+
+    state: Literal["open"] | Ending = "open"
+    generation: int = 1
+    reason: str | None = None
+    culprit: str | None = None  # of a skip by failure
+    ended_at: float | None = None
+    members: Members | None = None  # of a map
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What came of starting a node: it is open, or it ended at once."""
+
+    ending: Ending | None = None
+    reason: str | None = None
+    members: Members | None = None
+
+
+class Progress:
+    """A workflow run under its lock: hears of ends, and says which nodes start, end or are skipped."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: dict[int, NodeState],
+        *,
+        generation: int = 1,
+        stop: Stop | None = None,
+        fail_fast: bool = False,
+        start: Callable[[int], Start],
+        now: float,
+    ) -> None:
+        """`start` makes a node's run; `nodes` are those that do not wait, by their numbers."""
+        self.graph = graph
+        self.nodes = nodes
+        self.stop = stop
+        self.changed: set[int] = set()
+        self._generation = generation
+        self._fail_fast = fail_fast
+        self._start = start
+        self._now = now
+        self._left: deque[int] = deque()
+        self._steps = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every node has ended."""
+        return len(self.nodes) == len(self.graph) and all(node.state != "open" for node in self.nodes.values())
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of a workflow run that is over."""
+        if self.stop == "cancel":
+            return "cancelled"
+        return "failed" if self.stop or self.culprit else "success"
+
+    @property
+    def culprit(self) -> str | None:
+        """The first node that failed of its own."""
+        own = [
+            (node.ended_at or 0.0, self.graph.nodes[number].key)
+            for number, node in self.nodes.items()
+            if node.state == "failed" and not self.graph.nodes[number].allow_failure
+        ]
+        return min(own)[1] if own else None
+
+    def is_stopped(self, number: int) -> bool:
+        """Whether nothing more of a node may start."""
+        return self.stop is not None and (self.stop != "failure" or not self.graph.nodes[number].is_handler)
+
+    def hear(self, number: int, ending: Literal["success", "failed", "cancelled"], reason: str | None = None) -> None:
+        """The run of a node ended."""
+        stopped = ending == "cancelled" and self.is_stopped(number)
+        self._end(number, "stopped" if stopped else "success" if ending == "success" else "failed", reason)
+
+    def look_at_all(self) -> None:
+        """Every node that has not ended is looked at: at the opening, after a stop, and after a cut-off look."""
+        self._left.extend(number for number in self.graph.order if self._is_unended(number))
+
+    def look_at(self, numbers: Iterable[int]) -> None:
+        self._left.extend(numbers)
+
+    def go_on(self, most: int) -> bool:
+        """Makes changes, at most so many; returns whether there may be more to do."""
+        self._steps = 0
+        while self._left:
+            if self._steps >= most:
+                return True
+            number = self._left.popleft()
+            if number not in self.nodes:
+                self._look_at_waiting(number)
+            elif self.nodes[number].state == "open":
+                self._look_at_members(number)
+        return False
+
+    def _is_unended(self, number: int) -> bool:
+        return number not in self.nodes or self.nodes[number].state == "open"
+
+    def _look_at_waiting(self, number: int) -> None:
+        if self.stop in ("cancel", "deadline"):
+            self._end(number, "stopped", f"the workflow run was stopped ({self.stop})")
+            return
+        if self.is_stopped(number):
+            if self._have_ended(self.graph.before[number]):
+                self._end(number, "skipped_by_failure", "another node failed, and failFast is set", self.culprit)
+            return
+        decided = self._decide(number)
+        if decided == "run":
+            self._open(number)
+        elif decided is not None:
+            self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
+
+    def _open(self, number: int) -> None:
+        started = self._start(number)
+        if started.ending is not None:
+            self._end(number, started.ending, started.reason)
+            return
+        self.nodes[number] = NodeState(generation=self._generation, members=started.members)
+        self._note(number)
+        if started.members is not None:
+            self._left.append(number)
+
+    def _look_at_members(self, number: int) -> None:
+        """A map ends when all its items were made, or no more may be, and all its members have ended."""
+        members = self.nodes[number].members
+        if members is None or not members.have_ended:
+            return
+        if members.is_failing:
+            self._end(number, "failed", f"{members.failed} members failed")
+        elif members.is_made:
+            self._end(number, "success", None)
+        elif self.is_stopped(number):
+            self._end(number, "stopped", None)
+
+    def _decide(self, number: int) -> Literal["run"] | Ending | None:
+        """None: not yet."""
+        trigger = self.graph.nodes[number].trigger
+        before = self.graph.before[number]
+        seen = [self._seen(one, trigger) for one in before if not self._is_unended(one)]
+        failed = any(one in _FAILURES for one in seen)
+        if (trigger == "any_failed" and failed) or (trigger == "any_succeeded" and "success" in seen):
+            return "run"
+        if len(seen) < len(before):
+            return None
+        fits = (
+            trigger == "all_ended"
+            or (trigger == "none_failed" and not failed)
+            or (trigger == "all_succeeded" and all(one == "success" for one in seen))
+        )
+        if fits:
+            return "run"
+        return "skipped_by_failure" if failed else "skipped_by_condition"
+
+    def _seen(self, number: int, trigger: str) -> str:
+        """How a node's end looks to one with this trigger after it."""
+        state = self.nodes[number].state
+        if state == "failed" and self.graph.nodes[number].allow_failure and trigger != "any_failed":
+            return "success"
+        return state
+
+    def _have_ended(self, numbers: Iterable[int]) -> bool:
+        return not any(self._is_unended(number) for number in numbers)
+
+    def _culprit_before(self, number: int) -> str | None:
+        """The first of the nodes before that failed, or the one that it was skipped for."""
+        for one in self.graph.before[number]:
+            state = self._seen(one, self.graph.nodes[number].trigger)
+            if state in _FAILURES:
+                return self.nodes[one].culprit or self.graph.nodes[one].key
+        return None
+
+    def _end(self, number: int, ending: Ending, reason: str | None, culprit: str | None = None) -> None:
+        node = self.nodes.setdefault(number, NodeState(generation=self._generation))
+        node.state, node.reason, node.culprit, node.ended_at = ending, reason, culprit, self._now
+        self._note(number)
+        own = ending == "failed" and not self.graph.nodes[number].allow_failure
+        if own and self._fail_fast and self.stop is None:
+            self.stop = "failure"
+            self.look_at_all()
+        self._left.extend(self.graph.after[number])
+
+    def _note(self, number: int) -> None:
+        self.changed.add(number)
+        self._steps += 1
+
+
+def to_reset(progress: Progress, chosen: Iterable[int] | None = None) -> set[int]:
+    """The nodes that a resume runs again: own failures that are not allowed, what the workflow stopped or skipped for a
+    failure, or the chosen ones; and all nodes after them."""
+    graph = progress.graph
+    if chosen is None:
+        roots = {
+            number
+            for number, node in progress.nodes.items()
+            if (node.state == "failed" and not graph.nodes[number].allow_failure)
+            or node.state == "stopped"
+            or (node.state == "skipped_by_failure" and progress.is_over)
+        }
+    else:
+        roots = {*chosen}
+    return roots | graph.descendants(roots)

@@ -1,0 +1,212 @@
+"""References: how the payload, the items and the condition of a node get values that are known only when it starts.
+
+A reference is an object with one of these names. It stands for a whole value, anywhere in a payload:
+
+    {"$input": "day"}                       an input of the workflow run
+    {"$nominal": "date"}                    its nominal time: date, time or timestamp
+    {"$from": "extract", "path": "rows"}    the result of a node, or what is at a path in it
+    {"$item": "path"}, {"$index": ""}       of a member of a map: its item, and the item's position from 0
+    {"$trigger": "key"}                     the node whose end started this one, or its "result"
+    {"$literal": …}                         the value as it is, with nothing in it looked at
+
+A path names fields and positions with dots: `files.0.name`; "" is the whole. A value that isn't there is an error in a
+payload, and makes every comparison of a condition false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.errors import BadInputError, RotaError
+
+NAMES = ("$input", "$nominal", "$from", "$item", "$index", "$trigger", "$literal")
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": lambda found, given: _same_kind(found, given) and found == given,
+    "ne": lambda found, given: not (_same_kind(found, given) and found == given),
+    "gt": lambda found, given: _are_ordered(found, given) and found > given,
+    "ge": lambda found, given: _are_ordered(found, given) and found >= given,
+    "lt": lambda found, given: _are_ordered(found, given) and found < given,
+    "le": lambda found, given: _are_ordered(found, given) and found <= given,
+    "in": lambda found, given: any(_same_kind(found, one) and found == one for one in given),
+}
+_JOINED = ("all", "any", "not")
+_NOMINAL = ("date", "time", "timestamp")
+_MOST_LEVELS = 20
+
+_MISSING: Any = object()
+
+
+class MissingValueError(RotaError):
+    """A reference names what isn't there."""
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What references of a node can name."""
+
+    inputs: Mapping[str, Any]
+    nominal: datetime  # in the time zone of the schedule
+    results: Callable[[str], Any]  # by the node's key; None for one without a result
+    item: Any = None
+    index: int | None = None
+    triggered_by: str | None = None
+
+    def of(self, reference: Mapping[str, Any]) -> Any:
+        """The value; raises MissingValueError."""
+        found = self._find(reference)
+        if found is _MISSING:
+            raise MissingValueError(f"{_shown(reference)} is not there")
+        return found
+
+    def _find(self, reference: Mapping[str, Any]) -> Any:
+        name = _name_of(reference)
+        given = reference[name]
+        if name == "$literal":
+            return given
+        if name == "$input":
+            first, _, rest = given.partition(".")
+            return _at(self.inputs.get(first, _MISSING), rest)
+        if name == "$nominal":
+            return self._nominal(given)
+        if name == "$from":
+            return _at(self.results(given), reference.get("path", ""))
+        if name == "$item":
+            return _at(self.item, given)
+        if name == "$index":
+            return self.index
+        if self.triggered_by is None:
+            return None
+        return self.triggered_by if given == "key" else _at(self.results(self.triggered_by), reference.get("path", ""))
+
+    def _nominal(self, form: str) -> str:
+        if form == "date":
+            return self.nominal.date().isoformat()
+        return self.nominal.time().isoformat("seconds") if form == "time" else self.nominal.isoformat()
+
+
+def render(template: Any, values: Values) -> Any:
+    """The template with values in place of references; raises MissingValueError."""
+    if isinstance(template, dict):
+        if _name_of(template):
+            return values.of(template)
+        return {name: render(value, values) for name, value in template.items()}
+    if isinstance(template, list):
+        return [render(value, values) for value in template]
+    return template
+
+
+def holds(condition: Mapping[str, Any], values: Values) -> bool:
+    """Whether a condition is true: {"all": […]}, {"any": […]}, {"not": …}, or a reference with comparisons."""
+    if "all" in condition:
+        return all(holds(one, values) for one in condition["all"])
+    if "any" in condition:
+        return any(holds(one, values) for one in condition["any"])
+    if "not" in condition:
+        return not holds(condition["not"], values)
+    found = values._find(condition)  # noqa: SLF001
+    if "exists" in condition and (found is not _MISSING) != condition["exists"]:
+        return False
+    compared = [(name, given) for name, given in condition.items() if name in _COMPARISONS]
+    return all(found is not _MISSING and _COMPARISONS[name](found, given) for name, given in compared)
+
+
+def references_in(template: Any) -> Iterator[Mapping[str, Any]]:
+    """All references of a template."""
+    if isinstance(template, dict):
+        name = _name_of(template)
+        if name:
+            yield template
+        if name != "$literal":
+            for value in template.values():
+                yield from references_in(value)
+    elif isinstance(template, list):
+        for value in template:
+            yield from references_in(value)
+
+
+def check_template(template: Any, field: str, *, in_map: bool, inputs: Mapping[str, Any]) -> None:
+    """Raises BadInputError for a reference that can never have a value."""
+    for reference in references_in(template):
+        _check_reference(reference, field, in_map=in_map, inputs=inputs, more={"path"})
+
+
+def check_condition(condition: Any, field: str, *, in_map: bool, inputs: Mapping[str, Any], level: int = 0) -> None:
+    """Raises BadInputError for what is no condition."""
+    if not isinstance(condition, dict) or not condition or level > _MOST_LEVELS:
+        raise BadInputError('must be a condition such as {"$from": "extract", "path": "rows", "gt": 0}', field=field)
+    joined = [name for name in _JOINED if name in condition]
+    if joined:
+        if len(condition) > 1:
+            raise BadInputError(f"has something beside {joined[0]!r}", field=field)
+        inside = condition[joined[0]]
+        parts = [inside] if joined[0] == "not" else inside
+        if not isinstance(parts, list) or not parts:
+            raise BadInputError(f"{joined[0]!r} needs a list of conditions", field=field)
+        for part in parts:
+            check_condition(part, field, in_map=in_map, inputs=inputs, level=level + 1)
+        return
+    _check_reference(condition, field, in_map=in_map, inputs=inputs, more={"path", "exists", *_COMPARISONS})
+    if not any(name == "exists" or name in _COMPARISONS for name in condition):
+        raise BadInputError(f"needs one of {', '.join(('exists', *_COMPARISONS))}", field=field)
+    if not isinstance(condition.get("exists", True), bool):
+        raise BadInputError("'exists' must be true or false", field=field)
+    if not isinstance(condition.get("in", []), list):
+        raise BadInputError("'in' needs a list", field=field)
+
+
+def _check_reference(
+    reference: Mapping[str, Any], field: str, *, in_map: bool, inputs: Mapping[str, Any], more: set[str]
+) -> None:
+    name = _name_of(reference)
+    if name is None:
+        raise BadInputError(f"names no value: one of {', '.join(NAMES)}", field=field)
+    given = reference[name]
+    if unknown := {*reference} - {name} - more:
+        raise BadInputError(f"{name} has {sorted(unknown)[0]!r} beside it, which is not known", field=field)
+    if name == "$literal":
+        return
+    if not isinstance(given, str) or not isinstance(reference.get("path", ""), str):
+        raise BadInputError(f"{name} needs a text", field=field)
+    if name == "$input" and given.partition(".")[0] not in inputs:
+        raise BadInputError(f"{given.partition('.')[0]!r} is no input of the workflow", field=field)
+    if name == "$nominal" and given not in _NOMINAL:
+        raise BadInputError(f"$nominal is one of {', '.join(_NOMINAL)}", field=field)
+    if name == "$trigger" and given not in ("key", "result"):
+        raise BadInputError("$trigger is key or result", field=field)
+    if name in ("$item", "$index") and not in_map:
+        raise BadInputError(f"{name} is for the members of a map", field=field)
+
+
+def _name_of(value: Mapping[str, Any]) -> str | None:
+    """Which reference it is, if it is one."""
+    return next((name for name in NAMES if name in value), None)
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.split(".") if path else ():
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and part.isascii() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return _MISSING
+    return value
+
+
+def _same_kind(one: Any, other: Any) -> bool:
+    """1 and true are equal in Python, and not in JSON."""
+    return isinstance(one, bool) == isinstance(other, bool)
+
+
+def _are_ordered(one: Any, other: Any) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return numbers or (isinstance(one, str) and isinstance(other, str))
+
+
+def _shown(reference: Mapping[str, Any]) -> str:
+    name = _name_of(reference) or ""
+    path = reference.get("path")
+    return f"{name} {reference[name]!r}" + (f" at {path!r}" if path else "")
