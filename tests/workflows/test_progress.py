@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -187,7 +188,7 @@ def test_a_map_ends_when_all_were_made_and_all_have_ended():
     played.start = lambda number: Start(members=members) if number == 0 else Start()
     played.transaction()
     members.made, members.ended = 3, 3
-    progress, _ = played.transaction()
+    _progress, _ = played.transaction()
     assert played.ends == {"map": "open"}
     members.is_made = True
     played.transaction()
@@ -226,7 +227,7 @@ def test_a_node_may_read_whatever_has_surely_ended():
 def test_a_large_graph_is_checked_quickly_enough_to_be_used():
     levels = [[f"n{level}-{number}" for number in range(200)] for level in range(50)]
     nodes = [Node(key) for key in levels[0]]
-    for above, below in zip(levels, levels[1:], strict=False):
+    for above, below in itertools.pairwise(levels):
         nodes += [
             Node(key, (above[number], above[number - 1]), reads=(above[number],)) for number, key in enumerate(below)
         ]

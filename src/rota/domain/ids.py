@@ -151,6 +151,24 @@ def parse_key(text: str) -> UUID:
     return _parse(text, "key_", "keyId")
 
 
+def show_workflow(workflow_id: UUID) -> str:
+    return f"wf_{workflow_id.hex}"
+
+
+def show_workflow_run(flow: UUID) -> str:
+    return f"wfr_{flow.hex}"
+
+
+def parse_workflow(text: str) -> UUID:
+    """The id behind `wf_…`; raises BadInputError for anything else."""
+    return _parse(text, "wf_", "workflowId")
+
+
+def parse_workflow_run(text: str) -> UUID:
+    """The id behind `wfr_…`; raises BadInputError for anything else."""
+    return _parse(text, "wfr_", "workflowRunId")
+
+
 def parse_job(text: str) -> UUID:
     """The id behind `job_…`; raises BadInputError for anything else."""
     return _parse(text, "job_", "jobId")

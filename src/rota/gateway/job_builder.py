@@ -180,6 +180,24 @@ class JobBuilder:
             policies=None if plain else policies_of(wanted, job_id),
         )
 
+    def node_definition(self, wanted: JobIn, caller: Caller) -> Definition:
+        """What a node of a workflow runs; its payload is made when it starts."""
+        return Definition(
+            owner=caller.owner,
+            name=wanted.name,
+            task=wanted.task or "",
+            pool=wanted.pool,
+            priority=_PRIORITIES[wanted.priority],
+            tags=tuple(wanted.tags),
+            payload=None,
+            options=_options(wanted),
+            policies=policies_of(wanted, None),
+        )
+
+    def check_node(self, task: str, payload: str | None) -> None:
+        """Raises BadInputError if a node's payload does not fit a task of the runners."""
+        _check_task(task, payload)
+
     def payload(self, raw: Any) -> str | None:
         """The payload as it is stored: the JSON text of an object."""
         if raw is UNSET:

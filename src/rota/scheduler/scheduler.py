@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
+from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
+from rota.scheduler.conductor import Conductor
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
@@ -30,12 +32,13 @@ from rota.store.admit.overlooked import OverlookedGates
 from rota.store.change.recalled import RecalledRuns
 from rota.store.declare import DeclaredJobs
 from rota.store.fire import Schedules
+from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import GATE, SCHEDULE, SOON
+from rota.store.postgres.wakeups import FLOW, GATE, SCHEDULE, SOON
 from rota.store.promote import Promotions
 from rota.store.reap import LostWorkers
 from rota.store.report import Reports
@@ -43,6 +46,7 @@ from rota.store.schema.list_indexes import ListIndexes
 from rota.store.vacuum import HotTables
 
 _APP_PATIENCE = timedelta(minutes=10)
+_LARGEST_PAYLOAD_BYTES = 64 * 1024
 
 
 class Scheduler:
@@ -83,6 +87,8 @@ class Scheduler:
         gates = Gates(database, self.id)
         self.admitter = Admitter(gates=gates, leases=leases)
         self.gate_inspector = GateInspector(overlooked=OverlookedGates(database, self.id), leases=leases)
+        builder = JobBuilder(shards=1, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: datetime.now(UTC))
+        self.conductor = Conductor(flows=Flows(database), builder=builder, leases=leases)
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
@@ -95,7 +101,7 @@ class Scheduler:
         workers = LostWorkers(database)
         self.reaper = Reaper(workers=workers, reports=Reports(database), clock=clock)
         self.worker_watch = WorkerWatch(workers=workers, on_lost=self.reaper.wake)
-        self._listener = Listener(listen_url, (SCHEDULE, GATE), self._heard) if listen_url else None
+        self._listener = Listener(listen_url, (SCHEDULE, GATE, FLOW), self._heard) if listen_url else None
         self.outlook = Outlook(
             foresight=Foresight(database, gates),
             sleepers=(
@@ -121,6 +127,7 @@ class Scheduler:
             self.misfires,
             self.recaller,
             self.admitter,
+            self.conductor,
             self.worker_watch,
             self.gate_inspector,
             self.reaper,
@@ -139,8 +146,8 @@ class Scheduler:
         return self._listener is not None and self._listener.connected
 
     def _heard(self, channel: str, payload: str) -> None:
-        if channel == GATE:
-            self.admitter.wake()
+        if channel in (GATE, FLOW):
+            (self.admitter if channel == GATE else self.conductor).wake()
             return
         self.promoter.rouse()
         if payload != SOON:

@@ -37,7 +37,7 @@ _JOINED = ("all", "any", "not")
 _NOMINAL = ("date", "time", "timestamp")
 _MOST_LEVELS = 20
 
-_MISSING: Any = object()
+MISSING: Any = object()
 
 
 class MissingValueError(RotaError):
@@ -56,30 +56,30 @@ class Values(msgspec.Struct, frozen=True):
 
     def of(self, reference: Mapping[str, Any]) -> Any:
         """The value; raises MissingValueError."""
-        found = self._find(reference)
-        if found is _MISSING:
+        found = self.find(reference)
+        if found is MISSING:
             raise MissingValueError(f"{_shown(reference)} is not there")
         return found
 
-    def _find(self, reference: Mapping[str, Any]) -> Any:
-        name = _name_of(reference)
-        given = reference[name]
-        if name == "$literal":
-            return given
-        if name == "$input":
-            first, _, rest = given.partition(".")
-            return _at(self.inputs.get(first, _MISSING), rest)
-        if name == "$nominal":
-            return self._nominal(given)
-        if name == "$from":
-            return _at(self.results(given), reference.get("path", ""))
-        if name == "$item":
-            return _at(self.item, given)
-        if name == "$index":
-            return self.index
-        if self.triggered_by is None:
-            return None
-        return self.triggered_by if given == "key" else _at(self.results(self.triggered_by), reference.get("path", ""))
+    def find(self, reference: Mapping[str, Any]) -> Any:
+        """The value, or MISSING."""
+        name = _name_of(reference) or ""
+        given, path = reference[name], reference.get("path", "")
+        found: Mapping[str, Callable[[], Any]] = {
+            "$literal": lambda: given,
+            "$input": lambda: _at(self.inputs, given),
+            "$nominal": lambda: self._nominal(given),
+            "$from": lambda: _at(self.results(given), path),
+            "$item": lambda: _at(self.item, given),
+            "$index": lambda: self.index,
+            "$trigger": lambda: self._trigger(given, path),
+        }
+        return found[name]()
+
+    def _trigger(self, what: str, path: str) -> Any:
+        if self.triggered_by is None or what == "key":
+            return self.triggered_by
+        return _at(self.results(self.triggered_by), path)
 
     def _nominal(self, form: str) -> str:
         if form == "date":
@@ -106,11 +106,11 @@ def holds(condition: Mapping[str, Any], values: Values) -> bool:
         return any(holds(one, values) for one in condition["any"])
     if "not" in condition:
         return not holds(condition["not"], values)
-    found = values._find(condition)  # noqa: SLF001
-    if "exists" in condition and (found is not _MISSING) != condition["exists"]:
+    found = values.find(condition)
+    if "exists" in condition and (found is not MISSING) != condition["exists"]:
         return False
     compared = [(name, given) for name, given in condition.items() if name in _COMPARISONS]
-    return all(found is not _MISSING and _COMPARISONS[name](found, given) for name, given in compared)
+    return all(found is not MISSING and _COMPARISONS[name](found, given) for name, given in compared)
 
 
 def references_in(template: Any) -> Iterator[Mapping[str, Any]]:
@@ -165,7 +165,7 @@ def _check_reference(
         raise BadInputError(f"names no value: one of {', '.join(NAMES)}", field=field)
     given = reference[name]
     if unknown := {*reference} - {name} - more:
-        raise BadInputError(f"{name} has {sorted(unknown)[0]!r} beside it, which is not known", field=field)
+        raise BadInputError(f"{name} has {min(unknown)!r} beside it, which is not known", field=field)
     if name == "$literal":
         return
     if not isinstance(given, str) or not isinstance(reference.get("path", ""), str):
@@ -192,7 +192,7 @@ def _at(value: Any, path: str) -> Any:
         elif isinstance(value, list) and part.isdecimal() and part.isascii() and int(part) < len(value):
             value = value[int(part)]
         else:
-            return _MISSING
+            return MISSING
     return value
 
 

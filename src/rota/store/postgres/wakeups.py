@@ -24,6 +24,7 @@ from rota.telemetry import get_logger
 READY = "rota_ready"  # payload: the pool in which runs became ready
 WORKER = "rota_worker"  # payload: the id of the worker that is asked something; empty: all of them
 GATE = "rota_gate"  # payload: empty; a run came to its gates, or one with policies left its place
+FLOW = "rota_flow"  # payload: empty; the run of a node ended, or a workflow run is to be looked at
 SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
 AWAITED = "rota_awaited"  # payload: "now"; clients wait for runs: for a while, tell when some end
 ENDED = "rota_ended"  # payload: the marks of runs that ended, with spaces between; empty: look which ones
@@ -70,14 +71,15 @@ class WakeUps:
         workers: Iterable[UUID] = (),
         every_worker: bool = False,
         gates: bool = False,
+        flows: bool = False,
         schedules: bool = False,
         awaited: bool = False,
         ended: Collection[tuple[str, UUID]] = (),
         soon: bool = False,
     ) -> None:
-        """Wakes workers of these pools, these workers, schedulers for gates, schedules or runs that are due within
-        SOON_SECONDS, processes that end runs, or those that wait for these runs (each with its namespace), within a
-        tick."""
+        """Wakes workers of these pools, these workers, schedulers for gates, workflows, schedules or runs that are
+        due within SOON_SECONDS, processes that end runs, or those that wait for these runs (each with its namespace),
+        within a tick."""
         if not self._enabled:
             return
         told = False
@@ -85,6 +87,7 @@ class WakeUps:
             (READY, set(pools)),
             (WORKER, {*map(str, workers), *([""] if every_worker else ())}),
             (GATE, {""} if gates else set()),
+            (FLOW, {""} if flows else set()),
             (SCHEDULE, {*([""] if schedules else ()), *([SOON] if soon and self._must_tell_soon() else ())}),
             (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),

@@ -37,6 +37,7 @@ class Recorded(msgspec.Struct):
     ready_pools: set[str] = msgspec.field(default_factory=set)  # a run is ready again: wake their workers
     held: bool = False  # a run went to held: wake schedulers
     gated: bool = False  # a run left a gate: wake schedulers
+    flows: bool = False  # the run of a node ended: wake schedulers
     ended: list[tuple[str, UUID]] = msgspec.field(default_factory=list)  # runs that ended without success
     soon: bool = False  # a run is due again in a moment: wake schedulers
 
@@ -80,6 +81,7 @@ class Reports:
         self._database.wake(
             pools=recorded.ready_pools,
             gates=recorded.gated,
+            flows=recorded.flows,
             schedules=recorded.held,
             soon=recorded.soon,
             ended=ended,
@@ -120,6 +122,7 @@ class Reports:
             for row in await write_each(some, self._write_successes, reject):
                 written += row["written"]
                 recorded.gated |= bool(row["gated"])
+                recorded.flows |= bool(row["flows"])
         if written + len(recorded.rejected) < len(successes):
             keys = [(it.claim.namespace, it.claim.run_id, it.claim.number) for it in successes]
             recorded.fenced |= await self._find_fenced(keys, recorded)
@@ -158,6 +161,7 @@ class Reports:
         recorded.ready_pools |= {row["pool"] for row in rows if row["fate"] == "ready"}
         recorded.held |= any(row["fate"] == "hold" for row in rows)
         recorded.gated |= any(row["gated"] for row in rows)
+        recorded.flows |= any(row["flows"] for row in rows)
         recorded.ended += [(row["namespace"], row["id"]) for row in rows if row["fate"] in _ENDING]
         delays = {row[2]: row[6] for row in others}
         recorded.soon |= any(row["fate"] == "wait" and delays[row["claim"]] <= SOON_SECONDS for row in rows)

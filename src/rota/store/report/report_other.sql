@@ -90,4 +90,6 @@ WITH input AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, outcome FROM moved WHERE policies IS NOT NULL AND fate <> 'ready'
 )
-SELECT namespace, id, claim, pool, fate, policies IS NOT NULL AND fate <> 'ready' AS gated FROM moved
+SELECT namespace, id, claim, pool, fate, policies IS NOT NULL AND fate <> 'ready' AS gated,
+       cause = 'node' AND fate IN ('bury', 'cancel', 'skip') AS flows
+  FROM moved

@@ -1,7 +1,7 @@
 -- Runs that have not ended, in whichever table they are; columns that came later stand at the end. Each branch is served by
 -- its primary key in the order of ids. Views show each role what the role's own rights on the tables show it.
 --   status       what people see: scheduled, retrying, blocked, queued, running, success, failed, cancelled, skipped
---   place        the table it is in: upcoming, held, live, finished
+--   place        the table it is in: upcoming, held, live, workflow (an open workflow run), finished
 CREATE VIEW rota.open_runs WITH (security_invoker = true) AS
 SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
        options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
@@ -28,7 +28,14 @@ SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, ta
        'live', NULL, CASE WHEN ready_at <= now() THEN started_at END, NULL, worker_id, claim,
        progress, progress_note, cancel_requested_at IS NOT NULL, NULL, NULL, NULL, NULL,
        expires_at, checkpoint, snoozes, NULL, policies, NULL
-  FROM rota.live_runs;
+  FROM rota.live_runs
+UNION ALL
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       'running', 'workflow', NULL, opened_at, NULL, NULL, NULL, NULL, NULL, stop IS NOT NULL, NULL, NULL, NULL, NULL,
+       expires_at, checkpoint, snoozes, NULL, policies, NULL
+  FROM rota.workflow_runs
+ WHERE ended_at IS NULL;
 
 -- Every run. A generic plan over it locks each day of history: a run by its id is looked for in open_runs first.
 CREATE VIEW rota.runs WITH (security_invoker = true) AS

@@ -26,7 +26,7 @@ CREATE TABLE rota.upcoming_runs (
     payload     text,                               -- the task's parameters (JSON), if small
     payload_id  uuid,                               -- else its row in rota.payloads
     options     text NOT NULL,                      -- retries, timeout, expiry, headers (JSON)
-    cause       text NOT NULL CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive')),  -- why it exists
+    cause       text NOT NULL,                      -- why it exists
     retry_of    uuid,                               -- the run that it runs again
     root_id     uuid,                               -- the first run of a chain of retries and redrives
     shard       smallint NOT NULL,                  -- which scheduler looks after it
@@ -98,7 +98,6 @@ CREATE TABLE rota.held_runs (
     policies    jsonb,
     gate_key    text COLLATE "C",                     -- at which gate of its kind; null: pause, recall, new
     PRIMARY KEY (namespace, id),
-    CONSTRAINT upcoming_runs_cause_check CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive')),
     CONSTRAINT held_runs_gate_check
         CHECK (gate IN ('pause', 'recall', 'new', 'order', 'limit', 'rate', 'breaker', 'overlap')),
     CONSTRAINT held_runs_policies_check
@@ -152,7 +151,6 @@ CREATE TABLE rota.live_runs (
     snoozes             integer NOT NULL DEFAULT 0,
     policies            jsonb,
     PRIMARY KEY (namespace, id),
-    CONSTRAINT upcoming_runs_cause_check CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive')),
     CONSTRAINT live_runs_check CHECK ((worker_id IS NULL) = (claim IS NULL)),
     CONSTRAINT live_runs_lane_check
         CHECK (lane = hashtextextended(namespace || '/' || pool || '/' || task, priority)),
@@ -221,8 +219,7 @@ CREATE TABLE rota.finished_runs (
     snoozes          integer NOT NULL DEFAULT 0,
     result_blob      text,                             -- the key in object storage of a large result
     policies         jsonb,
-    PRIMARY KEY (namespace, id),
-    CONSTRAINT upcoming_runs_cause_check CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive'))
+    PRIMARY KEY (namespace, id)
 ) PARTITION BY RANGE (id);
 CREATE INDEX finished_runs_of_job ON rota.finished_runs (namespace, job_id, id) WHERE job_id <> id;
 -- For lists: by labels, period by period. A short list of pending entries: each look reads all of it.
@@ -290,3 +287,13 @@ CREATE TABLE rota.gates (
 );
 CREATE INDEX gates_waking ON rota.gates (wakes_at) WHERE wakes_at IS NOT NULL;
 CREATE INDEX gates_idle ON rota.gates (full_at) WHERE full_at IS NOT NULL;
+
+-- Why a run exists. Not valid: they came when there was history, which a migration must not read.
+ALTER TABLE rota.upcoming_runs ADD CONSTRAINT upcoming_runs_cause_check
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.held_runs ADD CONSTRAINT upcoming_runs_cause_check
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.live_runs ADD CONSTRAINT upcoming_runs_cause_check
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.finished_runs ADD CONSTRAINT upcoming_runs_cause_check
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;

@@ -1,0 +1,150 @@
+"""Workflows: what is created, run and shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from rota.contract.fields import (
+    Headers,
+    In,
+    Key,
+    Limit,
+    Name,
+    OnFailure,
+    Out,
+    PoolName,
+    PriorityName,
+    Retries,
+    Seconds,
+    Tag,
+    TaskName,
+)
+from rota.contract.jobs import Breaker, RateLimit, Retry
+from rota.domain.workflows.graph import Trigger
+
+NodeKey = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+(?!\n)$")]
+InputName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$")]
+NodeStatus = Literal["waiting", "queued", "running", "blocked", "success", "failed", "stopped", "skipped"]
+WorkflowRunStatus = Literal["running", "cancelling", "success", "failed", "cancelled"]
+
+
+class NodeIn(In, kw_only=True, omit_defaults=True):
+    """A node of a workflow: a job, and when it runs."""
+
+    task: TaskName | None = None
+    """a registered task, or `script`, `shell`, `http`"""
+    payload: dict[str, Any] | UnsetType = UNSET
+    """the task's parameters; values may be references, such as `{"$from": "extract", "path": "rows"}`"""
+    after: Annotated[list[NodeKey], Meta(max_length=10_000)] = msgspec.field(default_factory=list)
+    """the nodes before it"""
+    trigger: Trigger = "all_succeeded"
+    """which ends of the nodes before it start it"""
+    when: dict[str, Any] | None = None
+    """a condition, asked when the trigger says that it runs: if it does not hold, the node is skipped"""
+    allow_failure: bool = False
+    """whether what comes after goes on as if it had succeeded"""
+    max_retries: Retries = 3
+    retry: Retry | None = None
+    timeout_seconds: Seconds | None = None
+    expires_seconds: Seconds | None = None
+    priority: PriorityName = "normal"
+    pool: PoolName = "default"
+    tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    ordering_key: Key | None = None
+    ordering_on_failure: OnFailure | None = None
+    concurrency_key: Key | None = None
+    concurrency_limit: Limit | None = None
+    rate_limit: RateLimit | None = None
+    breaker: Breaker | None = None
+    headers: Headers | None = None
+
+
+class InputIn(In, kw_only=True, omit_defaults=True):
+    """An input of a workflow."""
+
+    type: Literal["string", "integer", "number", "boolean", "object", "array"] | None = None
+    """what its value must be; anything if not given"""
+    default: Any = UNSET
+    """its value if none is given"""
+    description: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class WorkflowIn(In, kw_only=True, omit_defaults=True):
+    """A workflow: nodes that run in dependency order."""
+
+    name: Name
+    """its name, unique in the namespace"""
+    nodes: dict[NodeKey, NodeIn]
+    """the nodes by their keys"""
+    inputs: dict[InputName, InputIn] = msgspec.field(default_factory=dict)
+    """what a run of it is given"""
+    fail_fast: bool = False
+    """whether the first failure stops everything but handlers (`any_failed`, `all_ended`)"""
+    deadline_seconds: Seconds | None = None
+    """a run of it that takes longer is stopped and has failed"""
+
+
+class RunWorkflowIn(In, kw_only=True):
+    """Starts a run of a workflow."""
+
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    """values of its inputs"""
+
+
+class WorkflowOut(Out, kw_only=True):
+    """A workflow."""
+
+    workflow_id: str
+    name: str
+    owner: str
+    status: Literal["active", "paused", "deleted"]
+    version: str
+    revision: int
+    nodes: dict[str, NodeIn]
+    inputs: dict[str, InputIn]
+    fail_fast: bool
+    deadline_seconds: float | None
+    created_at: datetime
+    changed_at: datetime
+
+
+class NodeOut(Out, kw_only=True):
+    """A node of a workflow run."""
+
+    status: NodeStatus
+    run_id: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    reason: str | None = None
+    skipped_by: Literal["condition", "failure"] | None = None
+    culprit: str | None = None
+    waiting_for: dict[str, str] | None = None
+    generation: int | None = None
+
+
+class WorkflowRunOut(Out, kw_only=True):
+    """A run of a workflow."""
+
+    workflow_run_id: str
+    workflow_id: str
+    name: str
+    owner: str
+    status: WorkflowRunStatus
+    version: str
+    generation: int
+    start_time: datetime
+    end_time: datetime | None
+    deadline: datetime | None
+    culprit: str | None
+    nodes: dict[str, NodeOut]
+
+
+class WorkflowRunStarted(Out, kw_only=True):
+    """The answer to a request to run a workflow."""
+
+    workflow_run_id: str
+    status: WorkflowRunStatus

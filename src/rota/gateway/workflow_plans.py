@@ -1,0 +1,157 @@
+"""Workflows between the contract and the rules: definitions are checked, stored and read again as plans.
+
+A plan is what a scheduler needs to run a workflow: its graph, and for each node the job that it makes. Plans are made
+of stored definitions and never change, so they are remembered by version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rota.contract.jobs import JobIn
+from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
+from rota.domain.job import Definition
+from rota.domain.rights import Caller
+from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.references import check_condition, check_template, references_in
+from rota.errors import BadInputError
+from rota.gateway.job_builder import JobBuilder
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder(WorkflowIn)
+_JOB_FIELDS = {field.name for field in msgspec.structs.fields(JobIn)} & {
+    field.name for field in msgspec.structs.fields(NodeIn)
+}
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+class NodePlan(msgspec.Struct, frozen=True):
+    """A node as it is run."""
+
+    key: str
+    definition: Definition  # without a payload
+    payload: dict[str, Any] | None
+    when: dict[str, Any] | None
+
+
+class WorkflowPlan(msgspec.Struct, frozen=True):
+    """A workflow as it is run. Nodes are in the order of their numbers in the graph."""
+
+    graph: Graph
+    nodes: tuple[NodePlan, ...]
+    inputs: Mapping[str, InputIn]
+    fail_fast: bool
+
+
+def canonical(wanted: WorkflowIn) -> tuple[str, str]:
+    """The definition as it is stored, and its version: the same for requests that mean the same."""
+    nodes = dict(sorted(wanted.nodes.items()))
+    text = _encoder.encode(msgspec.structs.replace(wanted, nodes=nodes))
+    return text.decode(), sha256(text).hexdigest()[:32]
+
+
+def read_definition(text: str) -> WorkflowIn:
+    """A stored definition."""
+    return _decoder.decode(text)
+
+
+def plan_of(wanted: WorkflowIn, owner: Caller, builder: JobBuilder) -> WorkflowPlan:
+    """What a workflow does; raises BadInputError that names the node."""
+    keys = sorted(wanted.nodes)
+    graph = Graph([_rules_of(key, wanted.nodes[key]) for key in keys])
+    plans = tuple(_plan_of(wanted.name, key, wanted.nodes[key], wanted.inputs, owner, builder) for key in keys)
+    for name, given in wanted.inputs.items():
+        if given.default is not UNSET:
+            _check_type(name, given, given.default)
+    return WorkflowPlan(graph, plans, wanted.inputs, wanted.fail_fast)
+
+
+def check_inputs(given: Mapping[str, Any], wanted: Mapping[str, InputIn]) -> dict[str, Any]:
+    """The values of all inputs; raises BadInputError for one that is missing, not known or of another type."""
+    for name in given:
+        if name not in wanted:
+            raise BadInputError("is no input of this workflow", field=f"inputs.{name}")
+    values: dict[str, Any] = {}
+    for name, one in wanted.items():
+        value = given.get(name, one.default)
+        if value is UNSET:
+            raise BadInputError("required, but missing", field=f"inputs.{name}")
+        _check_type(name, one, value)
+        values[name] = value
+    return values
+
+
+def _check_type(name: str, wanted: InputIn, value: Any) -> None:
+    if wanted.type is None:
+        return
+    fits = isinstance(value, _TYPES[wanted.type]) and (isinstance(value, bool) == (wanted.type == "boolean"))
+    if not fits:
+        raise BadInputError(f"must be of type {wanted.type}", field=f"inputs.{name}")
+
+
+def _rules_of(key: str, node: NodeIn) -> Node:
+    return Node(key, tuple(node.after), node.trigger, node.allow_failure, tuple(_read_by(node)))
+
+
+def _read_by(node: NodeIn) -> Iterator[str]:
+    for reference in references_in([node.payload if node.payload is not UNSET else None, node.when]):
+        if isinstance(key := reference.get("$from"), str):
+            yield key
+
+
+def _plan_of(
+    workflow: str, key: str, node: NodeIn, inputs: Mapping[str, InputIn], owner: Caller, builder: JobBuilder
+) -> NodePlan:
+    field = f"nodes.{key}"
+    payload = None if node.payload is UNSET else node.payload
+    check_template(payload, f"{field}.payload", in_map=False, inputs=inputs)
+    if node.when is not None:
+        check_condition(node.when, f"{field}.when", in_map=False, inputs=inputs)
+    fields = {name: getattr(node, name) for name in _JOB_FIELDS - {"payload"}}
+    if node.task is None:
+        raise BadInputError("required, but missing", field=f"{field}.task")
+    job = JobIn(name=f"{workflow}/{key}"[:200], schedule_type="immediate", **fields)
+    try:
+        definition = builder.node_definition(job, owner)
+    except BadInputError as error:
+        raise _within(error, field) from None
+    return NodePlan(key, definition, payload, node.when)
+
+
+def _within(error: BadInputError, field: str) -> BadInputError:
+    """The same error, of a field inside another one."""
+    told = BadInputError(str(error))
+    told.fields = [(f"{field}.{name}", message) for name, message in error.fields] or [(field, str(error))]
+    return told
+
+
+class PlanCache:
+    """Plans by (namespace, workflow, version)."""
+
+    def __init__(self, builder: JobBuilder, most: int = 1000) -> None:
+        self._builder = builder
+        self._most = most
+        self._plans: dict[tuple[str, Any, str], WorkflowPlan] = {}
+
+    def get(self, key: tuple[str, Any, str]) -> WorkflowPlan | None:
+        return self._plans.get(key)
+
+    def add(self, key: tuple[str, Any, str], text: str, owner: str) -> WorkflowPlan:
+        """The plan of a stored definition."""
+        plan = plan_of(read_definition(text), Caller(namespace=key[0], owner=owner), self._builder)
+        if len(self._plans) >= self._most:
+            self._plans.pop(next(iter(self._plans)))
+        self._plans[key] = plan
+        return plan

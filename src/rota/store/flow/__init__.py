@@ -1,0 +1,310 @@
+"""Workflow runs: their state, and the transaction in which a conductor moves them on.
+
+Whoever makes or stops runs of a workflow run locks its row first. Notes of ends are deleted in the transaction that
+acts on them: a second scheduler waits at the row, or passes it over, and finds the notes gone; one that dies leaves all
+as it was. The lease of a shard only spreads the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition
+from rota.store.cancel import cancel_runs
+from rota.store.postgres.batches import columns
+from rota.store.postgres.database import Database, Statements
+from rota.store.schema.partitions import with_days
+
+_FLOWS_PER_ROUND = 50
+_NOTES_PER_ROUND = 1000
+_STOPPED_AT_ONCE = 1000
+
+
+class FlowNote(msgspec.Struct, frozen=True):
+    """The run of a node ended; without a node: the workflow run is to be looked at."""
+
+    flow: UUID
+    node: int | None
+    run_id: UUID | None
+    outcome: str | None
+    result: str | None
+    result_blob: str | None
+    reason: str | None
+    noted_at: float
+
+
+class NodeRow(msgspec.Struct):
+    """A node that waits no more, as it is stored."""
+
+    node: int
+    state: str
+    generation: int
+    run_id: UUID | None = None
+    reason: str | None = None
+    culprit: str | None = None
+    ended_at: float | None = None
+    result: str | None = None
+    result_blob: str | None = None
+
+
+class NodeRun(msgspec.Struct, frozen=True):
+    """A run to be made of a node."""
+
+    id: UUID
+    node: int
+    definition: Definition
+    root_id: UUID
+
+
+class Advance(msgspec.Struct):
+    """What changes in a workflow run in one transaction."""
+
+    row: Any
+    nodes: list[NodeRow] = msgspec.field(default_factory=list)
+    runs: list[NodeRun] = msgspec.field(default_factory=list)
+    stop: str | None = None
+    outcome: str | None = None
+    culprit: str | None = None
+    again: bool = False
+
+    @property
+    def flow(self) -> UUID:
+        flow: UUID = self.row["id"]
+        return flow
+
+
+class Round(msgspec.Struct):
+    """What a round did."""
+
+    advanced: list[Advance] = msgspec.field(default_factory=list)
+    notes: int = 0
+    pools: set[str] = msgspec.field(default_factory=set)  # that have new work
+    gated: bool = False  # whether some went to their gates
+
+
+Decide = Callable[[Statements, Sequence[Any], Sequence[FlowNote]], Awaitable[list[Advance]]]
+
+
+class Flows:
+    """The statements of workflow runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def conduct(self, shards: Iterable[int], aside: Sequence[UUID], decide: Decide) -> Round:
+        """Locks workflow runs that have notes, and writes what `decide` says of them, all or nothing."""
+        opened: list[UUID] = []
+
+        async def round_of_flows(statements: Statements) -> Round:
+            rows = await statements.fetch(
+                "lock_noted_flows",
+                shards=list(shards),
+                aside=list(aside),
+                notes=_NOTES_PER_ROUND,
+                flows=_FLOWS_PER_ROUND,
+            )
+            if not rows:
+                return Round()
+            opened[:] = [row["id"] for row in rows]
+            notes = await take_notes(statements, opened)
+            advanced = await decide(statements, rows, notes)
+            done = Round(advanced, len(notes))
+            await _write(statements, done)
+            return done
+
+        done = await with_days(self._database, opened, lambda: self._database.transact(round_of_flows))
+        self._database.wake(pools=done.pools, gates=done.gated)
+        return done
+
+    async def stop_overdue(self, shards: Iterable[int]) -> int:
+        """Stops workflow runs whose deadline has passed; returns how many."""
+        return len(await self._database.fetch("overdue_flows", shards=list(shards), limit=_FLOWS_PER_ROUND))
+
+    async def stop_runs(self, namespace: str, flow: UUID, nodes: Sequence[int], reason: str) -> int:
+        """Cancels some runs of a workflow run that was stopped, of these nodes; returns how many there were."""
+        rows = await self._database.fetch(
+            "runs_of_flow", namespace=namespace, flow=flow, nodes=list(nodes), limit=_STOPPED_AT_ONCE
+        )
+        ids = [row["id"] for row in rows]
+        if ids:
+            hit = await with_days(
+                self._database,
+                ids,
+                lambda: self._database.transact(lambda it: cancel_runs(it, namespace, ids, reason)),
+            )
+            self._database.wake(workers={worker for worker in hit.values() if worker}, gates=True, flows=True)
+        return len(rows)
+
+    async def definition(self, namespace: str, workflow_id: UUID, version: str) -> tuple[str, str] | None:
+        """The text of a version, and the owner of the workflow."""
+        row = await self._database.fetch_row(
+            "workflow_definition", namespace=namespace, workflow_id=workflow_id, version=version
+        )
+        return None if row is None else (row["definition"], row["owner"])
+
+
+async def take_notes(statements: Statements, flows: Sequence[UUID]) -> list[FlowNote]:
+    rows = await statements.fetch("take_flow_notes", flows=list(flows), limit=_NOTES_PER_ROUND)
+    return sorted((FlowNote(*row) for row in rows), key=lambda note: note.noted_at)
+
+
+async def read_nodes(statements: Statements, rows: Sequence[Any]) -> dict[UUID, dict[int, NodeRow]]:
+    """The nodes of workflow runs that wait no more."""
+    found: dict[UUID, dict[int, NodeRow]] = {row["id"]: {} for row in rows}
+    namespaces = sorted({row["namespace"] for row in rows})
+    for row in await statements.fetch("flow_nodes", namespaces=namespaces, flows=list(found)):
+        found[row["flow"]][row["node"]] = NodeRow(
+            row["node"],
+            row["state"],
+            row["generation"],
+            row["run_id"],
+            row["reason"],
+            row["culprit"],
+            row["ended_at"],
+        )
+    return found
+
+
+async def read_results(
+    statements: Statements, namespace: str, flow: UUID, nodes: Iterable[int]
+) -> Mapping[int, tuple[str | None, str | None]]:
+    """The results of some nodes: the text, or its key in object storage."""
+    rows = await statements.fetch("node_results", namespace=namespace, flow=flow, nodes=list(nodes))
+    return {row["node"]: (row["result"], row["result_blob"]) for row in rows}
+
+
+async def _write(statements: Statements, done: Round) -> None:
+    advanced = done.advanced
+    if nodes := [(one, node) for one in advanced for node in one.nodes]:
+        rows = (
+            (
+                one.row["namespace"],
+                one.flow,
+                node.node,
+                node.state,
+                node.generation,
+                node.run_id,
+                node.result,
+                node.result_blob,
+                node.reason,
+                node.culprit,
+                node.ended_at,
+            )
+            for one, node in nodes
+        )
+        names = "namespaces flows nodes states generations run_ids results result_blobs reasons culprits ended_at"
+        await statements.fetch("write_flow_nodes", **columns(rows, names))
+    if any(one.runs for one in advanced):
+        for row in await _make_runs(statements, advanced):
+            done.pools.add(row["pool"])
+            done.gated |= row["gated"]
+    if advanced:
+        ends = ((one.row["namespace"], one.flow, one.stop, one.outcome, one.culprit, one.again) for one in advanced)
+        await statements.fetch("advance_flows", **columns(ends, "namespaces flows stops outcomes culprits again"))
+
+
+async def _make_runs(statements: Statements, advanced: Sequence[Advance]) -> list[Any]:
+    rows = (
+        (
+            one.row["namespace"],
+            run.id,
+            one.flow,
+            run.node,
+            run.definition.owner,
+            run.definition.name,
+            run.definition.task,
+            run.definition.pool,
+            run.definition.priority,
+            ",".join(run.definition.tags),
+            run.definition.payload,
+            run.definition.options,
+            run.root_id,
+            one.row["shard"],
+            one.row["nominal_at"],
+            run.definition.policies,
+        )
+        for one in advanced
+        for run in one.runs
+    )
+    names = (
+        "namespaces ids flows nodes owners names tasks pools priorities tags payloads options root_ids shards"
+        " nominal_at policies"
+    )
+    return await statements.fetch("make_node_runs", **columns(rows, names), inline_bytes=INLINE_PAYLOAD_BYTES)
+
+
+class NewFlow(msgspec.Struct, frozen=True):
+    """A run of a workflow to be opened."""
+
+    id: UUID
+    shard: int
+    inputs: str | None
+    deadline_seconds: float | None
+
+
+class Workflows:
+    """Definitions, and what people do to workflow runs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(
+        self, namespace: str, workflow_id: UUID, name: str, owner: str, version: str, definition: str, job_id: UUID
+    ) -> bool:
+        """False: another workflow has the name."""
+        rows = await self._database.fetch(
+            "create_workflow",
+            namespace=namespace,
+            workflow_id=workflow_id,
+            name=name,
+            owner=owner,
+            version=version,
+            definition=definition,
+            job_id=job_id,
+        )
+        return bool(rows)
+
+    async def find(self, namespace: str, *, workflow_id: UUID | None = None, name: str | None = None) -> Any | None:
+        return await self._database.fetch_row("find_workflow", namespace=namespace, workflow_id=workflow_id, name=name)
+
+    async def open(self, namespace: str, workflow_id: UUID, version: str, flow: NewFlow) -> bool:
+        """Opens a run of this version; False if the workflow is not what it was."""
+
+        async def open_it() -> list[Any]:
+            return await self._database.fetch(
+                "open_flow",
+                namespace=namespace,
+                workflow_id=workflow_id,
+                version=version,
+                flow=flow.id,
+                shard=flow.shard,
+                inputs=flow.inputs,
+                deadline_seconds=flow.deadline_seconds,
+            )
+
+        rows = await with_days(self._database, [flow.id], open_it)
+        self._database.wake(flows=True)
+        return bool(rows)
+
+    async def get(self, namespace: str, flow: UUID) -> tuple[Any, list[Any]] | None:
+        """A workflow run, with its definition, and its nodes that wait no more."""
+
+        async def look(statements: Statements) -> tuple[Any, list[Any]] | None:
+            row = await statements.fetch_row("get_flow", namespace=namespace, flow=flow)
+            if row is None:
+                return None
+            return row, await statements.fetch("show_flow_nodes", namespace=namespace, flow=flow)
+
+        return await self._database.transact(look)
+
+    async def stop(self, namespace: str, flow: UUID, stopped_by: str) -> Any | None:
+        """Stops a workflow run; gives it as it was before."""
+        row = await self._database.fetch_row(
+            "stop_flow", namespace=namespace, flow=flow, stop="cancel", stopped_by=stopped_by
+        )
+        self._database.wake(flows=True)
+        return row

@@ -1,0 +1,25 @@
+-- Writes what changed in workflow runs that are locked. One that is over goes to history with its outcome; one that is not
+-- done in this transaction gets a note to be looked at again.
+-- Index: primary key.
+-- Locks: none of its own.
+-- Idioms: one-element array.
+WITH input AS MATERIALIZED (
+    SELECT * FROM unnest(:namespaces::text[], :flows::uuid[], :stops::text[], :outcomes::text[], :culprits::text[],
+                         :again::boolean[])
+        AS i (namespace, id, stop, outcome, culprit, again)
+), advanced AS (
+    UPDATE rota.workflow_runs AS w
+       SET revision = w.revision + 1, stop = i.stop, outcome = i.outcome, culprit = i.culprit,
+           ended_at = CASE WHEN i.outcome IS NOT NULL THEN clock_timestamp() END
+      FROM input AS i
+     WHERE w.namespace = ANY (ARRAY[i.namespace]) AND w.id = ANY (ARRAY[i.id])
+    RETURNING {w.run}, w.stop, w.outcome, w.culprit, w.opened_at, w.ended_at, i.again
+), noted AS (
+    INSERT INTO rota.flow_notes (shard, namespace, flow) SELECT shard, namespace, id FROM advanced WHERE again
+)
+INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, cancel_requested, error, reason)
+SELECT {run}, outcome, opened_at, ended_at, coalesce(stop = 'cancel', false), CASE WHEN outcome = 'failed' THEN coalesce(
+           'node ' || culprit || ' failed', 'the deadline passed') END,
+       CASE WHEN outcome = 'cancelled' THEN 'cancelled on request' END
+  FROM advanced WHERE outcome IS NOT NULL
+RETURNING namespace, id

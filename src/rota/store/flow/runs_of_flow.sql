@@ -1,0 +1,15 @@
+-- Runs of a workflow run that have not ended and of which nothing asked to stop yet, some of them; of these nodes.
+-- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job.
+-- Locks: none
+SELECT id FROM (
+    SELECT u.id, u.job_version AS node FROM rota.upcoming_runs AS u
+     WHERE u.namespace = :namespace AND u.job_id = :flow AND u.job_id <> u.id
+    UNION ALL
+    SELECT h.id, h.job_version FROM rota.held_runs AS h
+     WHERE h.namespace = :namespace AND h.job_id = :flow AND h.job_id <> h.id
+    UNION ALL
+    SELECT l.id, l.job_version FROM rota.live_runs AS l
+     WHERE l.namespace = :namespace AND l.job_id = :flow AND l.job_id <> l.id AND l.cancel_requested_at IS NULL
+    ) AS r
+ WHERE r.node = ANY (:nodes::integer[])
+ LIMIT :limit

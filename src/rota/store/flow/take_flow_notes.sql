@@ -1,0 +1,12 @@
+-- Takes notes of workflow runs that are locked, oldest first, and deletes them: the reader acts in the same transaction.
+-- Index: flow_notes_of_flow.
+-- Locks: the notes.
+-- Idioms: ctid.
+WITH found AS MATERIALIZED (
+    SELECT n.ctid AS place FROM rota.flow_notes AS n WHERE n.flow = ANY (:flows::uuid[])
+     ORDER BY n.noted_at LIMIT :limit
+       FOR UPDATE
+)
+DELETE FROM rota.flow_notes AS n WHERE n.ctid = ANY (ARRAY(SELECT place FROM found))
+RETURNING n.flow, n.node, n.run_id, n.outcome, n.result, n.result_blob, n.reason,
+          extract(epoch FROM n.noted_at)::float8 AS noted_at

@@ -1,0 +1,16 @@
+-- Leaves a note of the end of a node's run for the conductor of its workflow run.
+CREATE FUNCTION rota.note_end() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, result, result_blob, reason)
+    VALUES (NEW.shard, NEW.namespace, NEW.job_id, NEW.job_version, NEW.id,
+            CASE NEW.status WHEN 'skipped' THEN 'expired' ELSE NEW.status END,
+            NEW.result, NEW.result_blob, coalesce(NEW.error, NEW.reason));
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER note_end AFTER INSERT ON rota.finished_runs
+    FOR EACH ROW WHEN (NEW.cause = 'node') EXECUTE FUNCTION rota.note_end();

@@ -1,0 +1,193 @@
+-- Workflows: their definitions, runs and nodes, and notes of the ends of nodes.
+ALTER TABLE rota.upcoming_runs DROP CONSTRAINT upcoming_runs_cause_check,
+  ADD CONSTRAINT upcoming_runs_cause_check
+      CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.held_runs DROP CONSTRAINT upcoming_runs_cause_check,
+  ADD CONSTRAINT upcoming_runs_cause_check
+      CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.live_runs DROP CONSTRAINT upcoming_runs_cause_check,
+  ADD CONSTRAINT upcoming_runs_cause_check
+      CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+ALTER TABLE rota.finished_runs DROP CONSTRAINT upcoming_runs_cause_check,
+  ADD CONSTRAINT upcoming_runs_cause_check
+      CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node')) NOT VALID;
+
+-- Workflows. Edges are in the definitions; a node that waits has no row. The runs of nodes are ordinary runs with the
+-- cause 'node', the id of their workflow run as job_id and their node's number as job_version.
+
+-- A workflow by its name. Its schedule, if it has one, is a recurring job.
+CREATE TABLE rota.workflows (
+    namespace  text COLLATE "C" NOT NULL,
+    id         uuid NOT NULL,
+    name       text COLLATE "C" NOT NULL,
+    owner      text NOT NULL,
+    version    text COLLATE "C" NOT NULL,   -- the hash of its current definition
+    revision   integer NOT NULL DEFAULT 1,  -- grows with each change
+    state      text NOT NULL CHECK (state IN ('active', 'paused', 'deleted')),
+    job_id     uuid NOT NULL,               -- the recurring job that fires it; without a schedule it has no row
+    created_at timestamptz NOT NULL DEFAULT now(),
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, id)
+);
+CREATE UNIQUE INDEX workflows_by_name ON rota.workflows (namespace, name) WHERE state <> 'deleted';
+
+-- Its definitions, by the hash of their canonical form. A workflow run keeps the one it began with.
+CREATE TABLE rota.workflow_versions (
+    namespace   text COLLATE "C" NOT NULL,
+    workflow_id uuid NOT NULL,
+    version     text COLLATE "C" NOT NULL,
+    number      integer NOT NULL,           -- 1 for the first
+    definition  text NOT NULL,              -- JSON
+    created_by  text NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, workflow_id, version)
+);
+
+-- Workflow runs. While one is open, this is the place of its carrier: the run that the schedule, a submission or a node
+-- made. Admission moves it here from held_runs, and its end to finished_runs. The row stays: it is what a resume begins
+-- with. Whoever makes or stops runs of a workflow run locks its row first.
+CREATE TABLE rota.workflow_runs (
+    namespace   text COLLATE "C" NOT NULL,
+    id          uuid NOT NULL,
+    job_id      uuid NOT NULL,
+    job_version integer NOT NULL,
+    owner       text NOT NULL,
+    name        text NOT NULL,
+    task        text COLLATE "C" NOT NULL,
+    pool        text COLLATE "C" NOT NULL,
+    priority    smallint NOT NULL,
+    tags        text[] NOT NULL,
+    payload     text,
+    payload_id  uuid,
+    options     text NOT NULL,
+    cause       text NOT NULL,
+    retry_of    uuid,
+    root_id     uuid,
+    shard       smallint NOT NULL,
+    nominal_at  timestamptz NOT NULL,
+    run_at      timestamptz NOT NULL,
+    attempt     integer NOT NULL,
+    losses      smallint NOT NULL,
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz,
+    checkpoint  text,
+    snoozes     integer NOT NULL,
+    policies    jsonb,
+    workflow_id uuid NOT NULL,
+    version     text COLLATE "C" NOT NULL,
+    generation  integer NOT NULL DEFAULT 1,   -- grows with each resume
+    revision    bigint NOT NULL DEFAULT 0,    -- grows with each change: what a scheduler remembers of it is still true
+    stop        text CHECK (stop IN ('cancel', 'deadline', 'failure')),
+    stopped_by  text,                         -- who asked for it
+    opened_at   timestamptz NOT NULL DEFAULT now(),
+    deadline_at timestamptz,
+    ended_at    timestamptz,                  -- null: it is open
+    outcome     text CHECK (outcome IN ('success', 'failed', 'cancelled')),
+    culprit     text,                         -- the node that failed first
+    PRIMARY KEY (namespace, id),
+    CHECK ((ended_at IS NULL) = (outcome IS NULL))
+) PARTITION BY RANGE (id);
+CREATE INDEX workflow_runs_of_job ON rota.workflow_runs (namespace, job_id) WHERE ended_at IS NULL;
+CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflow_id, id);
+CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
+ WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL;
+
+-- Nodes that wait no more.
+CREATE TABLE rota.workflow_nodes (
+    namespace   text COLLATE "C" NOT NULL,
+    flow        uuid NOT NULL,              -- the workflow run
+    node        integer NOT NULL,           -- its number in the definition
+    state       text NOT NULL CHECK (state IN ('open', 'success', 'failed', 'stopped', 'skipped_by_condition',
+                                               'skipped_by_failure')),
+    generation  integer NOT NULL,           -- of the workflow run when it was started, or reset
+    run_id      uuid,                       -- its current run
+    result      text,                       -- what that returned (JSON), if small
+    result_blob text,                       -- else its key in object storage
+    reason      text,
+    culprit     text,                       -- the node that it was skipped for
+    opened_at   timestamptz,
+    ended_at    timestamptz,
+    PRIMARY KEY (namespace, flow, node)
+) PARTITION BY RANGE (flow);
+
+-- Notes for the conductor (scheduler/conductor.py): the run of a node ended, or, without a node, a workflow run is to be
+-- looked at. Written in the transaction of the end, by the trigger note_end on finished_runs, so whichever process of
+-- whichever release ends a run, no end is lost; deleted in the transaction that acts on it. Without a key: an end never
+-- waits here.
+CREATE TABLE rota.flow_notes (
+    noted_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    shard       smallint NOT NULL,
+    namespace   text COLLATE "C" NOT NULL,
+    flow        uuid NOT NULL,
+    node        integer,
+    run_id      uuid,
+    outcome     text,                       -- success, failed, cancelled, expired
+    result      text,
+    result_blob text,
+    reason      text                        -- the error, or why it was cancelled
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX flow_notes_oldest ON rota.flow_notes (shard, noted_at);
+CREATE INDEX flow_notes_of_flow ON rota.flow_notes (flow);
+
+-- Leaves a note of the end of a node's run for the conductor of its workflow run.
+CREATE FUNCTION rota.note_end() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, result, result_blob, reason)
+    VALUES (NEW.shard, NEW.namespace, NEW.job_id, NEW.job_version, NEW.id,
+            CASE NEW.status WHEN 'skipped' THEN 'expired' ELSE NEW.status END,
+            NEW.result, NEW.result_blob, coalesce(NEW.error, NEW.reason));
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER note_end AFTER INSERT ON rota.finished_runs
+    FOR EACH ROW WHEN (NEW.cause = 'node') EXECUTE FUNCTION rota.note_end();
+
+CREATE OR REPLACE VIEW rota.open_runs WITH (security_invoker = true) AS
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       CASE WHEN attempt > 0 THEN 'retrying' ELSE 'scheduled' END AS status,
+       'upcoming' AS place, NULL::text AS gate, NULL::timestamptz AS started_at,
+       NULL::timestamptz AS finished_at, NULL::uuid AS worker_id, NULL::bigint AS claim,
+       NULL::real AS progress, NULL::text AS progress_note, false AS cancel_requested,
+       NULL::text AS error, NULL::text AS traceback, NULL::text AS result, NULL::text AS reason,
+       expires_at, checkpoint, snoozes, NULL::text AS result_blob, policies, NULL::text AS gate_key
+  FROM rota.upcoming_runs
+UNION ALL
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       CASE WHEN gate = 'new' AND run_at > now() THEN CASE WHEN attempt > 0 THEN 'retrying' ELSE 'scheduled' END
+            ELSE 'blocked' END,
+       'held', gate, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL,
+       expires_at, checkpoint, snoozes, NULL, policies, gate_key
+  FROM rota.held_runs
+UNION ALL
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       -- Claimed ahead of its time, it does not run yet.
+       CASE WHEN worker_id IS NULL OR ready_at > now() THEN 'queued' ELSE 'running' END,
+       'live', NULL, CASE WHEN ready_at <= now() THEN started_at END, NULL, worker_id, claim,
+       progress, progress_note, cancel_requested_at IS NOT NULL, NULL, NULL, NULL, NULL,
+       expires_at, checkpoint, snoozes, NULL, policies, NULL
+  FROM rota.live_runs
+UNION ALL
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       'running', 'workflow', NULL, opened_at, NULL, NULL, NULL, NULL, NULL, stop IS NOT NULL, NULL, NULL, NULL, NULL,
+       expires_at, checkpoint, snoozes, NULL, policies, NULL
+  FROM rota.workflow_runs
+ WHERE ended_at IS NULL;
+
+-- Every run. A generic plan over it locks each day of history: a run by its id is looked for in open_runs first.
+CREATE OR REPLACE VIEW rota.runs WITH (security_invoker = true) AS
+SELECT * FROM rota.open_runs
+UNION ALL
+SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+       options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
+       status, 'finished', NULL, started_at, finished_at, worker_id, claim,
+       progress, progress_note, cancel_requested, error, traceback, result, reason,
+       expires_at, checkpoint, snoozes, result_blob, policies, NULL
+  FROM rota.finished_runs;

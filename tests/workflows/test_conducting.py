@@ -1,0 +1,120 @@
+"""Workflow runs on the real database: nodes start by their rules, once each, and the run ends as they did."""
+
+from __future__ import annotations
+
+import random
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from graphs import expected, random_graph
+
+from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
+from rota.domain.rights import Caller
+from rota.gateway.job_builder import JobBuilder
+from rota.gateway.workflows import WorkflowGateway
+from rota.store.flow import Workflows
+from support import eventually
+
+ME = Caller(namespace="default", owner="me")
+
+
+@pytest.fixture
+def workflows(database):
+    builder = JobBuilder(shards=64, payload_limit_bytes=64 * 1024, now=lambda: datetime.now(UTC))
+    return WorkflowGateway(Workflows(database), builder, shards=64, now=lambda: datetime.now(UTC))
+
+
+async def ended(workflows, started):
+    async def look():
+        run = await workflows.show_run(started.workflow_run_id, ME)
+        return run if run.status not in ("running", "cancelling") else None
+
+    return await eventually(look)
+
+
+def diamond(**more):
+    nodes = {
+        "extract": NodeIn(task="extract", payload={"day": {"$input": "day"}}),
+        "left": NodeIn(task="double", after=["extract"], payload={"n": {"$from": "extract", "path": "rows"}}),
+        "right": NodeIn(task="double", after=["extract"], payload={"n": 5}),
+        "join": NodeIn(
+            task="total", after=["left", "right"], payload={"parts": [{"$from": "left"}, {"$from": "right"}]}
+        ),
+    }
+    return WorkflowIn(name="diamond", nodes=nodes, inputs={"day": InputIn(type="string")}, **more)
+
+
+async def test_results_travel_along_the_edges(engine, workflows):
+    seen = []
+    tasks = {
+        "extract": lambda day: seen.append(day) or {"rows": 21},
+        "double": lambda n: 2 * n,
+        "total": lambda parts: seen.append(sum(parts)) or sum(parts),
+    }
+    wanted = diamond()
+    made = await workflows.create(wanted, ME)
+    async with engine.running(engine.scheduler(), engine.worker(tasks)):
+        run = await ended(workflows, await workflows.run(made.workflow_id, {"day": "2027-01-01"}, ME))
+    assert run.status == "success"
+    assert seen == ["2027-01-01", 52]
+    assert {node.status for node in run.nodes.values()} == {"success"}
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_random_graphs_end_by_their_rules(engine, workflows, sql, seed):
+    chance = random.Random(seed)
+    graph = random_graph(chance, most=30)
+    fails = {number for number in range(len(graph)) if chance.random() < 0.25}
+    wanted = [chance.random() > 0.15 for _ in range(len(graph))]
+
+    def act(key, fail):
+        if fail:
+            raise ValueError(key)
+        return key
+
+    nodes = {
+        node.key: NodeIn(
+            task="act",
+            payload={"key": node.key, "fail": number in fails},
+            after=list(node.after),
+            trigger=node.trigger,
+            allow_failure=node.allow_failure,
+            max_retries=0,
+            when=None if wanted[number] else {"$input": "no", "eq": True},
+        )
+        for number, node in enumerate(graph.nodes)
+    }
+    made = await workflows.create(WorkflowIn(name="random", nodes=nodes, inputs={"no": InputIn(default=False)}), ME)
+    async with engine.running(engine.scheduler(), engine.worker({"act": act})):
+        run = await ended(workflows, await workflows.run(made.workflow_id, {}, ME))
+    by_rule = expected(graph, {number: number in fails for number in range(len(graph))}, dict(enumerate(wanted)))
+    shown = {
+        key: f"skipped_by_{node.skipped_by}" if node.skipped_by else node.status for key, node in run.nodes.items()
+    }
+    assert shown == {graph.nodes[number].key: end for number, end in by_rule.items()}
+    counted = await sql.fetch("SELECT job_version, count(*) FROM rota.finished_runs WHERE cause = 'node' GROUP BY 1")
+    assert all(row["count"] == 1 for row in counted)
+    assert await sql.fetchval("SELECT count(*) FROM rota.flow_notes") == 0
+
+
+async def test_a_cancel_stops_what_runs_and_starts_nothing_more(engine, workflows):
+
+    held = threading.Event()
+    started = []
+    tasks = {"wait": lambda: started.append(1) or held.wait(20), "after": lambda: started.append("after")}
+    nodes = {
+        "wait": NodeIn(task="wait", max_retries=0),
+        "after": NodeIn(task="after", after=["wait"], trigger="all_ended"),
+    }
+    made = await workflows.create(WorkflowIn(name="cancelled", nodes=nodes), ME)
+    async with engine.running(engine.scheduler(), engine.worker(tasks)):
+        going = await workflows.run(made.workflow_id, {}, ME)
+        await eventually(lambda: bool(started))
+        shown = await workflows.cancel(going.workflow_run_id, ME)
+        assert shown.status == "cancelling"
+        held.set()
+        run = await ended(workflows, going)
+    assert run.status == "cancelled"
+    assert run.nodes["after"].status == "stopped"
+    assert started == [1]
