@@ -11,6 +11,7 @@ from graphs import expected, random_graph
 
 from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
 from rota.domain.rights import Caller
+from rota.errors import ConflictError
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflows import WorkflowGateway
 from rota.store.flow import Workflows
@@ -118,3 +119,48 @@ async def test_a_cancel_stops_what_runs_and_starts_nothing_more(engine, workflow
     assert run.status == "cancelled"
     assert run.nodes["after"].status == "stopped"
     assert started == [1]
+
+
+async def test_a_resume_runs_what_failed_and_all_after_it_with_the_key_of_the_first_try(engine, workflows, sql):
+    fails = [True]
+    ran = []
+
+    def act(key):
+        ran.append(key)
+        if key == "b" and fails:
+            fails.clear()
+            raise ValueError("once")
+
+    nodes = {
+        "a": NodeIn(task="act", payload={"key": "a"}),
+        "b": NodeIn(task="act", payload={"key": "b"}, after=["a"], max_retries=0),
+        "c": NodeIn(task="act", payload={"key": "c"}, after=["b"]),
+        "notify": NodeIn(task="act", payload={"key": "notify"}, after=["c"], trigger="all_ended"),
+    }
+    made = await workflows.create(WorkflowIn(name="resumed", nodes=nodes), ME)
+    async with engine.running(engine.scheduler(), engine.worker({"act": act})):
+        going = await workflows.run(made.workflow_id, {}, ME)
+        first = await ended(workflows, going)
+        assert first.status == "failed"
+        assert first.culprit == "b"
+        with pytest.raises(ConflictError):
+            await workflows.resume(going.workflow_run_id, ME, generation=7)
+        await workflows.resume(going.workflow_run_id, ME, generation=1)
+        second = await ended(workflows, going)
+    assert second.status == "success"
+    assert second.generation == 2
+    assert ran == ["a", "b", "notify", "b", "c", "notify"]
+    keys = await sql.fetch(
+        "SELECT name, count(*), count(DISTINCT root_id) AS keys FROM rota.finished_runs GROUP BY name"
+    )
+    assert {row["name"]: (row["count"], row["keys"]) for row in keys if row["keys"]} == {
+        "resumed/a": (1, 1),
+        "resumed/b": (2, 1),
+        "resumed/c": (1, 1),
+        "resumed/notify": (2, 2),
+    }
+    carriers = await sql.fetch(
+        "SELECT id, retry_of, status FROM rota.finished_runs WHERE task = 'workflow' ORDER BY id"
+    )
+    assert [row["status"] for row in carriers] == ["failed", "success"]
+    assert carriers[1]["retry_of"] == carriers[0]["id"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.domain.workflows.graph import EARLY, Graph, Node
-from rota.domain.workflows.progress import Members, NodeState, Progress, Start, to_reset
+from rota.domain.workflows.progress import Members, NodeState, Progress, Start, to_resume
 from rota.errors import BadInputError
 
 
@@ -177,8 +177,10 @@ def test_a_resume_resets_failures_and_all_after_them_and_keeps_the_rest():
     )
     progress = (played := Played(graph, fails={1, 5})).play()
     assert played.ends["notify"] == "success"
-    assert {graph.nodes[number].key for number in to_reset(progress)} == {"b", "after", "notify"}
-    assert {graph.nodes[number].key for number in to_reset(progress, [2])} == {"other", "notify"}
+    roots = to_resume(graph, played.nodes, is_over=progress.is_over)
+    again = roots | graph.descendants(roots)
+    assert {graph.nodes[number].key for number in again} == {"b", "after", "notify"}
+    assert {graph.nodes[number].key for number in graph.descendants([2])} == {"notify"}
 
 
 def test_a_map_ends_when_all_were_made_and_all_have_ended():

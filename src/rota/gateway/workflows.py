@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,10 +14,11 @@ from rota.domain.ids import new_id, parse_workflow, parse_workflow_run, shard_of
 from rota.domain.ids import show_workflow_run as show_flow
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
-from rota.errors import ConflictError, DuplicateError, NotFoundError
+from rota.domain.workflows.progress import NodeState, to_resume
+from rota.errors import BadInputError, ConflictError, DuplicateError, NotFoundError
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import canonical, check_inputs, plan_of, read_definition
-from rota.store.flow import NewFlow, Workflows
+from rota.store.flow import NewFlow, NodeRow, Resume, Workflows
 
 _SKIPS: Mapping[str, Any] = {"skipped_by_condition": "condition", "skipped_by_failure": "failure"}
 
@@ -77,6 +78,41 @@ class WorkflowGateway:
             raise ConflictError(f"the workflow run has ended: {row['outcome']}")
         return await self.show_run(run, caller)
 
+    async def resume(
+        self, run: str, caller: Caller, *, generation: int | None = None, nodes: Sequence[str] | None = None
+    ) -> WorkflowRunOut:
+        """Runs failed nodes again, or the named ones, and all after them: the next generation of the workflow run.
+
+        `generation`: the one that was seen; raises ConflictError if another resume came first.
+        """
+        flow = parse_workflow_run(run)
+        found = await self._workflows.get(caller.namespace, flow)
+        if found is None:
+            raise NotFoundError("there is no such workflow run")
+        wanted = read_definition(found[0]["definition"])
+        graph = plan_of(wanted, caller, self._builder).graph
+        chosen = None if nodes is None else _chosen(graph, nodes)
+
+        def decide(row: Any, rows: dict[int, NodeRow]) -> Resume:
+            _check_resume(row, generation)
+            states = {number: _state_of(node) for number, node in rows.items() if node.state != "waiting"}
+            is_over = row["ended_at"] is not None
+            roots = to_resume(graph, states, is_over=is_over) if chosen is None else chosen
+            if not roots:
+                raise ConflictError("there is nothing to resume: name the nodes that shall run again")
+            again = roots | graph.descendants(roots)
+            if running := sorted(
+                graph.nodes[one].key for one in again if one in states and states[one].state == "open"
+            ):
+                raise ConflictError(f"these nodes have not ended yet: {', '.join(running[:10])}")
+            same = {one for one in roots if not any(before in again for before in graph.before[one])}
+            carrier = new_id(self._now().timestamp())
+            return Resume(again, same, carrier, wanted.deadline_seconds)
+
+        if await self._workflows.resume(caller.namespace, flow, decide) is None:
+            raise NotFoundError("there is no such workflow run")
+        return await self.show_run(run, caller)
+
     async def _find(self, workflow: str, caller: Caller) -> Any:
         by_id = _id_of(workflow)
         row = await self._workflows.find(caller.namespace, workflow_id=by_id, name=None if by_id else workflow)
@@ -87,6 +123,25 @@ class WorkflowGateway:
 
 def _id_of(text: str) -> UUID | None:
     return parse_workflow(text) if text.startswith("wf_") and len(text) == len("wf_") + 32 else None
+
+
+def _chosen(graph: Graph, keys: Sequence[str]) -> set[int]:
+    for key in keys:
+        if key not in graph.number_of:
+            raise BadInputError(f"{key!r} is no node of the workflow", field="nodes")
+    return {graph.number_of[key] for key in keys}
+
+
+def _check_resume(row: Any, generation: int | None) -> None:
+    if generation is not None and row["generation"] != generation:
+        raise ConflictError(f"the workflow run is at generation {row['generation']}, not {generation}")
+    if row["ended_at"] is None and row["stop"] is not None:
+        raise ConflictError("the workflow run is being stopped; resume it when it has ended")
+
+
+def _state_of(node: NodeRow) -> NodeState:
+    state: Any = node.state
+    return NodeState(state, node.generation)
 
 
 def _shown(row: Any) -> WorkflowOut:
@@ -111,7 +166,7 @@ def _shown_run(row: Any, nodes: list[Any]) -> WorkflowRunOut:
     wanted = read_definition(row["definition"])
     keys = sorted(wanted.nodes)
     graph = Graph([Node(key, tuple(wanted.nodes[key].after), wanted.nodes[key].trigger) for key in keys])
-    by_number = {node["node"]: node for node in nodes}
+    by_number = {node["node"]: node for node in nodes if node["state"] != "waiting"}
     stopping = row["stop"] is not None and row["stop"] != "failure" and row["outcome"] is None
     return WorkflowRunOut(
         workflow_run_id=show_flow(row["id"]),

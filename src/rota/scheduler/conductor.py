@@ -128,6 +128,7 @@ class _Step:
             {
                 number: NodeState(node.state, node.generation, node.reason, node.culprit, node.ended_at)  # type: ignore[arg-type]
                 for number, node in nodes.items()
+                if node.state != "waiting"
             },
             generation=row["generation"],
             stop=row["stop"],
@@ -185,12 +186,17 @@ class _Step:
         except (MissingValueError, BadInputError) as error:
             return Start("failed", f"its payload could not be made: {error}")
         run_id = new_id(self._row["database_time"])
-        key = f"{self._row['id'].hex}/{node.key}/{self._row['generation']}"
+        key = f"{self._row['id'].hex}/{node.key}/{self._inputs_of(number)}"
         root_id = UUID(bytes=sha256(key.encode()).digest()[:16])
         definition = msgspec.structs.replace(node.definition, payload=text)
         self._made.append(NodeRun(run_id, number, definition, root_id))
         self._run_of[number] = run_id
         return Start()
+
+    def _inputs_of(self, number: int) -> int:
+        row = self._rows.get(number)
+        generation: int = self._row["generation"]
+        return generation if row is None else row.inputs_of
 
     def _values(self) -> Values:
         inputs = msgspec.json.decode(self._row["payload"]) if self._row["payload"] else {}
@@ -212,6 +218,7 @@ class _Step:
                     number,
                     state.state,
                     state.generation,
+                    self._inputs_of(number),
                     self._run_of.get(number),
                     state.reason,
                     state.culprit,

@@ -18,7 +18,7 @@ A start is decided once: the caller locks the workflow run, and writes what chan
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -233,18 +233,13 @@ class Progress:
         self._steps += 1
 
 
-def to_reset(progress: Progress, chosen: Iterable[int] | None = None) -> set[int]:
-    """The nodes that a resume runs again: own failures that are not allowed, what the workflow stopped or skipped for a
-    failure, or the chosen ones; and all nodes after them."""
-    graph = progress.graph
-    if chosen is None:
-        roots = {
-            number
-            for number, node in progress.nodes.items()
-            if (node.state == "failed" and not graph.nodes[number].allow_failure)
-            or node.state == "stopped"
-            or (node.state == "skipped_by_failure" and progress.is_over)
-        }
-    else:
-        roots = {*chosen}
-    return roots | graph.descendants(roots)
+def to_resume(graph: Graph, nodes: Mapping[int, NodeState], *, is_over: bool) -> set[int]:
+    """The nodes that a resume begins with: own failures that are not allowed, and what the workflow stopped or skipped
+    for a failure. All nodes after them run again, too."""
+    return {
+        number
+        for number, node in nodes.items()
+        if (node.state == "failed" and not graph.nodes[number].allow_failure)
+        or node.state == "stopped"
+        or (node.state == "skipped_by_failure" and is_over)
+    }

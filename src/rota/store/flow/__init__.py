@@ -43,6 +43,7 @@ class NodeRow(msgspec.Struct):
     node: int
     state: str
     generation: int
+    inputs_of: int = 1
     run_id: UUID | None = None
     reason: str | None = None
     culprit: str | None = None
@@ -161,6 +162,7 @@ async def read_nodes(statements: Statements, rows: Sequence[Any]) -> dict[UUID, 
             row["node"],
             row["state"],
             row["generation"],
+            row["inputs_of"],
             row["run_id"],
             row["reason"],
             row["culprit"],
@@ -187,6 +189,7 @@ async def _write(statements: Statements, done: Round) -> None:
                 node.node,
                 node.state,
                 node.generation,
+                node.inputs_of,
                 node.run_id,
                 node.result,
                 node.result_blob,
@@ -196,7 +199,9 @@ async def _write(statements: Statements, done: Round) -> None:
             )
             for one, node in nodes
         )
-        names = "namespaces flows nodes states generations run_ids results result_blobs reasons culprits ended_at"
+        names = (
+            "namespaces flows nodes states generations inputs_of run_ids results result_blobs reasons culprits ended_at"
+        )
         await statements.fetch("write_flow_nodes", **columns(rows, names))
     if any(one.runs for one in advanced):
         for row in await _make_runs(statements, advanced):
@@ -243,6 +248,15 @@ class NewFlow(msgspec.Struct, frozen=True):
     id: UUID
     shard: int
     inputs: str | None
+    deadline_seconds: float | None
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """The nodes that run again; `same_inputs`: those of them that did not fail because of others."""
+
+    nodes: set[int]
+    same_inputs: set[int]
+    carrier_id: UUID
     deadline_seconds: float | None
 
 
@@ -300,6 +314,33 @@ class Workflows:
             return row, await statements.fetch("show_flow_nodes", namespace=namespace, flow=flow)
 
         return await self._database.transact(look)
+
+    async def resume(
+        self, namespace: str, flow: UUID, decide: Callable[[Any, dict[int, NodeRow]], Resume]
+    ) -> Any | None:
+        """Begins the next generation: `decide` sees the locked row and its nodes. Gives the row as it was."""
+
+        async def resume_it(statements: Statements) -> Any | None:
+            row = await statements.fetch_row("lock_flow", namespace=namespace, flow=flow)
+            if row is None:
+                return None
+            nodes = (await read_nodes(statements, [row]))[flow]
+            wanted = decide(row, nodes)
+            await statements.fetch(
+                "resume_flow",
+                namespace=namespace,
+                flow=flow,
+                version=row["version"],
+                carrier_id=wanted.carrier_id,
+                deadline_seconds=wanted.deadline_seconds,
+                nodes=sorted(wanted.nodes),
+                same_inputs=sorted(wanted.same_inputs),
+            )
+            return row
+
+        row = await self._database.transact(resume_it)
+        self._database.wake(flows=True)
+        return row
 
     async def stop(self, namespace: str, flow: UUID, stopped_by: str) -> Any | None:
         """Stops a workflow run; gives it as it was before."""

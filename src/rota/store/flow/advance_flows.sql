@@ -13,12 +13,14 @@ WITH input AS MATERIALIZED (
            ended_at = CASE WHEN i.outcome IS NOT NULL THEN clock_timestamp() END
       FROM input AS i
      WHERE w.namespace = ANY (ARRAY[i.namespace]) AND w.id = ANY (ARRAY[i.id])
-    RETURNING {w.run}, w.stop, w.outcome, w.culprit, w.opened_at, w.ended_at, i.again
+    RETURNING {w.run}, w.carrier_id, w.stop, w.outcome, w.culprit, w.opened_at, w.ended_at, i.again
 ), noted AS (
     INSERT INTO rota.flow_notes (shard, namespace, flow) SELECT shard, namespace, id FROM advanced WHERE again
 )
 INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, cancel_requested, error, reason)
-SELECT {run}, outcome, opened_at, ended_at, coalesce(stop = 'cancel', false), CASE WHEN outcome = 'failed' THEN coalesce(
+SELECT namespace, carrier_id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id, options,
+       cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at, expires_at, checkpoint, snoozes,
+       policies, outcome, opened_at, ended_at, coalesce(stop = 'cancel', false), CASE WHEN outcome = 'failed' THEN coalesce(
            'node ' || culprit || ' failed', 'the deadline passed') END,
        CASE WHEN outcome = 'cancelled' THEN 'cancelled on request' END
   FROM advanced WHERE outcome IS NOT NULL

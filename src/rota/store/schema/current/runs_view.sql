@@ -30,7 +30,7 @@ SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, ta
        expires_at, checkpoint, snoozes, NULL, policies, NULL
   FROM rota.live_runs
 UNION ALL
-SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
+SELECT namespace, carrier_id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
        options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
        'running', 'workflow', NULL, opened_at, NULL, NULL, NULL, NULL, NULL, stop IS NOT NULL, NULL, NULL, NULL, NULL,
        expires_at, checkpoint, snoozes, NULL, policies, NULL

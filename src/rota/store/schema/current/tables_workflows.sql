@@ -59,6 +59,7 @@ CREATE TABLE rota.workflow_runs (
     checkpoint  text,
     snoozes     integer NOT NULL,
     policies    jsonb,
+    carrier_id  uuid NOT NULL,                -- the run that it is among runs: its id, or a newer one after a resume
     workflow_id uuid NOT NULL,
     version     text COLLATE "C" NOT NULL,
     generation  integer NOT NULL DEFAULT 1,   -- grows with each resume
@@ -78,14 +79,15 @@ CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflo
 CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
  WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL;
 
--- Nodes that wait no more.
+-- Nodes that wait no more, and those that wait again after a resume.
 CREATE TABLE rota.workflow_nodes (
     namespace   text COLLATE "C" NOT NULL,
     flow        uuid NOT NULL,              -- the workflow run
     node        integer NOT NULL,           -- its number in the definition
-    state       text NOT NULL CHECK (state IN ('open', 'success', 'failed', 'stopped', 'skipped_by_condition',
-                                               'skipped_by_failure')),
+    state       text NOT NULL CHECK (state IN ('waiting', 'open', 'success', 'failed', 'stopped',
+                                               'skipped_by_condition', 'skipped_by_failure')),
     generation  integer NOT NULL,           -- of the workflow run when it was started, or reset
+    inputs_of   integer NOT NULL,           -- the generation of its inputs: its idempotency key depends on it
     run_id      uuid,                       -- its current run
     result      text,                       -- what that returned (JSON), if small
     result_blob text,                       -- else its key in object storage
