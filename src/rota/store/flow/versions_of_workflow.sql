@@ -1,0 +1,5 @@
+-- The versions of a workflow, newest first.
+-- Index: primary key.
+-- Locks: none
+SELECT v.* FROM rota.workflow_versions AS v
+ WHERE v.namespace = :namespace AND v.workflow_id = :workflow_id ORDER BY v.number DESC LIMIT :limit
