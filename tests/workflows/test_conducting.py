@@ -15,6 +15,7 @@ from rota.errors import ConflictError
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflows import WorkflowGateway
 from rota.store.flow import Workflows
+from rota.store.submit import Submissions
 from support import eventually
 
 ME = Caller(namespace="default", owner="me")
@@ -23,7 +24,9 @@ ME = Caller(namespace="default", owner="me")
 @pytest.fixture
 def workflows(database):
     builder = JobBuilder(shards=64, payload_limit_bytes=64 * 1024, now=lambda: datetime.now(UTC))
-    return WorkflowGateway(Workflows(database), builder, shards=64, now=lambda: datetime.now(UTC))
+    return WorkflowGateway(
+        Workflows(database), Submissions(database), builder, shards=64, now=lambda: datetime.now(UTC)
+    )
 
 
 async def ended(workflows, started):

@@ -23,6 +23,7 @@ from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
+from rota.gateway.workflows import WorkflowGateway
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
 from rota.store.access.audit_trail import AuditTrail
@@ -30,6 +31,7 @@ from rota.store.access.limits import Buckets, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.events import Events
+from rota.store.flow import Workflows
 from rota.store.logs import Logs
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
@@ -41,6 +43,7 @@ from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
 from rota.store.read.waiting import Waiting
 from rota.store.redrive import Redrives
+from rota.store.submit import Submissions
 
 
 class Backend:
@@ -85,6 +88,9 @@ class Backend:
         self.changes = Changes(database)
         self.cancellations = Cancellations(database)
         self.redrives = Redrives(database)
+        self.workflows = WorkflowGateway(
+            Workflows(database), Submissions(database), self.gateway.job_builder, shards=shards, now=lambda: self.now
+        )
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
         self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)

@@ -140,7 +140,44 @@ class WorkflowRunOut(Out, kw_only=True):
     end_time: datetime | None
     deadline: datetime | None
     culprit: str | None
-    nodes: dict[str, NodeOut]
+    nodes: dict[str, NodeOut] | None = None
+
+
+class WorkflowList(Out, kw_only=True):
+    """A page of workflows."""
+
+    items: list[WorkflowOut]
+    next_cursor: str | None
+
+
+class VersionOut(Out, kw_only=True):
+    """A version of a workflow."""
+
+    version: str
+    number: int
+    created_by: str
+    created_at: datetime
+    nodes: dict[str, NodeIn]
+
+
+class VersionList(Out, kw_only=True):
+    """The versions of a workflow, newest first."""
+
+    items: list[VersionOut]
+
+
+class WorkflowRunList(Out, kw_only=True):
+    """A page of workflow runs, newest first."""
+
+    items: list[WorkflowRunOut]
+    next_cursor: str | None
+
+
+class ResumeIn(In, kw_only=True):
+    """Which generation was seen, and which nodes run again; failed ones if not given."""
+
+    generation: int | None = None
+    nodes: list[NodeKey] | None = None
 
 
 class WorkflowRunStarted(Out, kw_only=True):

@@ -17,7 +17,23 @@ from rota.api.routes import (
     schedules,
     sessions,
     submit,
+    workflows,
 )
 
-_MODULES = (submit, jobs, runs, logs, dead_letters, schedules, pools, limits, events, fleet, api_keys, sessions, audit)
+_MODULES = (
+    submit,
+    jobs,
+    runs,
+    workflows,
+    logs,
+    dead_letters,
+    schedules,
+    pools,
+    limits,
+    events,
+    fleet,
+    api_keys,
+    sessions,
+    audit,
+)
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

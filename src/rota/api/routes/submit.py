@@ -52,7 +52,7 @@ _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 )
 async def submit(services: Backend, call: ApiRequest) -> Any:
     """Submit a job."""
-    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
+    key = read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
     if is_costly(len(call.body)):
         async with costly_step(len(call.body)):
             request = _read_job(call.body, key)
@@ -85,7 +85,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
 )
 async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut | JobSetOut:
     """Submit up to 10,000 jobs (an array, one per line as application/x-ndjson, or a set)."""
-    key = _read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
+    key = read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
     if not _is_ndjson(call) and call.body.lstrip()[:1] == b"{":
         return await _submit_set(services, call, key)
     if key is not None:
@@ -330,7 +330,7 @@ def _result(answer: Answer) -> BatchResult:
     )
 
 
-def _read_key(text: str | None, field: str) -> str | None:
+def read_key(text: str | None, field: str) -> str | None:
     if text is None:
         return None
     try:

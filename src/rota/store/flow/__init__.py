@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, SubmissionKey
 from rota.store.cancel import cancel_runs
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
@@ -249,6 +249,7 @@ class NewFlow(msgspec.Struct, frozen=True):
     shard: int
     inputs: str | None
     deadline_seconds: float | None
+    key: SubmissionKey | None = None
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -285,8 +286,8 @@ class Workflows:
     async def find(self, namespace: str, *, workflow_id: UUID | None = None, name: str | None = None) -> Any | None:
         return await self._database.fetch_row("find_workflow", namespace=namespace, workflow_id=workflow_id, name=name)
 
-    async def open(self, namespace: str, workflow_id: UUID, version: str, flow: NewFlow) -> bool:
-        """Opens a run of this version; False if the workflow is not what it was."""
+    async def open(self, namespace: str, workflow_id: UUID, version: str, flow: NewFlow) -> Any:
+        """Opens a run of this version. `opened` is false if the workflow is not what it was, or the key was `taken`."""
 
         async def open_it() -> list[Any]:
             return await self._database.fetch(
@@ -298,11 +299,61 @@ class Workflows:
                 shard=flow.shard,
                 inputs=flow.inputs,
                 deadline_seconds=flow.deadline_seconds,
+                key=flow.key and flow.key.key,
+                request_hash=flow.key and flow.key.request_hash,
+                answer=flow.key and flow.key.answer,
             )
 
-        rows = await with_days(self._database, [flow.id], open_it)
+        (row,) = await with_days(self._database, [flow.id], open_it)
         self._database.wake(flows=True)
+        return row
+
+    async def change(self, row: Any, version: str, definition: str, changed_by: str) -> bool:
+        """Gives a workflow another definition; False if it was changed since it was read."""
+        rows = await self._database.fetch(
+            "change_workflow",
+            namespace=row["namespace"],
+            workflow_id=row["id"],
+            revision=row["revision"],
+            version=version,
+            definition=definition,
+            changed_by=changed_by,
+        )
         return bool(rows)
+
+    async def delete(self, namespace: str, workflow_id: UUID) -> bool:
+        return bool(await self._database.fetch("delete_workflow", namespace=namespace, workflow_id=workflow_id))
+
+    async def find_all(self, namespace: str, *, owner: str | None, after: str, limit: int) -> list[Any]:
+        """Workflows by name, from behind a name on."""
+        return await self._database.fetch("list_workflows", namespace=namespace, owner=owner, after=after, limit=limit)
+
+    async def versions(self, namespace: str, workflow_id: UUID, limit: int) -> list[Any]:
+        """Newest first."""
+        return await self._database.fetch(
+            "versions_of_workflow", namespace=namespace, workflow_id=workflow_id, limit=limit
+        )
+
+    async def list_runs(
+        self,
+        namespace: str,
+        *,
+        before: UUID,
+        limit: int,
+        workflow_id: UUID | None = None,
+        owner: str | None = None,
+        status: str | None = None,
+    ) -> list[Any]:
+        """Workflow runs, newest first, from before an id on."""
+        return await self._database.fetch(
+            "list_flows",
+            namespace=namespace,
+            before=before,
+            limit=limit,
+            workflow_id=workflow_id,
+            owner=owner,
+            outcome=status,
+        )
 
     async def get(self, namespace: str, flow: UUID) -> tuple[Any, list[Any]] | None:
         """A workflow run, with its definition, and its nodes that wait no more."""
