@@ -32,6 +32,20 @@ NodeStatus = Literal["waiting", "queued", "running", "blocked", "success", "fail
 WorkflowRunStatus = Literal["running", "cancelling", "success", "failed", "cancelled"]
 
 
+class MapIn(In, kw_only=True, omit_defaults=True):
+    """Runs a node once per item."""
+
+    items: list[Any] | dict[str, Any]
+    """the items: a list, a reference to one, or `{"$object": "orders.ndjson"}`, an object in storage with one item per
+    line"""
+    max_concurrency: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    """how many members may wait and run at a time; some thousand if not given"""
+    tolerate_failures: Annotated[int, Meta(ge=0)] | Annotated[str, Meta(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3})?%$")] = 0
+    """how many members may fail, or which share of them: `"1%"`"""
+    stop_on_failure: bool = False
+    """whether the first failure stops what runs"""
+
+
 class NodeIn(In, kw_only=True, omit_defaults=True):
     """A node of a workflow: a job, and when it runs."""
 
@@ -45,6 +59,8 @@ class NodeIn(In, kw_only=True, omit_defaults=True):
     """which ends of the nodes before it start it"""
     when: dict[str, Any] | None = None
     """a condition, asked when the trigger says that it runs: if it does not hold, the node is skipped"""
+    map: MapIn | None = None
+    """runs it once per item; its payload and condition may name the item: `{"$item": "path"}`"""
     allow_failure: bool = False
     """whether what comes after goes on as if it had succeeded"""
     max_retries: Retries = 3
@@ -112,6 +128,16 @@ class WorkflowOut(Out, kw_only=True):
     changed_at: datetime
 
 
+class MembersOut(Out, kw_only=True):
+    """The members of a map."""
+
+    total: int | None
+    success: int
+    failed: int
+    skipped: int
+    running: int
+
+
 class NodeOut(Out, kw_only=True):
     """A node of a workflow run."""
 
@@ -124,6 +150,7 @@ class NodeOut(Out, kw_only=True):
     culprit: str | None = None
     waiting_for: dict[str, str] | None = None
     generation: int | None = None
+    members: MembersOut | None = None
 
 
 class WorkflowRunOut(Out, kw_only=True):

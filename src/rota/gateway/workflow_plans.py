@@ -6,6 +6,7 @@ of stored definitions and never change, so they are remembered by version.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from rota.contract.jobs import JobIn
-from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
+from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn
 from rota.domain.job import Definition
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
@@ -27,6 +28,8 @@ _decoder = msgspec.json.Decoder(WorkflowIn)
 _JOB_FIELDS = {field.name for field in msgspec.structs.fields(JobIn)} & {
     field.name for field in msgspec.structs.fields(NodeIn)
 }
+_WINDOW = 4000
+_OBJECT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -37,6 +40,17 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+class MapPlan(msgspec.Struct, frozen=True):
+    """How a node runs once per item. `object`: the name of the object with the items."""
+
+    items: Any
+    object: str | None
+    window: int
+    tolerated: int | None
+    tolerated_percent: float | None
+    stops: bool
+
+
 class NodePlan(msgspec.Struct, frozen=True):
     """A node as it is run."""
 
@@ -44,6 +58,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     definition: Definition  # without a payload
     payload: dict[str, Any] | None
     when: dict[str, Any] | None
+    map: MapPlan | None = None
 
 
 class WorkflowPlan(msgspec.Struct, frozen=True):
@@ -106,7 +121,8 @@ def _rules_of(key: str, node: NodeIn) -> Node:
 
 
 def _read_by(node: NodeIn) -> Iterator[str]:
-    for reference in references_in([node.payload if node.payload is not UNSET else None, node.when]):
+    items = node.map.items if node.map else None
+    for reference in references_in([node.payload if node.payload is not UNSET else None, node.when, items]):
         if isinstance(key := reference.get("$from"), str):
             yield key
 
@@ -116,9 +132,10 @@ def _plan_of(
 ) -> NodePlan:
     field = f"nodes.{key}"
     payload = None if node.payload is UNSET else node.payload
-    check_template(payload, f"{field}.payload", in_map=False, inputs=inputs)
+    in_map = node.map is not None
+    check_template(payload, f"{field}.payload", in_map=in_map, inputs=inputs)
     if node.when is not None:
-        check_condition(node.when, f"{field}.when", in_map=False, inputs=inputs)
+        check_condition(node.when, f"{field}.when", in_map=in_map, inputs=inputs)
     fields = {name: getattr(node, name) for name in _JOB_FIELDS - {"payload"}}
     if node.task is None:
         raise BadInputError("required, but missing", field=f"{field}.task")
@@ -127,7 +144,34 @@ def _plan_of(
         definition = builder.node_definition(job, owner)
     except BadInputError as error:
         raise _within(error, field) from None
-    return NodePlan(key, definition, payload, node.when)
+    return NodePlan(key, definition, payload, node.when, _map_of(node.map, f"{field}.map", inputs))
+
+
+def _map_of(wanted: MapIn | None, field: str, inputs: Mapping[str, InputIn]) -> MapPlan | None:
+    if wanted is None:
+        return None
+    named = wanted.items.get("$object") if isinstance(wanted.items, dict) else None
+    if named is not None:
+        if len(wanted.items) > 1 or not isinstance(named, str) or not _OBJECT.fullmatch(named):
+            raise BadInputError("must name an object: letters, digits and _.-/", field=f"{field}.items")
+    elif isinstance(wanted.items, dict) and not any(name in wanted.items for name in ("$from", "$input")):
+        raise BadInputError("must be a list, or name one: $from, $input or $object", field=f"{field}.items")
+    else:
+        check_template(wanted.items, f"{field}.items", in_map=False, inputs=inputs)
+    share = wanted.tolerate_failures if isinstance(wanted.tolerate_failures, str) else None
+    percent = None if share is None else float(share.removesuffix("%"))
+    if percent is not None and percent > 100:  # noqa: PLR2004
+        raise BadInputError("is more than all of them", field=f"{field}.tolerateFailures")
+    if wanted.stop_on_failure and wanted.tolerate_failures not in (0, "0%"):
+        raise BadInputError("tolerates no failure: leave tolerateFailures out", field=f"{field}.stopOnFailure")
+    return MapPlan(
+        None if named is not None else wanted.items,
+        named,
+        wanted.max_concurrency or _WINDOW,
+        None if percent else 0 if percent == 0 else int(wanted.tolerate_failures),
+        percent or None,
+        wanted.stop_on_failure,
+    )
 
 
 def _within(error: BadInputError, field: str) -> BadInputError:

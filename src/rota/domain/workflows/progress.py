@@ -37,13 +37,21 @@ class Members(msgspec.Struct):
     made: int = 0
     ended: int = 0
     failed: int = 0
+    stopped: int = 0  # with the workflow run
     skipped: int = 0  # by their condition: no run is made
     is_made: bool = False  # whether all items were read
     is_failing: bool = False  # for good in this generation: no more members are made
+    tolerated_percent: float | None = None  # of the items may fail; None: a number was compared when they did
 
     @property
     def have_ended(self) -> bool:
         return self.made == self.ended
+
+    @property
+    def are_too_few(self) -> bool:
+        """Whether a larger share failed than is tolerated."""
+        percent = self.tolerated_percent
+        return percent is not None and self.failed * 100 > percent * (self.made + self.skipped)
 
 
 class NodeState(msgspec.Struct):
@@ -174,9 +182,9 @@ class Progress:
         members = self.nodes[number].members
         if members is None or not members.have_ended:
             return
-        if members.is_failing:
-            self._end(number, "failed", f"{members.failed} members failed")
-        elif members.is_made:
+        if members.is_failing or (members.is_made and not members.stopped and members.are_too_few):
+            self._end(number, "failed", f"{members.failed} of {members.made + members.skipped} members failed")
+        elif members.is_made and not members.stopped:
             self._end(number, "success", None)
         elif self.is_stopped(number):
             self._end(number, "stopped", None)

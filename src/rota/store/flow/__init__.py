@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, SubmissionKey
+from rota.domain.workflows.progress import Members
 from rota.store.cancel import cancel_runs
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
@@ -22,6 +23,8 @@ from rota.store.schema.partitions import with_days
 _FLOWS_PER_ROUND = 50
 _NOTES_PER_ROUND = 1000
 _STOPPED_AT_ONCE = 1000
+_MEMBERS_PER_ROUND = 20_000
+_MAPS_AT_ONCE = 20
 
 
 class FlowNote(msgspec.Struct, frozen=True):
@@ -61,12 +64,25 @@ class NodeRun(msgspec.Struct, frozen=True):
     root_id: UUID
 
 
+class NewMap(msgspec.Struct, frozen=True):
+    """A map to be opened: its items as JSON, or the key of an object with one item per line."""
+
+    node: int
+    items: str | None
+    object: str | None
+    window: int
+    tolerated: int | None
+    tolerated_percent: float | None
+    stops: bool
+
+
 class Advance(msgspec.Struct):
     """What changes in a workflow run in one transaction."""
 
     row: Any
     nodes: list[NodeRow] = msgspec.field(default_factory=list)
     runs: list[NodeRun] = msgspec.field(default_factory=list)
+    maps: list[NewMap] = msgspec.field(default_factory=list)
     stop: str | None = None
     outcome: str | None = None
     culprit: str | None = None
@@ -76,6 +92,17 @@ class Advance(msgspec.Struct):
     def flow(self) -> UUID:
         flow: UUID = self.row["id"]
         return flow
+
+
+class NewMembers(msgspec.Struct):
+    """Members to be made, each with its id, payload, options and key, and how far the source was read."""
+
+    runs: list[tuple[UUID, str | None, str, UUID]]
+    next_position: int
+    next_item: int
+    skipped: int
+    is_made: bool
+    etag: str | None = None
 
 
 class Round(msgspec.Struct):
@@ -140,6 +167,41 @@ class Flows:
             self._database.wake(workers={worker for worker in hit.values() if worker}, gates=True, flows=True)
         return len(rows)
 
+    async def maps_to_make(self, shards: Iterable[int]) -> list[Any]:
+        """Maps whose members are to be made."""
+        return await self._database.fetch("maps_to_make", shards=list(shards), limit=_MAPS_AT_ONCE)
+
+    async def make_members(self, row: Any, definition: Definition, members: NewMembers, *, is_handler: bool) -> bool:
+        """Makes members of a map; False if it is not where it was any more."""
+        rows = await self._database.fetch(
+            "make_members",
+            namespace=row["namespace"],
+            flow=row["flow"],
+            node=row["node"],
+            generation=row["generation"],
+            position=row["position"],
+            next_position=members.next_position,
+            next_item=members.next_item,
+            skipped=members.skipped,
+            is_made=members.is_made,
+            etag=members.etag,
+            is_handler=is_handler,
+            owner=definition.owner,
+            name=definition.name,
+            task=definition.task,
+            pool=definition.pool,
+            priority=definition.priority,
+            tags=",".join(definition.tags),
+            policies=definition.policies,
+            inline_bytes=INLINE_PAYLOAD_BYTES,
+            **columns(members.runs, "ids payloads options root_ids"),
+        )
+        if rows:
+            plain = definition.policies is None
+            pools = [definition.pool] if members.runs and plain else []
+            self._database.wake(pools=pools, gates=not plain, flows=members.is_made)
+        return bool(rows)
+
     async def definition(self, namespace: str, workflow_id: UUID, version: str) -> tuple[str, str] | None:
         """The text of a version, and the owner of the workflow."""
         row = await self._database.fetch_row(
@@ -167,6 +229,30 @@ async def read_nodes(statements: Statements, rows: Sequence[Any]) -> dict[UUID, 
             row["reason"],
             row["culprit"],
             row["ended_at"],
+        )
+    return found
+
+
+async def fold_members(statements: Statements, flows: Sequence[UUID]) -> tuple[list[tuple[UUID, int]], int]:
+    """Counts members of maps that ended; the maps that changed, and how many members there may be more to count."""
+    rows = await statements.fetch("fold_members", flows=list(flows), limit=_MEMBERS_PER_ROUND)
+    return [(row["flow"], row["node"]) for row in rows], len(rows)
+
+
+async def read_maps(statements: Statements, rows: Sequence[Any]) -> dict[UUID, dict[int, Members]]:
+    """The maps of workflow runs."""
+    found: dict[UUID, dict[int, Members]] = {row["id"]: {} for row in rows}
+    namespaces = sorted({row["namespace"] for row in rows})
+    for row in await statements.fetch("maps_of_flows", namespaces=namespaces, flows=list(found)):
+        found[row["flow"]][row["node"]] = Members(
+            row["made"],
+            row["ended"],
+            row["failed"],
+            row["stopped"],
+            row["skipped"],
+            row["is_made"],
+            row["is_failing"],
+            row["tolerated_percent"],
         )
     return found
 
@@ -203,6 +289,8 @@ async def _write(statements: Statements, done: Round) -> None:
             "namespaces flows nodes states generations inputs_of run_ids results result_blobs reasons culprits ended_at"
         )
         await statements.fetch("write_flow_nodes", **columns(rows, names))
+    if any(one.maps for one in advanced):
+        await _open_maps(statements, advanced)
     if any(one.runs for one in advanced):
         for row in await _make_runs(statements, advanced):
             done.pools.add(row["pool"])
@@ -210,6 +298,28 @@ async def _write(statements: Statements, done: Round) -> None:
     if advanced:
         ends = ((one.row["namespace"], one.flow, one.stop, one.outcome, one.culprit, one.again) for one in advanced)
         await statements.fetch("advance_flows", **columns(ends, "namespaces flows stops outcomes culprits again"))
+
+
+async def _open_maps(statements: Statements, advanced: Sequence[Advance]) -> None:
+    rows = (
+        (
+            one.row["namespace"],
+            one.flow,
+            new.node,
+            one.row["shard"],
+            one.row["generation"],
+            new.items,
+            new.object,
+            new.window,
+            new.tolerated,
+            new.tolerated_percent,
+            new.stops,
+        )
+        for one in advanced
+        for new in one.maps
+    )
+    names = "namespaces flows nodes shards generations items objects windows tolerated percents stops"
+    await statements.fetch("open_maps", **columns(rows, names))
 
 
 async def _make_runs(statements: Statements, advanced: Sequence[Advance]) -> list[Any]:

@@ -1,9 +1,10 @@
 -- Takes notes of workflow runs that are locked, oldest first, and deletes them: the reader acts in the same transaction.
+-- Those of members are folded (fold_members).
 -- Index: flow_notes_of_flow.
 -- Locks: the notes.
 -- Idioms: ctid.
 WITH found AS MATERIALIZED (
-    SELECT n.ctid AS place FROM rota.flow_notes AS n WHERE n.flow = ANY (:flows::uuid[])
+    SELECT n.ctid AS place FROM rota.flow_notes AS n WHERE n.flow = ANY (:flows::uuid[]) AND NOT n.is_member
      ORDER BY n.noted_at LIMIT :limit
        FOR UPDATE
 )

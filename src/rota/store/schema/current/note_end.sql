@@ -4,13 +4,16 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, result, result_blob, reason)
+    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, item, is_member, result,
+                                 result_blob, reason)
     VALUES (NEW.shard, NEW.namespace, NEW.job_id, NEW.job_version, NEW.id,
             CASE NEW.status WHEN 'skipped' THEN 'expired' ELSE NEW.status END,
+            CASE WHEN NEW.cause = 'member' AND NEW.status <> 'success' THEN (NEW.options::jsonb ->> 'item')::integer END,
+            NEW.cause = 'member',
             NEW.result, NEW.result_blob, coalesce(NEW.error, NEW.reason));
     RETURN NULL;
 END
 $$;
 
 CREATE TRIGGER note_end AFTER INSERT ON rota.finished_runs
-    FOR EACH ROW WHEN (NEW.cause = 'node') EXECUTE FUNCTION rota.note_end();
+    FOR EACH ROW WHEN (NEW.cause IN ('node', 'member')) EXECUTE FUNCTION rota.note_end();

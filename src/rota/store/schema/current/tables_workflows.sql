@@ -1,5 +1,6 @@
 -- Workflows. Edges are in the definitions; a node that waits has no row. The runs of nodes are ordinary runs with the
--- cause 'node', the id of their workflow run as job_id and their node's number as job_version.
+-- cause 'node', or 'member' if they are members of a map, the id of their workflow run as job_id and their node's number
+-- as job_version.
 
 -- A workflow by its name. Its schedule, if it has one, is a recurring job.
 CREATE TABLE rota.workflows (
@@ -98,6 +99,43 @@ CREATE TABLE rota.workflow_nodes (
     PRIMARY KEY (namespace, flow, node)
 ) PARTITION BY RANGE (flow);
 
+-- The maps of workflow runs that were started: a member is made of each item, a window of them ahead of the workers.
+CREATE TABLE rota.workflow_maps (
+    namespace   text COLLATE "C" NOT NULL,
+    flow        uuid NOT NULL,
+    node        integer NOT NULL,
+    shard       smallint NOT NULL,
+    generation  integer NOT NULL,
+    items       text,                       -- the items (a JSON array), or
+    object      text,                       -- the key of an object with one item per line
+    etag        text,                       -- what that object was when its first line was read
+    position    bigint NOT NULL DEFAULT 0,  -- how much of the source was read: items, or bytes
+    next_item   integer NOT NULL DEFAULT 0, -- the number of the next item
+    member_window integer NOT NULL,         -- how many members there may be at a time
+    tolerated   integer,                    -- how many may fail, or
+    tolerated_percent real,                 -- which share of them; judged at the end
+    stops       boolean NOT NULL,           -- whether the first failure too many stops what runs
+    made        integer NOT NULL DEFAULT 0,
+    ended       integer NOT NULL DEFAULT 0,
+    failed      integer NOT NULL DEFAULT 0,
+    stopped     integer NOT NULL DEFAULT 0, -- with their workflow run
+    skipped     integer NOT NULL DEFAULT 0, -- by their condition: no run was made
+    is_made     boolean NOT NULL DEFAULT false,  -- whether the source is at its end
+    is_failing  boolean NOT NULL DEFAULT false,  -- for good in this generation
+    PRIMARY KEY (namespace, flow, node)
+) PARTITION BY RANGE (flow);
+CREATE INDEX workflow_maps_making ON rota.workflow_maps (shard) WHERE NOT is_made AND NOT is_failing;
+
+-- Members that failed, by the numbers of their items: what a resume runs again.
+CREATE TABLE rota.map_failures (
+    namespace text COLLATE "C" NOT NULL,
+    flow      uuid NOT NULL,
+    node      integer NOT NULL,
+    item      integer NOT NULL,
+    run_id    uuid NOT NULL,
+    PRIMARY KEY (namespace, flow, node, item)
+) PARTITION BY RANGE (flow);
+
 -- Notes for the conductor (scheduler/conductor.py): the run of a node ended, or, without a node, a workflow run is to be
 -- looked at. Written in the transaction of the end, by the trigger note_end on finished_runs, so whichever process of
 -- whichever release ends a run, no end is lost; deleted in the transaction that acts on it. Without a key: an end never
@@ -110,6 +148,8 @@ CREATE TABLE rota.flow_notes (
     node        integer,
     run_id      uuid,
     outcome     text,                       -- success, failed, cancelled, expired
+    item        integer,                    -- of a member that did not succeed: the number of its item
+    is_member   boolean NOT NULL DEFAULT false,
     result      text,
     result_blob text,
     reason      text                        -- the error, or why it was cancelled
