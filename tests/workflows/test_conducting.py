@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from graphs import expected, random_graph
 
-from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
+from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn
 from rota.domain.rights import Caller
 from rota.errors import ConflictError
 from rota.gateway.job_builder import JobBuilder
@@ -167,3 +167,26 @@ async def test_a_resume_runs_what_failed_and_all_after_it_with_the_key_of_the_fi
     )
     assert [row["status"] for row in carriers] == ["failed", "success"]
     assert carriers[1]["retry_of"] == carriers[0]["id"]
+
+
+async def test_a_map_runs_once_per_item_and_the_join_gets_its_counts(engine, workflows):
+    seen = []
+    tasks = {"list": lambda: list(range(25)), "clean": lambda n: seen.append(n), "join": lambda counts: counts}
+    nodes = {
+        "list": NodeIn(task="list"),
+        "clean": NodeIn(
+            task="clean",
+            after=["list"],
+            payload={"n": {"$item": ""}},
+            map=MapIn(items={"$from": "list"}, max_concurrency=4),
+            max_retries=0,
+        ),
+        "join": NodeIn(task="join", after=["clean"], payload={"counts": {"$from": "clean"}}),
+    }
+    made = await workflows.create(WorkflowIn(name="mapped", nodes=nodes), ME)
+    async with engine.running(engine.scheduler(), engine.worker(tasks)):
+        run = await ended(workflows, await workflows.run(made.workflow_id, {}, ME))
+        joined = await engine.run(run.nodes["join"].run_id)
+    assert run.status == "success"
+    assert sorted(seen) == list(range(25))
+    assert joined["result"] == {"total": 25, "success": 25, "failed": 0, "skipped": 0}

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from rota.contract.workflows import (
+    MembersOut,
     NodeOut,
     VersionList,
     VersionOut,
@@ -28,7 +29,7 @@ from rota.domain.ids import show_workflow_run as show_flow
 from rota.domain.job import SubmissionKey
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
-from rota.domain.workflows.progress import NodeState, to_resume
+from rota.domain.workflows.progress import Members, NodeState, to_resume
 from rota.errors import (
     BadInputError,
     ConflictError,
@@ -175,7 +176,7 @@ class WorkflowGateway:
         rows = await self._workflows.list_runs(
             caller.namespace, before=before, limit=limit + 1, workflow_id=workflow_id, owner=only, status=status
         )
-        items = [_shown_run(row, None) for row in rows[:limit]]
+        items = [_shown_run(row) for row in rows[:limit]]
         return WorkflowRunList(items=items, next_cursor=items[-1].workflow_run_id if len(rows) > limit else None)
 
     async def cancel(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
@@ -199,7 +200,7 @@ class WorkflowGateway:
 
         `generation`: the one that was seen; raises ConflictError if another resume came first.
         """
-        row, _ = await self._get(run, caller, only)
+        row, _, _ = await self._get(run, caller, only)
         wanted = read_definition(row["definition"])
         graph = plan_of(wanted, caller, self._builder).graph
         chosen = None if nodes is None else _chosen(graph, nodes)
@@ -220,7 +221,7 @@ class WorkflowGateway:
         await self._workflows.resume(caller.namespace, row["id"], decide)
         return await self.show_run(run, caller)
 
-    async def _get(self, run: str, caller: Caller, only: str | None) -> tuple[Any, list[Any]]:
+    async def _get(self, run: str, caller: Caller, only: str | None) -> tuple[Any, list[Any], Mapping[int, Members]]:
         found = await self._workflows.get(caller.namespace, parse_workflow_run(run))
         if found is None or (only is not None and found[0]["owner"] != only):
             raise NotFoundError("there is no such workflow run")
@@ -285,7 +286,7 @@ def _shown_version(row: Any) -> VersionOut:
     )
 
 
-def _shown_run(row: Any, nodes: list[Any] | None) -> WorkflowRunOut:
+def _shown_run(row: Any, nodes: list[Any] | None = None, maps: Mapping[int, Members] | None = None) -> WorkflowRunOut:
     stopping = row["stop"] is not None and row["stop"] != "failure"
     return WorkflowRunOut(
         workflow_run_id=show_flow(row["id"]),
@@ -299,19 +300,19 @@ def _shown_run(row: Any, nodes: list[Any] | None) -> WorkflowRunOut:
         end_time=row["ended_at"],
         deadline=row["deadline_at"],
         culprit=row["culprit"],
-        nodes=None if nodes is None else _shown_nodes(row, nodes),
+        nodes=None if nodes is None else _shown_nodes(row, nodes, maps or {}),
     )
 
 
-def _shown_nodes(row: Any, nodes: list[Any]) -> dict[str, NodeOut]:
+def _shown_nodes(row: Any, nodes: list[Any], maps: Mapping[int, Members]) -> dict[str, NodeOut]:
     wanted = read_definition(row["definition"])
     keys = sorted(wanted.nodes)
     graph = Graph([Node(key, tuple(wanted.nodes[key].after), wanted.nodes[key].trigger) for key in keys])
     by_number = {node["node"]: node for node in nodes if node["state"] != "waiting"}
-    return {key: _shown_node(number, graph, by_number) for number, key in enumerate(keys)}
+    return {key: _shown_node(number, graph, by_number, maps.get(number)) for number, key in enumerate(keys)}
 
 
-def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any]) -> NodeOut:
+def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any], members: Members | None) -> NodeOut:
     row = nodes.get(number)
     if row is None:
         left = {
@@ -331,4 +332,16 @@ def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any]) -> NodeOut:
         skipped_by=kind,
         culprit=row["culprit"],
         generation=row["generation"],
+        members=None if members is None else _shown_members(members),
+    )
+
+
+def _shown_members(members: Members) -> MembersOut:
+    counts = members.handle
+    return MembersOut(
+        total=counts["total"] if members.is_made else None,
+        success=counts["success"],
+        failed=members.failed,
+        skipped=members.skipped,
+        running=members.made - members.ended,
     )

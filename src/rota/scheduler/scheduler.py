@@ -9,13 +9,14 @@ from rota.blobs import Blobs
 from rota.clock import DatabaseClock
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
-from rota.scheduler.conductor import Conductor
+from rota.scheduler.conductor import Conductor, Plans
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import Firer
 from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.indexer import Indexer
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
+from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.outlook import Outlook
 from rota.scheduler.promoter import Promoter
@@ -88,7 +89,10 @@ class Scheduler:
         self.admitter = Admitter(gates=gates, leases=leases)
         self.gate_inspector = GateInspector(overlooked=OverlookedGates(database, self.id), leases=leases)
         builder = JobBuilder(shards=1, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: datetime.now(UTC))
-        self.conductor = Conductor(flows=Flows(database), builder=builder, leases=leases)
+        flows = Flows(database)
+        plans = Plans(flows, builder)
+        self.conductor = Conductor(flows=flows, plans=plans, builder=builder, leases=leases)
+        self.member_maker = MemberMaker(flows=flows, plans=plans, blobs=blobs, leases=leases, now=clock.now)
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
@@ -128,6 +132,7 @@ class Scheduler:
             self.recaller,
             self.admitter,
             self.conductor,
+            self.member_maker,
             self.worker_watch,
             self.gate_inspector,
             self.reaper,
@@ -147,7 +152,8 @@ class Scheduler:
 
     def _heard(self, channel: str, payload: str) -> None:
         if channel in (GATE, FLOW):
-            (self.admitter if channel == GATE else self.conductor).wake()
+            for service in (self.admitter,) if channel == GATE else (self.conductor, self.member_maker):
+                service.wake()
             return
         self.promoter.rouse()
         if payload != SOON:

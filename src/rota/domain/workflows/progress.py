@@ -48,6 +48,12 @@ class Members(msgspec.Struct):
         return self.made == self.ended
 
     @property
+    def handle(self) -> dict[str, int]:
+        """What the result of a map is to the nodes after it."""
+        success = self.ended - self.failed - self.stopped
+        return {"total": self.made + self.skipped, "success": success, "failed": self.failed, "skipped": self.skipped}
+
+    @property
     def are_too_few(self) -> bool:
         """Whether a larger share failed than is tolerated."""
         percent = self.tolerated_percent

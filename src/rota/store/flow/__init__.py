@@ -152,10 +152,21 @@ class Flows:
         """Stops workflow runs whose deadline has passed; returns how many."""
         return len(await self._database.fetch("overdue_flows", shards=list(shards), limit=_FLOWS_PER_ROUND))
 
-    async def stop_runs(self, namespace: str, flow: UUID, nodes: Sequence[int], reason: str) -> int:
-        """Cancels some runs of a workflow run that was stopped, of these nodes; returns how many there were."""
+    async def unswept(self, shards: Iterable[int]) -> list[Any]:
+        """Workflow runs and maps that stop, whose runs were not all told yet."""
+        return await self._database.fetch("unswept_flows", shards=list(shards), limit=_FLOWS_PER_ROUND)
+
+    async def sweep(self, row: Any, nodes: Sequence[int], reason: str) -> None:
+        """Cancels the runs of these nodes, and notes that it was done."""
+        namespace, flow = row["namespace"], row["flow"]
+        while await self._stop_runs(namespace, flow, nodes, reason, started=row["started"]):
+            pass
+        await self._database.fetch("swept", namespace=namespace, flow=flow, node=row["node"], stop=row["stop"])
+
+    async def _stop_runs(self, namespace: str, flow: UUID, nodes: Sequence[int], reason: str, *, started: bool) -> int:
+        """Cancels some runs; returns how many there were."""
         rows = await self._database.fetch(
-            "runs_of_flow", namespace=namespace, flow=flow, nodes=list(nodes), limit=_STOPPED_AT_ONCE
+            "runs_of_flow", namespace=namespace, flow=flow, nodes=list(nodes), started=started, limit=_STOPPED_AT_ONCE
         )
         ids = [row["id"] for row in rows]
         if ids:
@@ -166,6 +177,19 @@ class Flows:
             )
             self._database.wake(workers={worker for worker in hit.values() if worker}, gates=True, flows=True)
         return len(rows)
+
+    async def results(self, namespace: str, flow: UUID, nodes: Iterable[int]) -> dict[int, Any]:
+        """The results of nodes, and the counts of maps."""
+
+        async def read(statements: Statements) -> dict[int, Any]:
+            found = await read_results(statements, namespace, flow, nodes)
+            maps = await read_maps(statements, [{"namespace": namespace, "id": flow}])
+            results = {
+                number: None if text is None else msgspec.json.decode(text) for number, (text, _) in found.items()
+            }
+            return results | {number: it.handle for number, it in maps[flow].items() if number in results}
+
+        return await self._database.transact(read)
 
     async def maps_to_make(self, shards: Iterable[int]) -> list[Any]:
         """Maps whose members are to be made."""
@@ -233,10 +257,12 @@ async def read_nodes(statements: Statements, rows: Sequence[Any]) -> dict[UUID, 
     return found
 
 
-async def fold_members(statements: Statements, flows: Sequence[UUID]) -> tuple[list[tuple[UUID, int]], int]:
-    """Counts members of maps that ended; the maps that changed, and how many members there may be more to count."""
-    rows = await statements.fetch("fold_members", flows=list(flows), limit=_MEMBERS_PER_ROUND)
-    return [(row["flow"], row["node"]) for row in rows], len(rows)
+async def fold_members(statements: Statements, flows: Sequence[UUID]) -> dict[UUID, list[int]]:
+    """Counts members of maps that ended; gives the maps that changed, by workflow run."""
+    changed: dict[UUID, list[int]] = {flow: [] for flow in flows}
+    for row in await statements.fetch("fold_members", flows=list(flows), limit=_MEMBERS_PER_ROUND):
+        changed[row["flow"]].append(row["node"])
+    return changed
 
 
 async def read_maps(statements: Statements, rows: Sequence[Any]) -> dict[UUID, dict[int, Members]]:
@@ -465,14 +491,15 @@ class Workflows:
             outcome=status,
         )
 
-    async def get(self, namespace: str, flow: UUID) -> tuple[Any, list[Any]] | None:
-        """A workflow run, with its definition, and its nodes that wait no more."""
+    async def get(self, namespace: str, flow: UUID) -> tuple[Any, list[Any], Mapping[int, Members]] | None:
+        """A workflow run, with its definition, its nodes that wait no more, and its maps."""
 
-        async def look(statements: Statements) -> tuple[Any, list[Any]] | None:
+        async def look(statements: Statements) -> tuple[Any, list[Any], Mapping[int, Members]] | None:
             row = await statements.fetch_row("get_flow", namespace=namespace, flow=flow)
             if row is None:
                 return None
-            return row, await statements.fetch("show_flow_nodes", namespace=namespace, flow=flow)
+            nodes = await statements.fetch("show_flow_nodes", namespace=namespace, flow=flow)
+            return row, nodes, (await read_maps(statements, [row]))[flow]
 
         return await self._database.transact(look)
 

@@ -8,6 +8,6 @@ SELECT * FROM unnest(:namespaces::text[], :flows::uuid[], :nodes::integer[], :sh
                      :percents::real[], :stops::boolean[])
 ON CONFLICT (namespace, flow, node) DO UPDATE
    SET generation = excluded.generation, items = excluded.items, object = excluded.object, etag = NULL, position = 0,
-       next_item = 0, made = 0, ended = 0, failed = 0, stopped = 0, skipped = 0, is_made = false, is_failing = false,
+       next_item = 0, made = 0, ended = 0, failed = 0, stopped = 0, skipped = 0, is_made = false, is_failing = false, is_swept = false,
        member_window = excluded.member_window, tolerated = excluded.tolerated,
        tolerated_percent = excluded.tolerated_percent, stops = excluded.stops

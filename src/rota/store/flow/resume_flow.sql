@@ -4,7 +4,7 @@
 -- Locks: the nodes.
 WITH resumed AS (
     UPDATE rota.workflow_runs AS w
-       SET generation = w.generation + 1, revision = w.revision + 1, stop = NULL, stopped_by = NULL, outcome = NULL,
+       SET generation = w.generation + 1, revision = w.revision + 1, stop = NULL, stopped_by = NULL, is_swept = false, outcome = NULL,
            ended_at = NULL, culprit = NULL, version = :version,
            retry_of = CASE WHEN w.ended_at IS NULL THEN w.retry_of ELSE w.carrier_id END,
            carrier_id = CASE WHEN w.ended_at IS NULL THEN w.carrier_id ELSE :carrier_id::uuid END,

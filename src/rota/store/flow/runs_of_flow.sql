@@ -1,4 +1,5 @@
--- Runs of a workflow run that have not ended and of which nothing asked to stop yet, some of them; of these nodes.
+-- Runs of a workflow run that have not ended and were not asked to stop, some of them; of these nodes. Without `started`:
+-- only those that no worker has claimed.
 -- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job.
 -- Locks: none
 SELECT id FROM (
@@ -10,6 +11,7 @@ SELECT id FROM (
     UNION ALL
     SELECT l.id, l.job_version FROM rota.live_runs AS l
      WHERE l.namespace = :namespace AND l.job_id = :flow AND l.job_id <> l.id AND l.cancel_requested_at IS NULL
+       AND (:started::boolean OR l.claim IS NULL)
     ) AS r
  WHERE r.node = ANY (:nodes::integer[])
  LIMIT :limit

@@ -81,6 +81,7 @@ CREATE TABLE rota.workflow_runs (
     revision    bigint NOT NULL DEFAULT 0,    -- grows with each change: what a scheduler remembers of it is still true
     stop        text CHECK (stop IN ('cancel', 'deadline', 'failure')),
     stopped_by  text,                         -- who asked for it
+    is_swept    boolean NOT NULL DEFAULT false,  -- whether all of its runs that a stop concerns were told
     opened_at   timestamptz NOT NULL DEFAULT now(),
     deadline_at timestamptz,
     ended_at    timestamptz,                  -- null: it is open
@@ -93,6 +94,9 @@ CREATE INDEX workflow_runs_of_job ON rota.workflow_runs (namespace, job_id) WHER
 CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflow_id, id);
 CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
  WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL;
+
+CREATE INDEX workflow_runs_stopping ON rota.workflow_runs (shard)
+ WHERE ended_at IS NULL AND stop IS NOT NULL AND NOT is_swept;
 
 -- Nodes that wait no more, and those that wait again after a resume.
 CREATE TABLE rota.workflow_nodes (
@@ -136,8 +140,10 @@ CREATE TABLE rota.workflow_maps (
     skipped     integer NOT NULL DEFAULT 0, -- by their condition: no run was made
     is_made     boolean NOT NULL DEFAULT false,  -- whether the source is at its end
     is_failing  boolean NOT NULL DEFAULT false,  -- for good in this generation
+    is_swept    boolean NOT NULL DEFAULT false,  -- whether its members that have not started were cancelled then
     PRIMARY KEY (namespace, flow, node)
 ) PARTITION BY RANGE (flow);
+CREATE INDEX workflow_maps_failing ON rota.workflow_maps (shard) WHERE is_failing AND NOT is_swept;
 CREATE INDEX workflow_maps_making ON rota.workflow_maps (shard) WHERE NOT is_made AND NOT is_failing;
 
 -- Members that failed, by the numbers of their items: what a resume runs again.
