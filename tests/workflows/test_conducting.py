@@ -190,3 +190,16 @@ async def test_a_map_runs_once_per_item_and_the_join_gets_its_counts(engine, wor
     assert run.status == "success"
     assert sorted(seen) == list(range(25))
     assert joined["result"] == {"total": 25, "success": 25, "failed": 0, "skipped": 0}
+
+
+async def test_one_workflow_run_that_can_not_be_written_stops_no_other(engine, workflows, sql):
+    nodes = {"a": NodeIn(task="act"), "b": NodeIn(task="act", after=["a"])}
+    made = [await workflows.create(WorkflowIn(name=name, nodes=nodes), ME) for name in ("good", "bad")]
+    await sql.execute("ALTER TABLE rota.workflow_runs ADD CHECK (name <> 'bad' OR revision = 0) NOT VALID")
+    async with engine.running(engine.scheduler(), engine.worker({"act": lambda: None})):
+        bad = await workflows.run(made[1].workflow_id, {}, ME)
+        runs = [await ended(workflows, await workflows.run(made[0].workflow_id, {}, ME)) for _ in range(3)]
+        assert {run.status for run in runs} == {"success"}
+        assert (await workflows.show_run(bad.workflow_run_id, ME)).status == "running"
+        await sql.execute("ALTER TABLE rota.workflow_runs DROP CONSTRAINT workflow_runs_check1")
+        assert (await ended(workflows, bad)).status == "success"

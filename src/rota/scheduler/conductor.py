@@ -25,7 +25,7 @@ import msgspec
 from rota.domain.ids import new_id
 from rota.domain.workflows.progress import Members, NodeState, Progress, Start
 from rota.domain.workflows.references import MissingValueError, Values, holds, references_in, render
-from rota.errors import BadInputError, RotaError
+from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import MapPlan, PlanCache, WorkflowPlan
 from rota.scheduler.lease_keeper import LeaseKeeper
@@ -46,6 +46,7 @@ from rota.store.flow import (
 from rota.store.postgres.database import Statements
 
 STEPS = 1000
+FLOWS = 50
 _UTC = ZoneInfo("UTC")
 _REASONS = {
     "cancel": "the workflow run was cancelled",
@@ -86,15 +87,37 @@ class Conductor(ShardService):
         self._plans = plans
         self._aside = SetAside("a workflow run can't be conducted and is set aside")
         self._set_aside: dict[UUID, None] = {}
+        self._met: list[UUID] = []  # the workflow runs of this round
+        self._careful = 0  # rounds in which one workflow run is dealt with
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many notes it took."""
         await self._flows.stop_overdue(owned)
-        self._aside.begin()
-        aside = [flow for flow in self._set_aside if self._aside.passes_over(flow)]
-        done = await self._flows.conduct(owned, aside, self._decide)
+        notes = await self._conduct(owned)
         for row in await self._flows.unswept(owned):
             await self._sweep(row)
+        return notes
+
+    async def _conduct(self, owned: Mapping[int, int]) -> int:
+        """Moves some workflow runs on. If that fails, they are tried one by one, and the guilty ones set aside."""
+        self._aside.begin()
+        aside = [flow for flow in self._set_aside if self._aside.passes_over(flow)]
+        self._met = []
+        try:
+            done = await self._flows.conduct(owned, aside, self._decide, 1 if self._careful else FLOWS)
+        except DatabaseUnavailableError:
+            raise
+        except Exception as error:
+            if not self._met:
+                raise
+            if len(self._met) == 1:
+                self._set_aside[self._met[0]] = None
+                self._aside.add(self._met[0], error, flow=str(self._met[0]))
+            self._careful = max(self._careful, len(self._met))
+            return 1
+        for flow in self._met:
+            self._set_aside.pop(flow, None)
+        self._careful = max(0, self._careful - 1)
         return done.notes
 
     async def _sweep(self, row: Any) -> None:
@@ -107,6 +130,7 @@ class Conductor(ShardService):
         await self._flows.sweep(row, concerned, _REASONS[row["stop"]])
 
     async def _decide(self, statements: Statements, rows: Sequence[Any], notes: Sequence[FlowNote]) -> list[Advance]:
+        self._met = [row["id"] for row in rows]
         by_flow: dict[UUID, list[FlowNote]] = defaultdict(list)
         for note in notes:
             by_flow[note.flow].append(note)
@@ -118,14 +142,8 @@ class Conductor(ShardService):
             if row["ended_at"] is not None:
                 continue  # a late note: taken away
             flow = row["id"]
-            try:
-                step = _Step(await self._plans.of(row), row, nodes[flow], maps[flow], self._builder)
-                advanced.append(await step.take(statements, by_flow[flow], changed[flow]))
-            except Exception as error:
-                self._set_aside[flow] = None
-                self._aside.add(flow, error, flow=str(flow))
-                raise
-            self._set_aside.pop(flow, None)
+            step = _Step(await self._plans.of(row), row, nodes[flow], maps[flow], self._builder)
+            advanced.append(await step.take(statements, by_flow[flow], changed[flow]))
         return advanced
 
 

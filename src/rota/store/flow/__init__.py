@@ -123,8 +123,8 @@ class Flows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def conduct(self, shards: Iterable[int], aside: Sequence[UUID], decide: Decide) -> Round:
-        """Locks workflow runs that have notes, and writes what `decide` says of them, all or nothing."""
+    async def conduct(self, shards: Iterable[int], aside: Sequence[UUID], decide: Decide, most: int) -> Round:
+        """Locks some workflow runs that have notes, and writes what `decide` says of them, all or nothing."""
         opened: list[UUID] = []
 
         async def round_of_flows(statements: Statements) -> Round:
@@ -133,7 +133,7 @@ class Flows:
                 shards=list(shards),
                 aside=list(aside),
                 notes=_NOTES_PER_ROUND,
-                flows=_FLOWS_PER_ROUND,
+                flows=most,
             )
             if not rows:
                 return Round()
