@@ -95,3 +95,19 @@ async def test_parameters_and_fields_have_names_in_any_script(engine, kind):
         run_id = await engine.submit(task="measure", payload={size: 3, "part": {length: 4}})
         run = await engine.until(run_id, "success", "failed")
     assert (run["status"], run["result"]) == ("success", [3, 4])
+
+
+async def test_the_key_of_a_rate_or_a_breaker_is_made_of_the_arguments(app, sql):
+    @app.task(
+        name="call",
+        rate_limit=rota.RateLimit(limit=3, per_seconds=60, key=lambda customer: f"customer {customer}"),
+        breaker=rota.Breaker(failures=2, key=lambda host, **_: host),
+    )
+    async def call(customer: int, host: str = "here") -> None: ...
+
+    await call.submit(7)
+    await call.submit_many([call.call(8, host="there")])
+    rows = await sql.fetch("SELECT policies ->> 'rate' AS rate, policies ->> 'breaker' AS breaker FROM rota.runs")
+    assert sorted(map(tuple, rows)) == [("key:customer 7", "key:here"), ("key:customer 8", "key:there")]
+    with pytest.raises(SetupError, match="limit"):
+        app.task(name="other", rate_limit=rota.RateLimit(limit=0, key=lambda customer: customer))

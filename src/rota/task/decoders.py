@@ -1,8 +1,9 @@
 """JSON decoders for the types of tasks, whatever their fields are called.
 
-msgspec looks for the fields of dataclasses and TypedDicts, and for tags, by the UTF-8 form that Python keeps with a name.
-For a name that is not ASCII there is none until the name was encoded once in this process: a program that submits has
-done that, a worker has not, and would find no such field, or quietly take its default. So the names are encoded first.
+msgspec looks for the fields of dataclasses and TypedDicts, and for tags, by the UTF-8 form that Python keeps with a
+name. For a name that is not ASCII there is none until the name was encoded once in this process: a program that submits
+has done that, a worker has not, and would find no such field, or quietly take its default. So the names are encoded
+first.
 """
 
 from __future__ import annotations
