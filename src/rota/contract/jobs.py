@@ -323,7 +323,7 @@ class JobOut(Out, kw_only=True):
 
 
 class JobStatusOut(Out, kw_only=True):
-    """The latest run of a job, in short."""
+    """The latest run of a job, in short. While it waits for its retry, `error` is that of its last attempt."""
 
     job_id: str
     run_id: str | None
