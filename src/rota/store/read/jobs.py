@@ -70,7 +70,7 @@ class Jobs:
         return {(row["namespace"], row["id"]): row["error"] for row in rows}
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
-        """Recurring jobs that match, latest made first."""
+        """Recurring jobs that match, latest made first; `listed_as` is where they stand among others."""
 
         async def read(statements: Statements) -> list[Any]:
             return await statements.fetch(
