@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from uuid import uuid4
 
@@ -44,9 +45,10 @@ async def test_parameters_come_on_standard_input_and_in_the_environment(tmp_path
         "import json, os, sys\n"
         "print(json.dumps([json.load(sys.stdin), json.loads(os.environ['ROTA_PARAMS']), os.environ['ROTA_RUN_ID']]))",
     )
-    result = await _runner(tmp_path).run("script", {"script": name, "params": {"days": 30}}, context)
+    parameters = {"days": 30, "größe": "мир"}
+    result = await _runner(tmp_path).run("script", {"script": name, "params": parameters}, context)
     assert result["exitCode"] == 0
-    assert result["stdout"].strip() == f'[{{"days": 30}}, {{"days": 30}}, "{context.run_id}"]'
+    assert json.loads(result["stdout"]) == [parameters, parameters, context.run_id]
 
 
 async def test_secrets_of_the_worker_do_not_reach_a_script(tmp_path, script, context, monkeypatch):
