@@ -261,8 +261,17 @@ def _last_error(run: Mapping[str, Any]) -> str | None:
     return f"the last attempt failed: {error}" if error else None
 
 
+def _ended_attempts(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Takes out the attempts, and adds the one that succeeded: the server lists those that did not."""
+    attempts: list[dict[str, Any]] = run.pop("attempts", None) or []
+    if run["status"] != "success":
+        return attempts
+    succeeded = {name: run.get(name) for name in ("attempt", "startTime", "endTime", "executorId")}
+    return [*attempts, {**succeeded, "outcome": "success"}]
+
+
 def _print_run(answer: dict[str, Any]) -> None:
-    attempts = answer.pop("attempts", [])
+    attempts = _ended_attempts(answer)
     timeline = answer.pop("timeline", [])
     trace = answer.pop("traceback", None)
     print_fields(answer)

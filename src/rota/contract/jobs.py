@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -58,6 +59,17 @@ class RateLimit(In, kw_only=True):
     burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     key: Key | None = None
 
+    if TYPE_CHECKING:  # in the SDK, the key can be a function of the task's arguments
+
+        def __init__(
+            self,
+            *,
+            limit: int,
+            per_seconds: float = 1.0,
+            burst: int | None = None,
+            key: str | Callable[..., str] | None = None,
+        ) -> None: ...
+
 
 class Breaker(In, kw_only=True):
     """After this many failed attempts in a row with the same key, nothing starts for a while; then one run tries. By
@@ -66,6 +78,12 @@ class Breaker(In, kw_only=True):
     failures: Annotated[int, Meta(ge=1, le=10_000)] = 5
     cooldown_seconds: Annotated[float, Meta(ge=0.1, le=366 * 86400.0)] = 60.0
     key: Key | None = None
+
+    if TYPE_CHECKING:  # in the SDK, the key can be a function of the task's arguments
+
+        def __init__(
+            self, *, failures: int = 5, cooldown_seconds: float = 60.0, key: str | Callable[..., str] | None = None
+        ) -> None: ...
 
 
 class Misfire(In, kw_only=True):
@@ -305,7 +323,7 @@ class JobOut(Out, kw_only=True):
 
 
 class JobStatusOut(Out, kw_only=True):
-    """The latest run of a job, in short."""
+    """The latest run of a job, in short. While it waits for its retry, `error` is that of its last attempt."""
 
     job_id: str
     run_id: str | None

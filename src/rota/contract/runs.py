@@ -31,7 +31,8 @@ class TimelineEntry(Out, kw_only=True):
 
 
 class RunOut(Out, kw_only=True):
-    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are only given for a single run."""
+    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are only given for a single run; so is, while it
+    waits for its retry, the `error` of its last attempt."""
 
     run_id: str
     job_id: str

@@ -15,7 +15,14 @@ from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
 from rota.errors import BadInputError, RotaError
 from rota.gateway.protocol import JobTemplate, OutgoingJob
-from rota.sdk.options import Calendar, fields_of, known_options, read_duration
+from rota.sdk.options import (
+    Calendar,
+    depends_on_arguments,
+    fields_of,
+    known_options,
+    read_duration,
+    without_function,
+)
 from rota.task.arguments import encode
 
 if TYPE_CHECKING:
@@ -41,7 +48,7 @@ class Plan:
         self.patience_seconds = None if patience is None else read_duration(patience, "patience")
         self._when = when
         self._given = given
-        self.template = None if any(map(callable, given.values())) else self._make({})
+        self.template = None if any(map(depends_on_arguments, given.values())) else self._make({})
 
     def template_for(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> JobTemplate:
         """For a call with these arguments."""
@@ -144,7 +151,7 @@ def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raises BadInputError for invalid options; keys that depend on arguments are checked later."""
-    fixed = {name: value for name, value in known_options(options).items() if not callable(value)}
+    fixed = {name: without_function(value) for name, value in known_options(options).items()}
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
         fields.pop(name, None)  # they can belong to such a key

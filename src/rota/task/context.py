@@ -147,6 +147,7 @@ class Context:
         "_writer",
         "has_begun",
         "host",
+        "is_final",
         "noticed",
         "quiet",
         "recorded",
@@ -171,6 +172,7 @@ class Context:
         self.has_begun = False
         self.noticed = False
         self.quiet = False  # its start is not recorded while it runs
+        self.is_final = False  # by its task's rule, its failure is not worth another attempt
         self.recorded = False  # its success is already in the database, with its writes
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None

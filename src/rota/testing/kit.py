@@ -27,7 +27,8 @@ _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 class Kit:
     """Runs due jobs and moves time, only when called.
 
-    Call it in the event loop that opened it. Calls that run jobs return the ended runs in order of time.
+    Call it in the event loop that opened it. Runs start one after the other: in order of time, then of priority, then
+    of submission. Calls that run jobs return the ended runs in the order in which they started.
     """
 
     def __init__(self, engine: Engine, database_url: str) -> None:
@@ -142,7 +143,8 @@ class Kit:
     async def use(self, app: App) -> None:
         """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""
         outside = self._engine.gateway.for_caller(app.caller)
-        gateway = KitGateway(outside, settle=self._engine.settle, note=self._note)
+        engine = self._engine
+        gateway = KitGateway(outside, settle=engine.settle, status_ahead=engine.status_ahead, note=self._note)
         self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
@@ -172,7 +174,16 @@ class Kit:
 
     async def _read_runs(self, ids: Sequence[UUID] | None, task: str | None, status: str | None) -> list[RunRecord]:
         rows = await self._engine.fetch("read_runs", ids=ids, task=task, status=status)
-        rows.sort(key=lambda row: (row["started_at"] or row["run_at"], row["claim"] or 0, row["id"]))
+        turns = self._engine.turns
+        last = len(turns)
+        rows.sort(
+            key=lambda row: (
+                row["started_at"] or row["run_at"],
+                turns.get(row["claim"], last),
+                row["job_id"],
+                row["id"],
+            )
+        )
         return [
             run_of(
                 row,

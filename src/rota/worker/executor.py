@@ -195,7 +195,8 @@ class Executor:
                 return Outcome.released, None, None
             if attempt.stop_as:
                 return attempt.stop_as, self._why_stopped(attempt), None
-        outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
+        is_final = isinstance(problem, FINAL) or attempt.context.is_final
+        outcome = attempt.stop_as or (Outcome.final if is_final else Outcome.failed)
         return outcome, *describe(problem, self._mask)
 
     # The context's host; all but store_result can be called from any thread

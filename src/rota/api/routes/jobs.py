@@ -44,10 +44,10 @@ async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     recurring = await services.jobs.find(call.namespace, job_filter(call.query, since=None, only=call.only), limit)
     wanted = job_filter(call.query, since=now - DEFAULT_RANGE, only=call.only)
     one_shots = await services.jobs.find_one_shots(call.namespace, wanted, limit)
-    shown = [(row["id"], show_recurring(row, now, whole=False)) for row in recurring]
+    shown = [(row["listed_as"], show_recurring(row, now, whole=False)) for row in recurring]
     shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
     page = sorted(shown, key=lambda pair: pair[0], reverse=True)[:limit]
-    return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
+    return JobList(items=[job for _, job in page], next_cursor=next_cursor([place for place, _ in page], limit))
 
 
 @Operation("GET", "/v1/jobs/{jobId}", Right.READ, answer=JobOut, errors=(404,))

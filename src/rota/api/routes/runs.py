@@ -19,7 +19,7 @@ from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelec
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_job, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
-from rota.store.read.runs import RunFilter
+from rota.store.read.runs import RunFilter, waits_again
 
 _OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
 _PAGE = 500
@@ -62,6 +62,8 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     if attempts is None:
         attempts = await services.runs.attempts(call.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
+    if attempts and waits_again(row):
+        out.error = attempts[-1]["error"]
     out.timeline = show_timeline(row, attempts)
     if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
