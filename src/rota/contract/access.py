@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.contract.fields import In, Moment, Name, Out, OwnerName, Seconds
+from rota.contract.fields import NOT_GIVEN, FormerName, In, Moment, Name, Out, OwnerName, Seconds, fill_created
 from rota.domain.limits import FASTEST_PER_SECOND, SLOWEST_PER_SECOND
 from rota.domain.rights import Right, Role
 
@@ -46,12 +46,18 @@ class KeyOut(Out, kw_only=True):
     sees: str
     scopes: list[str] | None = None
     status: Literal["active", "expired", "revoked"]
-    created_time: datetime
+    created_at: datetime = NOT_GIVEN
+    """when it was created"""
+    created_time: FormerName = NOT_GIVEN
+    """the same as `createdAt`, by its former name; the next release leaves it out"""
     created_by: str
     expires_time: datetime | None = None
     revoked_time: datetime | None = None
     revoked_by: str | None = None
     last_used_time: datetime | None = None
+
+    def __post_init__(self) -> None:
+        fill_created(self)
 
 
 class KeyCreated(KeyOut, kw_only=True):

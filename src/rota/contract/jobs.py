@@ -9,7 +9,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
+    NOT_GIVEN,
     Dst,
+    FormerName,
     Headers,
     In,
     Jitter,
@@ -31,6 +33,7 @@ from rota.contract.fields import (
     Seconds,
     Tag,
     TaskName,
+    fill_created,
 )
 from rota.contract.problems import Problem
 from rota.domain.cron import ClockChange
@@ -167,6 +170,10 @@ class JobPatch(In, kw_only=True):
     """Fields of a job to change; missing fields stay unchanged."""
 
     name: Name | UnsetType = UNSET
+    job_id: str | UnsetType = UNSET
+    """the id in the path, if it is repeated here: a job keeps its id"""
+    schedule_type: ScheduleType | UnsetType = UNSET
+    """the type that the job has with these changes, if it is repeated here: the other fields decide it"""
     schedule_time: Moment | UnsetType = UNSET
     cron_expression: str | UnsetType = UNSET
     every_seconds: float | UnsetType = UNSET
@@ -280,7 +287,10 @@ class JobOut(Out, kw_only=True):
     pool: str
     tags: list[str]
     version: int
-    created_time: datetime
+    created_at: datetime = NOT_GIVEN
+    """when it was created"""
+    created_time: FormerName = NOT_GIVEN
+    """the same as `createdAt`, by its former name; the next release leaves it out"""
     updated_time: datetime | None = None
     next_fire_times: list[datetime] | None = None
     description: str | None = None
@@ -302,6 +312,9 @@ class JobOut(Out, kw_only=True):
     note: str | None = None
     run_id: str | None = None
     storage_error: str | None = None
+
+    def __post_init__(self) -> None:
+        fill_created(self)
 
 
 class JobStatusOut(Out, kw_only=True):

@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from rota.contract.fields import In, JobId, Moment, Out, PriorityName, RunId, RunStatusName, StoredName
+from rota.contract.fields import (
+    NOT_GIVEN,
+    FormerName,
+    In,
+    JobId,
+    Moment,
+    Out,
+    PriorityName,
+    RunId,
+    RunStatusName,
+    StoredName,
+    fill_created,
+)
 
 
 class AttemptOut(Out, kw_only=True):
@@ -46,7 +58,10 @@ class RunOut(Out, kw_only=True):
     payload: Any = None
     nominal_time: datetime
     scheduled_time: datetime
-    created_time: datetime
+    created_at: datetime = NOT_GIVEN
+    """when it was created"""
+    created_time: FormerName = NOT_GIVEN
+    """the same as `createdAt`, by its former name; the next release leaves it out"""
     start_time: datetime | None
     end_time: datetime | None
     attempt: int
@@ -70,6 +85,9 @@ class RunOut(Out, kw_only=True):
     attempts: list[AttemptOut] | None = None
     timeline: list[TimelineEntry] | None = None
     waiting_for: str | None = None
+
+    def __post_init__(self) -> None:
+        fill_created(self)
 
 
 class RunList(Out, kw_only=True):
