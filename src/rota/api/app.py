@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -70,10 +71,10 @@ class Api(GuardedApplication):
 
 def build_app(services: Backend, authenticator: Authenticator, version: str) -> Api:
     """The application; the backend's services must run beside it."""
-    description = _description(version)
 
     async def openapi(_request: Request) -> Response:
-        return Response(description, media_type="application/json")
+        # Made when it is first asked for: that takes longer than other requests should wait.
+        return Response(await asyncio.to_thread(_description, version), media_type="application/json")
 
     routes = [Route("/openapi.json", openapi, methods=["GET"])]
     return Api(OPERATIONS, services, Authorizer(authenticator, services), routes)

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
@@ -201,7 +202,7 @@ def _field(field: msgspec.structs.FieldInfo) -> Field:
 def _parts_of(kind: Any) -> Iterable[Any]:
     """A type and those it is made of; not those of lists and mappings."""
     yield kind
-    if not isinstance(kind, type):
+    if get_origin(kind) in (Annotated, Union, UnionType):
         for part in get_args(kind):
             yield from _parts_of(part)
 
