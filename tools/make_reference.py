@@ -265,10 +265,8 @@ def _type(shape: dict[str, Any]) -> str:
         name = shape["$ref"].rpartition("/")[2]
         found = _document()["components"]["schemas"][name]
         return f"[{name}](#{name.lower()})" if "properties" in found else _type(found)
-    if "anyOf" in shape:
-        return " or ".join(_type(one) for one in shape["anyOf"] if one != {"type": "null"})
-    if isinstance(shape.get("type"), list):
-        return " or ".join(_type(shape | {"type": one}) if one == "string" else one for one in shape["type"])
+    if choices := _choices(shape):
+        return " or ".join(_type(one) for one in choices if one != {"type": "null"})
     if "enum" in shape:
         return ", ".join(f"`{value}`" for value in shape["enum"] if value is not None)
     if shape.get("type") == "array":
@@ -277,6 +275,13 @@ def _type(shape: dict[str, Any]) -> str:
     if isinstance(shape.get("additionalProperties"), dict) and shape["additionalProperties"]:
         return f"object of {_type(shape['additionalProperties'])}"
     return f"{shape.get('format') or shape.get('type') or 'any JSON'}{_sizes(shape)}"
+
+
+def _choices(shape: dict[str, Any]) -> list[dict[str, Any]]:
+    """The types of which it may be any."""
+    if isinstance(kinds := shape.get("type"), list):
+        return [{"type": kind} | ({"format": shape["format"]} if kind == "string" else {}) for kind in kinds]
+    return list(shape.get("anyOf", []))
 
 
 def _sizes(shape: dict[str, Any]) -> str:
