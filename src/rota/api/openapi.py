@@ -169,6 +169,9 @@ def _complete(name: str, component: dict[str, Any]) -> None:
         properties[described] = _meaning(properties[described], meaning)
     if issubclass(kind, JobIn):
         component["required"] = [needed for needed in component["required"] if needed not in FOLLOWING]
+    for schema in properties.values():
+        if schema.get("default", ...) is None:  # the same as not given, which generators of clients know how to say
+            del schema["default"]
     given = [always for always in _ALWAYS_GIVEN if always in properties]
     for always in given:
         del properties[always]["default"]

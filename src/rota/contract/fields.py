@@ -32,7 +32,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)
 Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=rf"^[^{UNSEEN},]+(?!\n)$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Moment = Annotated[datetime, Meta(tz=True)]
-Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86400.0)]
