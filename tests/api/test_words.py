@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
@@ -400,6 +401,12 @@ async def test_paths_without_a_version_are_redirected(api, method, path):
 async def test_a_redirected_submission_arrives(api):
     answer = await api.post("/jobs", json=job(), follow_redirects=True)
     assert answer.status_code == 201
+
+
+async def test_a_real_server_redirects_with_path_and_query_as_they_were_sent(server):
+    async with httpx.AsyncClient(base_url=server.url) as stranger:
+        answer = await stranger.post("/jobs/a%2Fb?userId=a%20b", content=b"x" * 100_000)
+    assert (answer.status_code, answer.headers["location"]) == (308, "/v1/jobs/a%2Fb?userId=a%20b")
 
 
 @pytest.mark.parametrize("path", ["/jobsx", "/job", "/runs"])
