@@ -30,7 +30,7 @@ from rota.api.http.body_budget import Hold
 from rota.api.http.messages import IncomingRequest, JsonResponse
 from rota.api.problems import response_of
 from rota.contract.aliases import SCHEDULE, has_other_words, in_our_words, known_names, known_parameters, unknown
-from rota.contract.json_rules import bad_json, check_names, excess_of
+from rota.contract.json_rules import bad_json, check_names, decoder_of, excess_of
 from rota.domain.ids import parse_job, parse_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
@@ -288,18 +288,13 @@ def shown_fields(kind: Any) -> frozenset[str]:
     return frozenset({SCHEDULE} | {name for name, field in known_names(kind).items() if field not in KEPT_BACK})
 
 
-@cache
-def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
 def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     """The body as this type; raises BadInputError naming the field."""
     if excess := excess_of(bytes(body)):
         raise BadInputError(f"the body {excess}")
     try:
         try:
-            found = _decoder(kind).decode(body)
+            found = decoder_of(kind).decode(body)
         except msgspec.ValidationError:
             if not has_other_words(kind):
                 raise

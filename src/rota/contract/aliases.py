@@ -21,7 +21,7 @@ import msgspec
 
 from rota.contract.fields import In
 from rota.contract.jobs import JobIn, JobPatch
-from rota.contract.json_rules import bad_json, explain
+from rota.contract.json_rules import bad_json, decoder_of, explain
 from rota.contract.runs import RunSelection
 from rota.domain.job import SCRIPT_TASK, SHELL_TASK
 from rota.errors import BadInputError
@@ -82,6 +82,7 @@ _SAID = {
 }
 _SAID |= {snake_case(name): words for name, words in _SAID.items()}
 _MOST_NAMED = 20  # wrong fields of one object
+_UNSHOWN = ("", "")
 _LONGEST_NAME = 100
 _ALIKE = 0.6
 _FIRST_MILLISECOND = 1e11  # seconds of the year 5138, milliseconds of 1973
@@ -89,13 +90,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FieldProblems = list[tuple[str, str]]
 _Fields = dict[str, msgspec.Raw]
 _objects: msgspec.json.Decoder[_Fields] = msgspec.json.Decoder(_Fields)
-_NULL = b"null"
 
 
-class Field(NamedTuple):
+class _FieldIn(NamedTuple):
     """A field of an object that comes in."""
 
-    type: Any
     decoder: msgspec.json.Decoder[Any]
     inner: type[In] | None  # the object in it
     is_time: bool
@@ -119,11 +118,11 @@ def in_our_words(body: bytes | msgspec.Raw, kind: type[In]) -> Any:
     try:
         # What is passed on as it came stays a part of the body: it may be large.
         kept = {name: value for name, value in found.items() if _fields_of(kind)[name].is_raw}
-        made = _decoder(kind).decode(msgspec.json.encode({name: found[name] for name in found.keys() - kept.keys()}))
+        made = decoder_of(kind).decode(msgspec.json.encode({name: found[name] for name in found.keys() - kept.keys()}))
     except msgspec.ValidationError as error:  # of fields together; none of them is wrong by itself
         raise bad_json(error) from None
     for name, value in kept.items():
-        setattr(made, names_of(kind)[name], value)
+        setattr(made, _attributes_of(kind)[name], value)
     return made
 
 
@@ -170,27 +169,21 @@ def _both_cases(words: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 @cache
-def names_of(kind: type[In]) -> Mapping[str, str]:
+def _attributes_of(kind: type[In]) -> Mapping[str, str]:
     """The attribute behind each field."""
     return {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
 
 
 @cache
-def _decoder(kind: type[In]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
-@cache
-def _fields_of(kind: type[In]) -> Mapping[str, Field]:
+def _fields_of(kind: type[In]) -> Mapping[str, _FieldIn]:
     """The fields by their names on the wire."""
     return {field.encode_name: _field(field) for field in msgspec.structs.fields(kind)}
 
 
-def _field(field: msgspec.structs.FieldInfo) -> Field:
+def _field(field: msgspec.structs.FieldInfo) -> _FieldIn:
     parts = list(_parts_of(field.type))
     inner = [part for part in parts if isinstance(part, type) and issubclass(part, In)]
-    return Field(
-        field.type,
+    return _FieldIn(
         msgspec.json.Decoder(field.type),
         inner[0] if inner else None,
         datetime in parts,
@@ -242,12 +235,18 @@ def _renamed(given: _Fields, kind: type[In], path: str, wrong: _FieldProblems) -
             _put(found, "payload", _Given(name, _raw({COMMAND: value})), wrong)
         elif is_job and name in _SAID:
             wrong.append((name, _SAID[name]))
-        elif len(wrong) < _MOST_NAMED:
-            field, words = unknown("field", name, {**known, **_SEVERAL} if is_job else known)
-            wrong.append((f"{path}{field}", words))
         else:
-            wrong.append((f"{path}{name[:_LONGEST_NAME]}", "unknown field"))
+            _refuse(name, {**known, **_SEVERAL} if is_job else known, path, wrong)
     return found
+
+
+def _refuse(name: str, known: Mapping[str, str], path: str, wrong: _FieldProblems) -> None:
+    """Adds an unknown field; of very many, those that are not shown are only counted."""
+    if len(wrong) >= _MOST_NAMED:
+        wrong.append(_UNSHOWN)
+        return
+    field, words = unknown("field", name, known)
+    wrong.append((f"{path}{field}", words))
 
 
 def _put(found: dict[str, _Given], field: str, given: _Given, wrong: _FieldProblems) -> None:
@@ -284,15 +283,13 @@ def _of_schedule(value: msgspec.Raw, kind: type[In], wrong: _FieldProblems) -> d
         if field is not None:
             _put(found, field, _Given(sent_as, part), wrong)
         elif name != "expression":
-            wrong.append(
-                (sent_as[:_LONGEST_NAME], unknown("field", name, own | {"type": "type", "expression": "expression"})[1])
-            )
+            _refuse(name, own | _OF_SCHEDULE, f"{SCHEDULE}.", wrong)
         elif schedule_type:
             wrong.append((sent_as, f"can't be used with the type {schedule_type}"))
     return found
 
 
-def _checked(field: Field, value: msgspec.Raw, path: str, sent_as: str, wrong: _FieldProblems) -> msgspec.Raw:
+def _checked(field: _FieldIn, value: msgspec.Raw, path: str, sent_as: str, wrong: _FieldProblems) -> msgspec.Raw:
     """The value as our field has it; adds what is wrong with it."""
     if field.is_raw:
         return value
@@ -316,7 +313,7 @@ def _moment(value: msgspec.Raw) -> datetime | None:
 
 def _add_following(job: _Fields) -> None:
     """Adds what follows from the rest: the type of its schedule, and its name."""
-    given = {name for name, value in job.items() if bytes(value) != _NULL}
+    given = {name for name, value in job.items() if not _begins(value, b"n")}  # null is nothing
     if "scheduleType" not in job:
         job["scheduleType"] = _raw(_type_of(given))
     if "name" not in job:

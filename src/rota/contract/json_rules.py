@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, get_args
@@ -76,6 +77,12 @@ _CHOICES = {
     "orderingOnFailure": get_args(OnFailure),
     "onDuplicate": get_args(OnDuplicate),
 }
+
+
+@cache
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a type; making one takes longer than using it."""
+    return msgspec.json.Decoder(kind)
 
 
 def is_too_deep(text: bytes) -> bool:
