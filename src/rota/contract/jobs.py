@@ -298,6 +298,7 @@ class JobOut(Out, kw_only=True):
     """A job: what to run, when, and its status."""
 
     job_id: str
+    """the job's id"""
     name: str
     owner: str
     """who submitted it"""
@@ -360,6 +361,7 @@ class JobStatusOut(Out, kw_only=True):
     """The latest run of a job, in short."""
 
     job_id: str
+    """the job's id"""
     run_id: str | None
     """its latest run; null: none yet"""
     status: JobStatusName
@@ -387,6 +389,7 @@ class JobCancelled(Out, kw_only=True):
     asked to stop. `stopping`: how many of its runs workers were asked to stop; these may still end in another way."""
 
     job_id: str
+    """the job's id"""
     status: str
     """`cancelled`, or the status of a job that its worker was asked to stop"""
     stopping: int = 0
