@@ -309,7 +309,7 @@ def test_the_fields_of_a_job_are_those_of_the_contract():
     parameters = {"name", "task", "payload", "at", "after", "cron", "every"}
     assert JobFields.__annotations__.keys() == names_of(JobIn) - parameters - {"schedule_type"}
     assert NewJob.__annotations__.keys() == names_of(BatchJobIn) - {"schedule_type"}
-    assert JobChanges.__annotations__.keys() == names_of(JobPatch)
+    assert JobChanges.__annotations__.keys() == names_of(JobPatch) - {"schedule_type", "job_id"}
     assert RunChoice.__annotations__.keys() == names_of(RunSelection)
     for filters in (JobFilters, RunFilters):
         assert filters.__annotations__.keys() == names_of(RunSelection)

@@ -109,7 +109,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         tags=row["tags"],
         nominal_time=row["nominal_at"],
         scheduled_time=row["run_at"],
-        created_time=row["created_at"],
+        created_at=row["created_at"],
         start_time=row["started_at"],
         end_time=row["finished_at"],
         attempt=_show_attempt(row),
@@ -235,7 +235,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         pool=row["pool"],
         tags=row["tags"],
         version=1,
-        created_time=row["created_at"],
+        created_at=row["created_at"],
         **_show_options(decode_options(row["options"])),
     )
     show_policies(out, row["policies"])

@@ -241,7 +241,7 @@ def jobs(
             status(),
             Column(heading="SCHEDULE", show=_show_schedule, brief=_show_schedule_briefly, least=10, drop=1),
             text("TASK", "task", drop=2),
-            time("CREATED", "createdTime", drop=3),
+            time("CREATED", "createdAt", drop=3),
         )
         show_page(page, columns, none="No jobs. Submit one: rota submit hello --task rota.echo", as_json=as_json)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -32,7 +32,7 @@ NamespaceName = Annotated[str, Meta(min_length=1, max_length=100, pattern=_WORD)
 Tag = Annotated[str, Meta(min_length=1, max_length=100, pattern=rf"^[^{UNSEEN},]+(?!\n)$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=_PLAIN)]
 Moment = Annotated[datetime, Meta(tz=True)]
-Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+Payload = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object", "additionalProperties": True})]
 Retries = Annotated[int, Meta(ge=0, le=1000)]
 Positive = Annotated[float, Meta(ge=0, le=366 * 86400.0)]
 Seconds = Annotated[float, Meta(gt=0, le=366 * 86400.0)]
@@ -66,3 +66,22 @@ class In(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 class Out(msgspec.Struct, rename="camel", omit_defaults=True):
     """A response object: fields with default values are left out."""
+
+
+# The moment of creation, in answers. Servers send it as `createdAt` and, for one more release, as `createdTime`.
+# Clients read answers with either, from the release before and the one after.
+NOT_GIVEN = datetime.min.replace(tzinfo=UTC)
+FormerName = Annotated[datetime, Meta(extra_json_schema={"deprecated": True})]
+
+
+class _Created(Protocol):
+    created_at: datetime
+    created_time: datetime
+
+
+def fill_created(out: _Created) -> None:
+    """Gives an answer the moment of its creation under both names."""
+    if out.created_at is NOT_GIVEN:
+        out.created_at = out.created_time
+    else:
+        out.created_time = out.created_at

@@ -60,6 +60,7 @@ CALENDAR = {
     "dst": "dst",
 }
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
+_TWO_STARTS = "means startTime in a cron job, which is given too: give one of the two"
 _PRIORITIES = {level.name: int(level) for level in Priority}
 _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
@@ -116,6 +117,7 @@ class JobBuilder:
         """The submission and the answer it will get; raises BadInputError naming the field."""
         plain = wanted.schedule_type == "immediate" and not _UNCOMMON.given(wanted)
         if not plain:
+            wanted = _with_start(wanted)
             _check_timing_fields(wanted)
             _check_calendar(wanted)
             if wanted.schedule_type not in ("immediate", "future"):
@@ -256,6 +258,7 @@ class JobBuilder:
 
     def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
         """A timetable with some fields changed; raises BadInputError if the result is not a schedule."""
+        patch = _patch_with_start(patch)
         _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
         if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
             raise BadInputError("give this or cronExpression, not both", field="everySeconds")
@@ -276,6 +279,7 @@ class JobBuilder:
         if patch.misfire is not UNSET:
             changes["misfire"] = _misfire(patch.misfire)
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        _check_type(patch, after.schedule_type)
         _check_end(after, now)
         if after != before:
             _first_fire(after, job_id, now)
@@ -285,6 +289,7 @@ class JobBuilder:
         """A one-shot's new time; None: unchanged."""
         fields = ("cron_expression", "every_seconds", *_CALENDAR.names)
         _refuse(patch, fields, "is for recurring jobs; this one runs once")
+        _check_type(patch, "future")
         return None if patch.schedule_time is UNSET else _check_time(patch.schedule_time, self._now())
 
     def _one_shot(
@@ -302,6 +307,7 @@ class JobBuilder:
         """A schedule that an application declares; raises BadInputError naming the field."""
         if wanted.unique_key is not None:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
+        wanted = _with_start(wanted)
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
         return DeclaredSchedule(
@@ -434,6 +440,31 @@ def _misfire(given: str | Misfire | None) -> str | None:
         return None
     rule = MisfireRule(**({"policy": given} if isinstance(given, str) else msgspec.structs.asdict(given)))
     return None if rule == MisfireRule() else msgspec.json.encode(rule).decode()
+
+
+def _with_start(wanted: JobIn) -> JobIn:
+    """A cron job whose time, if it has one, is its start."""
+    if wanted.schedule_type != "cron" or wanted.schedule_time is None:
+        return wanted
+    if wanted.start_time is not None:
+        raise BadInputError(_TWO_STARTS, field="scheduleTime")
+    return msgspec.structs.replace(wanted, start_time=wanted.schedule_time, schedule_time=None)
+
+
+def _patch_with_start(patch: JobPatch) -> JobPatch:
+    """A change of a cron expression whose time, if it has one, is its start."""
+    if patch.cron_expression is UNSET or patch.schedule_time is UNSET:
+        return patch
+    if patch.start_time is not UNSET:
+        raise BadInputError(_TWO_STARTS, field="scheduleTime")
+    return msgspec.structs.replace(patch, start_time=patch.schedule_time, schedule_time=UNSET)
+
+
+def _check_type(patch: JobPatch, schedule_type: str) -> None:
+    """Raises BadInputError if a change names another type of schedule than the job has after it."""
+    if patch.schedule_type not in (UNSET, schedule_type):
+        words = f"can't be changed to this: with the other fields, the job is {schedule_type!r}"
+        raise BadInputError(words, field="scheduleType")
 
 
 def _check_timing_fields(wanted: JobIn) -> None:

@@ -17,10 +17,11 @@ from rota.api.paging import (
     DEFAULT_RANGE,
     LIST_PARAMETERS,
     PAGE_PARAMETERS,
-    job_filter,
     next_cursor,
+    one_shot_filter,
     read_cursor,
     read_limit,
+    schedule_filter,
 )
 from rota.api.representations import show_one_shot, show_recurring, show_runs, show_status
 from rota.api.routes.submit import JOB_LIMIT_BYTES
@@ -41,8 +42,8 @@ _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """List jobs, recurring and one-shot, latest first."""
     limit, now = read_limit(call.query), services.now
-    recurring = await services.jobs.find(call.namespace, job_filter(call.query, since=None, only=call.only), limit)
-    wanted = job_filter(call.query, since=now - DEFAULT_RANGE, only=call.only)
+    recurring = await services.jobs.find(call.namespace, schedule_filter(call.query, only=call.only), limit)
+    wanted = one_shot_filter(call.query, since=now - DEFAULT_RANGE, only=call.only)
     one_shots = await services.jobs.find_one_shots(call.namespace, wanted, limit)
     shown = [(row["listed_as"], show_recurring(row, now, whole=False)) for row in recurring]
     shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
@@ -90,6 +91,8 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Change a job and all its runs that have not started."""
     job_id = call.job_id
     patch: JobPatch = decode(call.body, JobPatch)
+    if patch.job_id not in (UNSET, call.path["jobId"]):
+        raise BadInputError("is not that of the path, and a job keeps its id", field="jobId")
     services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))
     expected = _read_if_match(call)
     if await services.jobs.get(call.namespace, job_id) is None:

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
 from rota.access.limits.rate_limiter import UNLIMITED, tighter
 from rota.api.backend import Backend
 from rota.api.http.body_budget import BYTES_PER_JOB
-from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
+from rota.api.operations import ApiRequest, Operation, decode, json_response, only_header, shown_fields
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, JobSetIn, JobSetOut, Submitted
@@ -34,6 +33,7 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
 # A batch up to this size is decoded at once; a larger one in groups, with pauses for other requests.
 _READ_AT_ONCE_BYTES = 256 * 1024
 _GROUP_BYTES = 64 * 1024
+_GROUP_JOBS = 1_000  # jobs in other words than ours, and bad ones, are read one by one
 _MOST_KNOWN, _KNOWN_BYTES = 512, 2048  # templates of sets that are not decoded again, and their size
 _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 
@@ -60,7 +60,7 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
         request = _read_job(call.body, key)
     wanted = request.job
     if wanted.schedule_type in _RECURRING:
-        await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
+        await services.auditor.begin("submit", call, shown_fields(JobIn))
     if wanted.on_duplicate == "replace":
         _check_replacing(call, [wanted])
     await _take(services, call, 1)
@@ -283,7 +283,7 @@ def _grouped(texts: Iterator[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for text in texts:
-        if group and size + len(text) > _GROUP_BYTES:
+        if group and (size + len(text) > _GROUP_BYTES or len(group) == _GROUP_JOBS):
             yield group
             group, size = [], 0
         group.append(text)
