@@ -59,7 +59,7 @@ async def worker(settings):
 
 async def supervisor(settings):
     reloader = Reloader("tasks:app", watcher=Watcher([]), workers=2, say=print)
-    supervisors = [Supervisor(settings, workers=2, app=None, announce=print, reloader=one) for one in (None, reloader)]
+    supervisors = [Supervisor(settings, workers=2, announce=print, reloader=one) for one in (None, reloader)]
     return [*supervisors[0].services, reloader]
 
 
@@ -153,6 +153,7 @@ TASKS = {
     "_Process._answer": "one answer to a task in a child process",
     "ProcessRunner._start_spare": "the start of one spare process",
     "Worker._restart": "one drain",
+    "_run_together": "the workers of this process, which end together",
 }
 
 

@@ -107,7 +107,7 @@ class Settings:
     log_json: bool = False
     """`on`: one JSON object per line instead of text"""
     log_failures: bool = False
-    """`on`: workers log every failed attempt; the default in `rota dev`"""
+    """`on`: workers log every failed attempt, not only runs that failed for good; the default in `rota dev`"""
     worker_lease_seconds: _Seconds = 5.0
     """how long a silent worker keeps its runs"""
     scheduler_lease_seconds: _Seconds = 3.0

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import typer
 
-from rota.cli.bulk_submit import submit_file
 from rota.cli.runs import ask_until_taken, wait_for_submitted
 from rota.cli.terminal.completion import (
     complete_job,
@@ -97,6 +96,8 @@ def submit(
     The exit code is 0 if no line was rejected, 2 if some were, 1 if it could not finish.
     """
     if file is not None:
+        from rota.cli.bulk_submit import submit_file  # noqa: PLC0415 - a single job needs no progress bars
+
         submit_file(context, file, errors=errors, salt=key or "", quiet=quiet, as_json=as_json)
         return
     with errors_in_words():

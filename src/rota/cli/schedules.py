@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 import typer
 
 from rota.cli.terminal.completion import complete_job
-from rota.cli.terminal.output import JsonFlag, check_id, print_json, server
+from rota.cli.terminal.output import JsonFlag, check_id, errors_in_words, print_json
 from rota.cli.terminal.tables import Column, print_line, print_table
 from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_time
+from rota.contract.jobs import SchedulePreview
 from rota.domain.cron import ClockChange
+from rota.domain.schedule_preview import preview_schedule
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
@@ -42,27 +44,27 @@ def preview(
 ) -> None:
     """Show when a schedule would fire, and what it means.
 
-    In the time zone and in UTC; clock changes are marked.
+    In the time zone and in UTC; clock changes are marked. It needs no server.
     """
-    with server(preview) as client:
+    with errors_in_words(preview):
         cron, seconds = _which(_joined(cron_expression), every_seconds)
         zone = load_zone(timezone)
-        answer = client.preview(
-            cron,
-            every=seconds,
+        times, description = preview_schedule(
+            cron_expression=cron,
+            every_seconds=seconds,
             timezone=timezone,
             dst=dst,
             start_time=_moment(start_time, "--start"),
             end_time=_moment(end_time, "--end"),
             job_id=None if job_id is None else check_id(job_id, "job", "--job"),
-            after=_moment(after, "--after"),
+            after=_moment(after, "--after") or datetime.now(UTC),
             count=count,
         )
         if as_json:
-            print_json(msgspec.to_builtins(answer))
+            print_json(msgspec.to_builtins(SchedulePreview(fire_times=times, description=description)))
             return
-        print_line(answer.description)
-        rows = _rows(answer.fire_times, zone, _moment(after, "--after"))
+        print_line(description)
+        rows = _rows(times, zone, _moment(after, "--after"))
         print_table(rows, _columns(timezone, zone, rows), none="It never fires again.")
 
 
