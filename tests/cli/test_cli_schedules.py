@@ -141,7 +141,7 @@ def test_programs_get_what_the_api_answered(preview):
         (("@daily", "--timezone", "Mars/Base"), "--timezone: no time zone called 'Mars/Base'"),
         (("@daily", "--after", "tomorrow"), "--after: 'tomorrow' is not a time"),
         (("@daily", "--start", "2026-01-02T00:00:00Z", "--end", "2026-01-01T00:00:00Z"), "--end: is before"),
-        (("@daily", "--job", "run_1"), "--job: "),
+        (("@daily", "--job", "run_" + "0" * 32), "--job: "),
         (("@daily", "--dst", "maybe"), "--dst"),
         (("@daily", "--count", "101"), "--count"),
     ],
