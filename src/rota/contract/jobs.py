@@ -429,6 +429,7 @@ class ScheduleOut(Out, kw_only=True):
     """A recurring job in short, with its next fire time and its latest run."""
 
     job_id: str
+    """the job's id"""
     name: str
     owner: str
     status: Literal["scheduled", "paused", "cancelled", "completed"]
@@ -437,10 +438,15 @@ class ScheduleOut(Out, kw_only=True):
     every_seconds: float | None = None
     timezone: str | None = None
     next_fire_time: datetime | None
+    """when it fires next; null: it is paused or over"""
     last_run_id: str | None
+    """its latest run; null: none yet"""
     last_status: str | None
+    """the status of that run"""
     last_start_time: datetime | None
+    """when that run's latest attempt started"""
     last_end_time: datetime | None
+    """when that run ended"""
     declared_by: str | None = None
     note: str | None = None
 
@@ -449,6 +455,7 @@ class ScheduleList(Out, kw_only=True):
     """A page of schedules."""
 
     items: list[ScheduleOut]
+    """schedules, latest made first"""
     next_cursor: str | None
 
 
