@@ -155,8 +155,8 @@ def test_logs_are_shown_followed_and_searched(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "give the id of a run"),
-        (("run_x",), "is not an id"),
+        ((), "give a run or a job"),
+        (("run_x",), "no job has the id or the name"),
         ((NO_RUN,), "no such run"),
         ((NO_RUN, "--search", "x"), "can't be used with a run"),
         ((NO_RUN, "--json"), "needs --follow or --search"),

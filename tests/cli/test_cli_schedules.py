@@ -153,7 +153,7 @@ def test_times_are_those_after_now_unless_another_moment_is_given(tmp_path):
         (("@daily", "--timezone", "Mars/Base"), "--timezone: no time zone called 'Mars/Base'"),
         (("@daily", "--after", "tomorrow"), "--after: 'tomorrow' is not a time"),
         (("@daily", "--start", "2026-01-02T00:00:00Z", "--end", "2026-01-01T00:00:00Z"), "--end: is before"),
-        (("@daily", "--job", "run_1"), "--job: "),
+        (("@daily", "--job", "run_" + "0" * 32), "--job: "),
         (("@daily", "--dst", "maybe"), "--dst"),
         (("@daily", "--count", "101"), "--count"),
     ],

@@ -252,6 +252,7 @@ REACHED = {
     "group_dead_letters": lambda client: client.dead_letter_groups(),
     "redrive": lambda client: client.redrive([RUN]),
     "discard": lambda client: client.discard([RUN]),
+    "list_schedules": lambda client: client.schedules(),
     "preview": lambda client: client.preview("* * * * *"),
     "list_pools": lambda client: client.pools(),
     "stats": lambda client: client.stats(),

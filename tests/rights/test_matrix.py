@@ -44,6 +44,7 @@ LEAST = {
     "group_dead_letters": "viewer",
     "redrive": "submitter",
     "discard": "submitter",
+    "list_schedules": "viewer",
     "preview": "viewer",
     "list_pools": "viewer",
     "change_pool": "operator",

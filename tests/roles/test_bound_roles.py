@@ -15,7 +15,7 @@ from rota.domain.fleet import WorkerProfile
 from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
 from rota.domain.rights import Caller
-from rota.errors import DuplicateError, SetupError
+from rota.errors import ConflictError, DuplicateError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.gateway.requests import JobRequest
 from rota.service import ServiceGroup
@@ -75,7 +75,11 @@ async def add(sql, connection, table, namespace, pool="ours"):
     for name, kind in columns.items():
         values[name] = VALUES.get(name, now if kind.startswith("timestamp") else BY_TYPE.get(kind))
     values |= {name: new_id(now.timestamp()) for name in columns if name in ("id", "run_id")}
-    values |= {name: str(uuid4()) for name, kind in columns.items() if name in ("key", "version") and kind == "text"}
+    values |= {
+        name: str(uuid4())
+        for name, kind in columns.items()
+        if name in ("key", "version", "chosen_id") and kind == "text"
+    }
     values |= {"namespaces": [namespace], "pools": [pool]} if table == "workers" else {"namespace": namespace}
     values |= {"pool": pool} if "pool" in columns else {}
     if "lane" in columns:
@@ -335,3 +339,24 @@ async def test_in_one_batch_a_job_in_a_pool_out_of_reach_is_not_replaced_either(
     assert isinstance(first, Submitted)
     assert isinstance(second, DuplicateError)
     assert [row["pool"] for row in await sql.fetch("SELECT pool FROM rota.live_runs")] == ["others"]
+
+
+async def test_a_bound_worker_submits_jobs_with_ids_of_their_choice(make_role, connect, engine, sql):
+    role = await make_role(WORKER, namespaces=("default",), pools=("default",))
+    asked = msgspec.convert(job(jobId="daily"), JobIn)
+    pool = await connect(role, pool=True)
+    (first,), (second,) = [await submit_as(pool, engine, asked) for _ in range(2)]
+    assert first.job_id == "daily"
+    assert isinstance(second, ConflictError)
+
+
+async def test_a_bound_submitter_chooses_ids_in_its_own_namespaces_alone(make_role, connect, sql):
+    connection = await connect(await make_role(SUBMITTER, namespaces=("ours",)))
+    submit = "SELECT rota.submit_v2($1)"
+    wanted = [prepared(namespace, "default") | {"chosenId": "daily"} for namespace in ("ours", "theirs")]
+    assert "queued" in await connection.fetchval(submit, json.dumps(wanted[:1]))
+    again = prepared("ours", "default") | {"chosenId": "daily"}
+    assert "taken" in await connection.fetchval(submit, json.dumps([again]))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.fetchval(submit, json.dumps(wanted[1:]))
+    assert await sql.fetchval("SELECT count(*) FROM rota.chosen_ids") == 1

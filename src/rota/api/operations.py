@@ -31,9 +31,9 @@ from rota.api.http.messages import IncomingRequest, JsonResponse
 from rota.api.problems import response_of
 from rota.contract.aliases import SCHEDULE, has_other_words, in_our_words, known_names, known_parameters, unknown
 from rota.contract.json_rules import bad_json, check_names, decoder_of, excess_of
-from rota.domain.ids import parse_job, parse_run
+from rota.domain.ids import is_generated, parse_run
 from rota.domain.rights import Right
-from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
+from rota.errors import BadInputError, DatabaseUnavailableError, NotFoundError, RotaError
 from rota.fair_turns import act_for
 from rota.telemetry import get_logger
 
@@ -77,6 +77,7 @@ class ApiRequest:
         self.entry: UUID | None = None
         self.made: str | None = None
         self.change: Any = None
+        self._job_id: UUID | None = None
 
     @property
     def only(self) -> str | None:
@@ -92,15 +93,26 @@ class ApiRequest:
     def path(self) -> dict[str, str]:
         return dict(self.request.path_params)
 
+    async def find_job(self, jobs: Any) -> None:
+        """Finds the job in the path by the id that was chosen for it; raises NotFoundError."""
+        text = self.path.get("jobId")
+        self._job_id = None if text is None else await jobs.find_id(self.namespace, text)
+        if text is not None and self._job_id is None:
+            raise NotFoundError("there is no such job")
+
     @property
     def job_id(self) -> UUID:
-        """The job in the path."""
-        return parse_job(self.path["jobId"])
+        """The job in the path, by its generated id."""
+        assert self._job_id is not None  # noqa: S101 - an operation finds it before its handler is called
+        return self._job_id
 
     @property
     def run_id(self) -> UUID:
-        """The run in the path."""
-        return parse_run(self.path["runId"])
+        """The run in the path; raises NotFoundError for what can't be the id of a run."""
+        text = self.path["runId"]
+        if not is_generated(text, "run_"):
+            raise NotFoundError("there is no such run")
+        return parse_run(text)
 
     async def check_still_known(self) -> None:
         """Raises 401 when the caller's key, token or session has ended; for slow answers."""
@@ -202,6 +214,8 @@ class Operation:
             if self.recorded:
                 shown = shown_fields(self.body) if self.body else frozenset()
                 await services.auditor.begin(self.handler.__name__, call, shown)
+            if "jobId" in call.request.path_params:
+                await call.find_job(services.jobs)
             answer = await self.handler(services, call)
             response = answer if isinstance(answer, Response) else json_response(answer, self.status)
         except Exception as error:  # noqa: BLE001 - answered like any other, then recorded

@@ -67,7 +67,7 @@ _COMMANDS = (
     *(processes.up, processes.dev, processes.api, processes.scheduler, processes.worker),
     *(processes.migrate, processes.database_url),
     *(init.init, doctor.doctor, database_roles.database_roles),
-    *(jobs.submit, jobs.jobs, jobs.job),
+    *(jobs.submit, jobs.jobs, jobs.job, schedules.schedules),
     *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers),
     *(top.top, watch.watch),
     *(pools.pools, pools.pool, pools.events),

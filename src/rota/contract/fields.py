@@ -43,7 +43,16 @@ Headers = Annotated[
     ],
     Meta(max_length=50),
 ]
-JobId = Annotated[str, Meta(pattern=r"^job_[0-9a-f]{32}(?!\n)$")]
+# Generated, or chosen by the job's submitter. A chosen one must not look generated, nor mean a place in a path.
+JobId = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.:-]+(?!\n)$")]
+ChosenId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=r"^(?!(?:job|run|key)_[0-9A-Fa-f]{32}$)(?!(?:\.{1,2}|batch)$)[A-Za-z0-9_.:-]+(?!\n)$",
+    ),
+]
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
 Jitter = Annotated[float, Meta(ge=0, le=86400.0)]
 Limit = Annotated[int, Meta(ge=1, le=1_000_000)]

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
     NOT_GIVEN,
+    ChosenId,
     Dst,
     FormerName,
     Headers,
@@ -180,6 +181,8 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """what to do with a second job with the key; `reject` if not given"""
     headers: Headers | None = None
     """for [middleware](tasks.md#middleware)"""
+    job_id: ChosenId | None = None
+    """of your choice, if no other job of the namespace has it; else generated: [ids](api.md#ids)"""
 
 
 class BatchJobIn(JobIn, kw_only=True):
@@ -420,6 +423,40 @@ class RunStarted(Out, kw_only=True):
     job_id: str
     run_id: str
     status: str
+
+
+class ScheduleOut(Out, kw_only=True):
+    """A recurring job in short, with its next fire time and its latest run."""
+
+    job_id: str
+    """the job's id"""
+    name: str
+    owner: str
+    status: Literal["scheduled", "paused", "cancelled", "completed"]
+    task: str
+    cron_expression: str | None = None
+    every_seconds: float | None = None
+    timezone: str | None = None
+    next_fire_time: datetime | None
+    """when it fires next; null: it is paused or over"""
+    last_run_id: str | None
+    """its latest run; null: none yet"""
+    last_status: str | None
+    """the status of that run"""
+    last_start_time: datetime | None
+    """when that run's latest attempt started"""
+    last_end_time: datetime | None
+    """when that run ended"""
+    declared_by: str | None = None
+    note: str | None = None
+
+
+class ScheduleList(Out, kw_only=True):
+    """A page of schedules."""
+
+    items: list[ScheduleOut]
+    """schedules, latest made first"""
+    next_cursor: str | None
 
 
 class SchedulePreviewIn(In, kw_only=True):

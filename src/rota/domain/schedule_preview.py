@@ -7,9 +7,9 @@ after 50 years, and callers ask for at most 100 times.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 from rota.domain.cron import ClockChange
-from rota.domain.ids import parse_job
 from rota.domain.schedule import Schedule, fire_times, parse_bounds, parse_cron, parse_every
 from rota.domain.schedule_description import describe
 from rota.domain.timezones import load_zone
@@ -27,16 +27,19 @@ def preview_schedule(
     dst: ClockChange,
     start_time: datetime | None,
     end_time: datetime | None,
-    job_id: str | None,
+    seed: UUID | None,
     after: datetime,
     count: int,
 ) -> tuple[list[datetime], str]:
-    """The next times after a moment, and the schedule in words; raises BadInputError naming the field."""
+    """The next times after a moment, and the schedule in words; raises BadInputError naming the field.
+
+    `seed`: the job whose id decides what H means.
+    """
     for field, moment in (("after", after), ("startTime", start_time), ("endTime", end_time)):
         if moment is not None and moment.year not in _YEARS:
             raise BadInputError(f"must be a time of the years {_YEARS[0]} to {_YEARS[-1]}", field=field)
     load_zone(timezone)
-    schedule = parse_bounds(_parse(cron_expression, every_seconds, timezone, dst, job_id, after), start_time, end_time)
+    schedule = parse_bounds(_parse(cron_expression, every_seconds, timezone, dst, seed, after), start_time, end_time)
     return fire_times(schedule, after, _FOREVER, count), describe(schedule)
 
 
@@ -45,13 +48,12 @@ def _parse(
     every_seconds: float | None,
     timezone: str,
     dst: ClockChange,
-    job_id: str | None,
+    seed: UUID | None,
     after: datetime,
 ) -> Schedule:
     if cron_expression is not None:
         if every_seconds is not None:
             raise BadInputError("can't be used with cronExpression", field="everySeconds")
-        seed = None if job_id is None else parse_job(job_id)
         return parse_cron(cron_expression, timezone, after, dst=dst, seed=seed)
     if every_seconds is None:
         raise BadInputError("required, or give everySeconds", field="cronExpression")

@@ -66,6 +66,7 @@ _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
 _CALENDAR = FieldGroup(*CALENDAR, "misfire")
 _OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
+_CHANGEABLE_OPTIONS = tuple(name for name in _OPTIONS.names if name in JobPatch.__struct_fields__)
 _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 # Most jobs have none of these, which one look at them all tells: bulk submissions spend their time here.
 _UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names)
@@ -129,6 +130,8 @@ class JobBuilder:
         """What the jobs of a set have alike; raises BadInputError naming the field."""
         if wanted.payload is not UNSET:
             raise BadInputError("leave it out: each job of the set has its own", field="payload")
+        if wanted.job_id is not None:
+            raise BadInputError("the jobs of a set have generated ids: submit these one by one", field="jobId")
         if wanted.schedule_type not in ("immediate", "future"):
             raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
         if wanted.schedule_type != "immediate" or _UNCOMMON.given(wanted):
@@ -237,7 +240,7 @@ class JobBuilder:
 
     def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
         """A definition with some fields changed."""
-        changes = {name: value for name in _OPTIONS.names if (value := getattr(patch, name)) is not UNSET}
+        changes = {name: value for name in _CHANGEABLE_OPTIONS if (value := getattr(patch, name)) is not UNSET}
         options = msgspec.structs.replace(decode_options(before.options), **_stored_options(changes))
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
         # An unchanged payload in object storage was checked when it came.
@@ -298,15 +301,18 @@ class JobBuilder:
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
         run_id = new_id(planned.timestamp())
-        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
+        shard, chosen_id = shard_of(run_id, self._shards), wanted.job_id
+        item = OneShot(caller.namespace, run_id, shard, definition, run_at, None, unique, chosen_id)
         status = _first_status(definition.policies, waits=planned is not now)
         shown_job, shown_run = show_one_shot(run_id)
-        return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
+        return item, Submitted(job_id=chosen_id or shown_job, status=status, run_id=shown_run)
 
     def declared(self, wanted: JobIn, caller: Caller, app: str) -> DeclaredSchedule:
         """A schedule that an application declares; raises BadInputError naming the field."""
         if wanted.unique_key is not None:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
+        if wanted.job_id is not None:
+            raise BadInputError("a declared schedule is identified by its name: leave this out", field="jobId")
         wanted = _with_start(wanted)
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
@@ -325,8 +331,8 @@ class JobBuilder:
             words = "'replace' is for jobs that run once; change a recurring job with PUT"
             raise BadInputError(words, field="onDuplicate")
         shard = shard_of(job_id, self._shards)
-        item = Recurring(caller.namespace, job_id, shard, definition, timetable, first, None, unique)
-        return item, Submitted(job_id=show_job(job_id), status="scheduled")
+        item = Recurring(caller.namespace, job_id, shard, definition, timetable, first, None, unique, wanted.job_id)
+        return item, Submitted(job_id=wanted.job_id or show_job(job_id), status="scheduled")
 
     def _timetable(self, wanted: JobIn, job_id: UUID, anchor: datetime, now: datetime) -> Timetable:
         timetable = Timetable(

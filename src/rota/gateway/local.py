@@ -291,5 +291,5 @@ def _answer(declined: Declined, request_hash: bytes) -> Answer:
         return msgspec.json.decode(declined.answer, type=Repeated)
     if isinstance(declined, Duplicate):
         run_id = None if declined.recurring else show_run(declined.job_id)
-        return Submitted(job_id=show_job(declined.job_id), status=declined.status, run_id=run_id, duplicate=True)
+        return Submitted(job_id=declined.shown_id, status=declined.status, run_id=run_id, duplicate=True)
     return declined

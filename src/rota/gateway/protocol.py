@@ -38,7 +38,7 @@ class JobTemplate:
         self.job = job
         self.text = _encoder.encode(job)
         runs_once = job.schedule_type in ("immediate", "future")
-        self.fits_sets = runs_once and job.unique_key is None and job.idempotency_key is None
+        self.fits_sets = runs_once and all(one is None for one in (job.unique_key, job.idempotency_key, job.job_id))
 
 
 class SetMember(NamedTuple):

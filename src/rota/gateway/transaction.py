@@ -18,10 +18,10 @@ import msgspec
 
 from rota.contract.jobs import AcceptedJobs, BatchJobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
-from rota.domain.ids import show_job, show_one_shot, show_run
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob
+from rota.domain.ids import show_one_shot, show_run
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob, show_job_of
 from rota.domain.rights import Caller
-from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
+from rota.errors import ConflictError, DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder, SetShape
 from rota.gateway.protocol import OutgoingJob, are_alike
 from rota.gateway.requests import Payload
@@ -33,11 +33,13 @@ _LARGEST_PAYLOAD_BYTES = 1024 * 1024
 _ALL_SHARDS = 1 << 62
 # Called with texts; all but the first may be missing in a database of the release before, or not be granted.
 _SUBMIT = "rota.submit_v1({})"
+_SUBMIT_WITH_IDS = "rota.submit_v2({})"
 _SUBMIT_SET = "rota.submit_set_v1({}, {})"
 _FIND = "rota.find_submissions_v1({})"
 _CAN = "CASE WHEN has_function_privilege(to_regprocedure({}), 'EXECUTE') THEN 'yes' END"
 _FINDING = "rota.find_submissions_v1(text)"
 _SETTING = "rota.submit_set_v1(text, text)"
+_CHOOSING = "rota.submit_v2(text)"
 
 
 class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -64,6 +66,7 @@ class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     request_hash: str | None = None
     answer: str | None = None
     unique: Any = None
+    chosen_id: str | None = None
 
 
 class _RequestKey(msgspec.Struct, rename="camel"):
@@ -82,6 +85,8 @@ class WrittenJob(msgspec.Struct, rename="camel"):
     recurring: bool = False
     repeated: str | None = None
     same: bool = True
+    options: str | None = None
+    taken: bool = False
 
 
 def given_connection(connection: Any) -> Any:
@@ -109,7 +114,9 @@ async def submit_within(
     batch = _Batch([job.job for job in jobs], caller, now)
     if batch.refused and await _ask(connection, _CAN, _FINDING) == "yes":
         batch.found(await _ask(connection, _FIND, batch.refused))
-    return batch.answers(await _ask(connection, _SUBMIT, batch.text) if batch.text else "[]")
+    if batch.has_chosen_ids and await _ask(connection, _CAN, _CHOOSING) != "yes":
+        raise _no_chosen_ids()
+    return batch.answers(await _ask(connection, batch.function, batch.text) if batch.text else "[]")
 
 
 def submit_within_sync(
@@ -124,7 +131,9 @@ def submit_within_sync(
     batch = _Batch([job.job for job in jobs], caller, now)
     if batch.refused and _ask_sync(connection, _CAN, _FINDING) == "yes":
         batch.found(_ask_sync(connection, _FIND, batch.refused))
-    return batch.answers(_ask_sync(connection, _SUBMIT, batch.text) if batch.text else "[]")
+    if batch.has_chosen_ids and _ask_sync(connection, _CAN, _CHOOSING) != "yes":
+        raise _no_chosen_ids()
+    return batch.answers(_ask_sync(connection, batch.function, batch.text) if batch.text else "[]")
 
 
 async def _ask(connection: Any, function: str, *texts: str) -> str:
@@ -219,6 +228,13 @@ def _check_django(connection: Any) -> None:
 
 def _first_value(_cursor: Any) -> Any:
     return lambda values: values[0]
+
+
+def _no_chosen_ids() -> SetupError:
+    return SetupError(
+        "This database role can't submit jobs with a job_id in a transaction: bring the schema up to date with "
+        "`rota migrate`, as its owner, which also grants the role what is new."
+    )
 
 
 def _unknown(connection: Any) -> SetupError:
@@ -318,6 +334,8 @@ class _Batch:
             self._answers.append(answer)
             self._positions.append(position)
             rows.append(_row_of(item, job, answer, caller))
+        self.has_chosen_ids = any(row.chosen_id for row in rows)
+        self.function = _SUBMIT_WITH_IDS if self.has_chosen_ids else _SUBMIT
         self.text = _ascii(msgspec.json.encode(rows).decode()) if rows else ""
         keys = [_key_of(jobs[position], caller) for position in self._refused]
         self.refused = _ascii(msgspec.json.encode(keys).decode()) if keys else ""
@@ -358,6 +376,7 @@ def _row_of(item: SingleJob, job: BatchJobIn, answer: Submitted, caller: Caller)
         payload=it.payload,
         options=it.options,
         policies=it.policies,
+        chosen_id=item.chosen_id,
     )
     if isinstance(item, Recurring):
         made.timetable, made.next_fire_at = msgspec.structs.asdict(item.timetable), item.next_fire_at
@@ -389,11 +408,14 @@ def _repeated(said: WrittenJob) -> Submitted | RotaError:
 def _answer(said: WrittenJob, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
     if said.repeated is not None:
         return _repeated(said)
+    if said.taken:
+        return ConflictError(f"another job has the jobId {answer.job_id!r} already")
     if said.duplicate is None:
         answer.status = said.status or answer.status
         return answer
     holder = UUID(said.duplicate)
+    shown = show_job_of(holder, said.options)
     if on_duplicate != "keep":
-        return DuplicateError(f"{show_job(holder)} has this uniqueKey already (it is {said.status})")
+        return DuplicateError(f"{shown} has this uniqueKey already (it is {said.status})")
     run_id = None if said.recurring else show_run(holder)
-    return Submitted(job_id=show_job(holder), status=said.status or "", run_id=run_id, duplicate=True)
+    return Submitted(job_id=shown, status=said.status or "", run_id=run_id, duplicate=True)

@@ -48,6 +48,7 @@ class SubmitOptions(Defaults, total=False):
     """Options of one submission."""
 
     name: str
+    job_id: str
     idempotency_key: str
     patience: Duration
 

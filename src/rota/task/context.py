@@ -15,8 +15,8 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import show_job, show_run
-from rota.domain.job import decode_options
+from rota.domain.ids import show_run
+from rota.domain.job import decode_options, show_job_of
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
@@ -190,8 +190,8 @@ class Context:
 
     @property
     def job_id(self) -> str:
-        """`job_…`"""
-        return show_job(self._claim.job_id)
+        """The id that was chosen for the job, or `job_…`"""
+        return show_job_of(self._claim.job_id, self._claim.options)
 
     @property
     def task(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from rota.contract.jobs import Submitted
-from rota.domain.ids import parse_job
+from rota.domain.job import show_job_of
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
@@ -37,7 +37,7 @@ class Kit:
         self._bindings = ExitStack()
         self._bindings.enter_context(_barred())
         self._known: set[UUID] = set()  # ended runs already returned
-        self._submitted: dict[UUID, int] = {}  # their order: many have the same time
+        self._submitted: dict[str, int] = {}  # their order: many have the same time
 
     # Time
 
@@ -110,7 +110,7 @@ class Kit:
         """All submissions in order, without schedules declared in code."""
         rows = await self._engine.fetch("read_submissions", task=_name(task))
         last = len(self._submitted)
-        rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
+        rows.sort(key=lambda row: (row["created_at"], self._submitted.get(_shown_id(row), last), row["job_id"]))
         return [submission_of(row, await self._text(row["payload"], row["payload_blob"])) for row in rows]
 
     async def assert_submitted(
@@ -165,7 +165,7 @@ class Kit:
     def _note(self, answers: Iterable[Submitted | RotaError]) -> None:
         for answer in answers:
             if isinstance(answer, Submitted):
-                self._submitted.setdefault(parse_job(answer.job_id), len(self._submitted))
+                self._submitted.setdefault(answer.job_id, len(self._submitted))
 
     async def _newly_ended(self) -> list[RunRecord]:
         ended = {row["id"] for row in await self._engine.fetch("finished_in_test")} - self._known
@@ -209,6 +209,10 @@ async def running(*apps: App, database_url: str) -> AsyncIterator[Kit]:
             yield kit
         finally:
             kit.unbind()
+
+
+def _shown_id(row: Any) -> str:
+    return show_job_of(row["job_id"], row["options"])
 
 
 def _name(task: AnyTask | None) -> str | None:

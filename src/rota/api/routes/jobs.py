@@ -27,8 +27,8 @@ from rota.api.representations import show_one_shot, show_recurring, show_runs, s
 from rota.api.routes.submit import JOB_LIMIT_BYTES
 from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
 from rota.contract.runs import RunList
-from rota.domain.ids import new_id, show_job, show_run
-from rota.domain.job import Definition
+from rota.domain.ids import new_id, show_run
+from rota.domain.job import Definition, show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError, VersionMismatchError
 from rota.store.change import JobChange, OneShotRows
@@ -42,8 +42,11 @@ _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """List jobs, recurring and one-shot, latest first."""
     limit, now = read_limit(call.query), services.now
-    recurring = await services.jobs.find(call.namespace, schedule_filter(call.query, only=call.only), limit)
-    wanted = one_shot_filter(call.query, since=now - DEFAULT_RANGE, only=call.only)
+    schedules = schedule_filter(call.query, only=call.only)
+    recurring = await services.jobs.find(call.namespace, schedules, limit)
+    # Those that are paused are few, and wait however long ago their time was.
+    since = None if schedules.statuses == ["paused"] else now - DEFAULT_RANGE
+    wanted = one_shot_filter(call.query, since=since, only=call.only)
     one_shots = await services.jobs.find_one_shots(call.namespace, wanted, limit)
     shown = [(row["listed_as"], show_recurring(row, now, whole=False)) for row in recurring]
     shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
@@ -109,7 +112,7 @@ async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     done = await services.cancellations.cancel_job(
         call.namespace, call.job_id, lambda row: _in_state(row, state="cancelled")
     )
-    return JobCancelled(job_id=show_job(call.job_id), status=done.status, stopping=done.stopping)
+    return JobCancelled(job_id=show_job_of(call.job_id, done.options), status=done.status, stopping=done.stopping)
 
 
 @Operation("POST", "/v1/jobs/{jobId}/run", Right.CHANGE, status=202, errors=(404, 409))
@@ -117,18 +120,18 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     """Run a job now, in addition to its schedule."""
     namespace, job_id, now = call.namespace, call.job_id, services.now
     run_id = new_id(now.timestamp())
-    status = await services.changes.run_now(namespace, job_id, run_id)
-    if status is None:
+    made = await services.changes.run_now(namespace, job_id, run_id)
+    if made is None:
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id, now)
         if latest is None:
             raise _no_such_job()
-        made = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
-        if not made:
+        rows = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
+        if not rows:
             raise ConflictError("the job changed at the same time; try again")
-        run_id, status = made[0]["id"], made[0]["status"]
-    return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status=status)
+        made = rows[0]
+    return RunStarted(job_id=show_job_of(job_id, made["options"]), run_id=show_run(made["id"]), status=made["status"])
 
 
 @Operation("POST", "/v1/jobs/{jobId}/pause", Right.CHANGE, answer=JobOut, errors=(404, 409))

@@ -16,7 +16,8 @@ from rota.api.paging import DEFAULT_RANGE, LIST_PARAMETERS, owner_within, read_l
 from rota.api.representations import show_attempt_row, show_run_row, show_runs, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
-from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_job, show_run
+from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_run
+from rota.domain.job import show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.read.runs import RunFilter, waits_again
@@ -123,7 +124,8 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     made = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
     if not made:
         raise NotFoundError("there is no such run")  # history has just dropped it
-    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made[0]["id"]), status=made[0]["status"])
+    job_id = show_job_of(row["job_id"], row["options"])
+    return RunStarted(job_id=job_id, run_id=show_run(made[0]["id"]), status=made[0]["status"])
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

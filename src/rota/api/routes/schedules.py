@@ -1,18 +1,42 @@
-"""Previews of schedules that are not jobs yet."""
+"""Schedules: a list of recurring jobs, and previews of schedules that are not jobs yet."""
 
 from __future__ import annotations
 
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
-from rota.contract.jobs import SchedulePreview, SchedulePreviewIn
+from rota.api.paging import LIST_PARAMETERS, next_cursor, read_limit, schedule_filter
+from rota.api.representations import show_schedule
+from rota.contract.jobs import ScheduleList, ScheduleOut, SchedulePreview, SchedulePreviewIn
 from rota.domain.rights import Right
 from rota.domain.schedule_preview import preview_schedule
+from rota.errors import NotFoundError
+from rota.service import Breather
+
+_FILTERS = {name: words for name, words in LIST_PARAMETERS.items() if name not in ("startTime", "endTime")}
 
 
-@Operation("POST", "/v1/schedules/preview", Right.READ, body=SchedulePreviewIn, errors=(413,))
+@Operation("GET", "/v1/schedules", Right.READ, query=_FILTERS)
+async def list_schedules(services: Backend, call: ApiRequest) -> ScheduleList:
+    """List recurring jobs with their next fire times and latest runs, latest made first."""
+    limit, now, namespace = read_limit(call.query), services.now, call.namespace
+    rows = await services.jobs.find(namespace, schedule_filter(call.query, only=call.only), limit)
+    latest = await services.jobs.statuses([(namespace, row["id"]) for row in rows], now) if rows else {}
+    items: list[ScheduleOut] = []
+    breather = Breather()
+    for row in rows:
+        await breather.breathe()
+        if (run := latest.get((namespace, row["id"]))) is not None:
+            items.append(show_schedule(row, now, run))
+    return ScheduleList(items=items, next_cursor=next_cursor([row["listed_as"] for row in rows], limit))
+
+
+@Operation("POST", "/v1/schedules/preview", Right.READ, body=SchedulePreviewIn, errors=(404, 413))
 async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
     """Preview when a schedule would fire."""
     wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
+    seed = None if wanted.job_id is None else await services.jobs.find_id(call.namespace, wanted.job_id)
+    if wanted.job_id is not None and seed is None:
+        raise NotFoundError("there is no such job")
     times, description = preview_schedule(
         cron_expression=wanted.cron_expression,
         every_seconds=wanted.every_seconds,
@@ -20,11 +44,11 @@ async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
         dst=wanted.dst,
         start_time=wanted.start_time,
         end_time=wanted.end_time,
-        job_id=wanted.job_id,
+        seed=seed,
         after=services.now if wanted.after is None else wanted.after,
         count=wanted.count,
     )
     return SchedulePreview(fire_times=times, description=description)
 
 
-OPERATIONS = (preview,)
+OPERATIONS = (list_schedules, preview)

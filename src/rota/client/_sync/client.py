@@ -24,6 +24,7 @@ from rota.client.bodies import (
     LimitChanges,
     RunChoice,
     RunFilters,
+    ScheduleFilters,
     changes_body,
     fields_of,
     limits_body,
@@ -62,6 +63,8 @@ from rota.contract.jobs import (
     JobOut,
     JobStatusOut,
     RunStarted,
+    ScheduleList,
+    ScheduleOut,
     SchedulePreview,
 )
 from rota.contract.runs import (
@@ -207,6 +210,13 @@ class Client(JobSubmissions):
         """As `log_url`, for a job's latest run."""
         return self._ask(LogUrl, "GET", f"{_job(job_id)}/logs", query={"url": "true"}, repeatable=True)
 
+    def follow_logs(self) -> Iterator[LogLine]:
+        """The log lines of all runs that the caller may see, as they arrive from now on, without an end.
+
+        Reconnects for ever. Lines that are written while it is not connected may be missed.
+        """
+        return self._follow_logs()
+
     def search_logs(
         self,
         text: str,
@@ -347,6 +357,10 @@ class Client(JobSubmissions):
         """Changes limits of a key or owner, or of the whole namespace; None removes a limit."""
         path = "/v1/limits" if subject is None else f"/v1/limits/{quote(subject, safe='')}"
         return self._ask(LimitsOut, "PUT", path, body=limits_body(changes), repeatable=True)
+
+    def schedules(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[ScheduleFilters]) -> Iterator[ScheduleOut]:
+        """Recurring jobs with their next fire times and latest runs, latest made first."""
+        return self._items(ScheduleList, "/v1/schedules", filters, page_size)
 
     def preview(
         self,

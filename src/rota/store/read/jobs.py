@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -9,12 +10,14 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import LAST_ID, floor_id
+from rota.domain.ids import LAST_ID, find_job_id, floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.runs import RunFilter, find_run, find_runs, read_list, waits_again
+from rota.store.submit.chosen_ids import find_chosen
 
 Row = TypeVar("Row", bound=msgspec.Struct)
+_CHOSEN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")  # the database is asked for nothing else
 
 
 class Jobs:
@@ -26,6 +29,13 @@ class Jobs:
     async def get(self, namespace: str, job_id: UUID) -> Any | None:
         """The row of a recurring job, or None."""
         return await find_job(self._database, namespace, job_id)
+
+    async def find_id(self, namespace: str, text: str) -> UUID | None:
+        """The generated id of the job that has this id, generated or chosen; None: no job has chosen it."""
+        generated = find_job_id(text)
+        if generated is not None or not _CHOSEN.fullmatch(text):
+            return generated
+        return (await find_chosen(self._database, [(namespace, text)])).get((namespace, text))
 
     async def owner(self, namespace: str, job_id: UUID) -> str | None:
         """Whose job it is; None when there is none."""

@@ -33,6 +33,7 @@ _TABLES = """
     jobs               SIU     SI      namespace
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace
+    chosen_ids         SI      SI      namespace
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
@@ -65,6 +66,7 @@ _SEQUENCES = """
 
 _FUNCTIONS = """
     submit_v1            worker submitter
+    submit_v2            worker submitter
     submit_set_v1        worker submitter
     find_submissions_v1  worker submitter
     complete_v1          worker

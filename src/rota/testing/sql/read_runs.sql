@@ -1,7 +1,7 @@
 -- Runs wherever they are, each with its payload and the last of its attempts that failed. A run that was made ready ahead of its time
 -- waits for that: by a clock that stands still, `queued` would be wrong. Null for any: :ids ids; :task task; :status status.
-SELECT r.id, r.namespace, r.job_id, r.task, s.status, r.attempt, r.nominal_at, r.run_at, r.started_at, r.finished_at,
-       r.claim,
+SELECT r.id, r.namespace, r.job_id, r.options, r.task, s.status, r.attempt, r.nominal_at, r.run_at,
+       r.started_at, r.finished_at, r.claim,
        r.reason, r.result, r.result_blob, coalesce(r.payload, p.body) AS payload, p.blob AS payload_blob,
        coalesce(r.error, a.error) AS error, coalesce(r.traceback, a.traceback) AS traceback
   FROM rota.runs AS r

@@ -44,6 +44,7 @@ CREATE SCHEMA rota;
 \ir replace_waiting.sql
 \ir submit_unbound.sql
 \ir submit_v1.sql
+\ir submit_v2.sql
 \ir submit_set_v1.sql
 \ir find_submissions_v1.sql
 \ir complete_unbound.sql

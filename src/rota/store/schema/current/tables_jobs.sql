@@ -75,6 +75,15 @@ CREATE TABLE rota.submission_keys (
 );
 CREATE INDEX submission_keys_expiry ON rota.submission_keys (expires_at);
 
+-- Ids that submitters chose for their jobs, instead of generated ones. A row stays as long as its job is known: that of a
+-- schedule for ever, that of a job that runs once as long as its history is kept.
+CREATE TABLE rota.chosen_ids (
+    namespace text COLLATE "C" NOT NULL,
+    chosen_id text COLLATE "C" NOT NULL,   -- also among the options of the job and of its runs, to be shown
+    job_id    uuid NOT NULL,               -- the generated id, under which everything else knows the job
+    PRIMARY KEY (namespace, chosen_id)
+);
+
 -- Versions of applications that workers have run, with the schedules their code declares.
 CREATE TABLE rota.app_versions (
     namespace text COLLATE "C" NOT NULL,
