@@ -38,7 +38,7 @@ class JobTemplate:
         self.job = job
         self.text = _encoder.encode(job)
         runs_once = job.schedule_type in ("immediate", "future")
-        self.fits_sets = runs_once and job.unique_key is None and job.idempotency_key is None
+        self.fits_sets = runs_once and not job.unique_key and job.idempotency_key is None
 
 
 class SetMember(NamedTuple):
