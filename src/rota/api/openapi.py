@@ -48,6 +48,7 @@ _TAG_OF = {
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
 _IN_PATHS_MEAN = {
+    "task": "the name of a task",
     "jobId": "the job's id",
     "runId": "the run's id",
     "keyId": "the key's id",
