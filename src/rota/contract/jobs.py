@@ -112,8 +112,8 @@ class Misfire(In, kw_only=True):
 
 
 class JobIn(In, kw_only=True, omit_defaults=True):
-    """A job to submit. What is not given comes from the task's own options, if a worker has announced them
-    ([tasks](tasks.md#jobs-from-elsewhere)); `null` means none, whatever the task says."""
+    """A job to submit. What is not given comes from the options of its task, if a worker has announced them; `null`
+    means none, whatever the task says."""
 
     name: Name
     """a name for people; several jobs may have the same. The task's name if not given"""

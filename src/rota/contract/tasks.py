@@ -49,9 +49,13 @@ class TaskVersionOut(Out, kw_only=True):
     """A release that has the task, and how many of its workers are live."""
 
     app: str
+    """the application"""
     version: str
+    """its version"""
     workers: int
+    """how many live workers run it"""
     in_force: bool = False
+    """whether its parameters and defaults are those shown"""
 
 
 class TaskOut(Out, kw_only=True):
@@ -60,13 +64,21 @@ class TaskOut(Out, kw_only=True):
     come from the application lacks these unless it gives them. `workers`: how many live ones know it."""
 
     task: str
+    """its name"""
     workers: int
+    """how many live workers know it"""
     description: str | None = None
+    """the first line of its docstring"""
     parameters: dict[str, Any] | None = None
+    """the JSON schema of its payloads"""
     defaults: TaskDefaults | None = None
+    """fields that its jobs have unless they say otherwise"""
     computed: list[str] | None = None
+    """fields that the application computes from the arguments"""
     pools: list[str]
+    """the pools that these workers serve"""
     versions: list[TaskVersionOut]
+    """the releases that have it, the one in force first"""
 
 
 class TaskList(Out, kw_only=True):
