@@ -160,6 +160,7 @@ def worker_gateway(settings: Settings, database: Database, *, shards: int, clock
         now=clock.now_datetime,
         defaults=default_limits(settings),
         lazy=True,
+        check_payloads=settings.check_payloads,
     )
 
 

@@ -142,6 +142,9 @@ class Settings:
     `blobs/` in the home"""
     payload_limit_bytes: _Count = 10 * 1024 * 1024
     """the largest payload the API accepts"""
+    check_payloads: bool = True
+    """`off`: also accept payloads that don't fit the parameters that workers [announce](tasks.md#jobs-from-elsewhere);
+    these runs fail"""
     log_limit_bytes: Annotated[int, Bounds(1024)] = 2 * 1024 * 1024
     """how much of an attempt's log is kept"""
     worker_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0

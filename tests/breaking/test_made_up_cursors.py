@@ -27,6 +27,7 @@ NARROW = {
     "/v1/events": ({}, lambda item: item["subject"] == "wanted"),
     "/v1/keys": ({}, lambda item: item["name"] == "wanted"),
     "/v1/limits": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/tasks": ({}, lambda item: item["task"] == "wanted"),
     "/v1/audit": ({"object": "wanted"}, lambda item: item["object"] == "wanted"),
     "/v1/logs": (
         {"search": "wanted", "endTime": BORDER.isoformat()},
@@ -77,6 +78,12 @@ async def rows(api, sql):
         assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(
             "INSERT INTO rota.events (namespace, kind, subject) VALUES ($1, 'test', $2)", namespace, subject
+        )
+        await sql.execute(
+            """INSERT INTO rota.announced_tasks (namespace, app, version, digest, tasks)
+               VALUES ($1, 'shop', '1', 'd', json_build_object($2::text, '{}'::json))""",
+            namespace,
+            subject,
         )
     return job_id
 

@@ -266,7 +266,7 @@ def preparer():
 def test_any_job_is_prepared_or_refused(preparer, fields):
     wanted = decode(JobIn, fields)
     if wanted is not None:
-        refused_or(preparer.prepare, wanted, Caller("default", "ada"), NOW)
+        refused_or(preparer.prepare, wanted, Caller("default", "ada"), NOW, None)
 
 
 @settings(max_examples=examples(400), deadline=None)
@@ -278,8 +278,8 @@ def test_any_change_is_made_or_refused(preparer, fields, recurring):
     body = {"name": "a", "task": "rota.echo"} | (
         {"scheduleType": "cron", "cronExpression": "0 9 * * *"} if recurring else {"scheduleType": "immediate"}
     )
-    item, _ = preparer.prepare(msgspec.convert(body, JobIn), Caller("default", "ada"), NOW)
-    refused_or(preparer.patched, item.definition, patch, item.id)
+    item, _ = preparer.prepare(msgspec.convert(body, JobIn), Caller("default", "ada"), NOW, None)
+    refused_or(preparer.patched, item.definition, patch, "default", item.id)
     if recurring:
         refused_or(preparer.patched_timetable, item.timetable, patch, item.id)
     else:

@@ -194,7 +194,7 @@ async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
             assert_decent(
                 await api.request(operation.method, addresses, headers=header, json=job(name="attacked")), text
             )
-        for name in ("jobId", "runId", "keyId", "pool", "subject"):
+        for name in ("jobId", "runId", "keyId", "pool", "subject", "task"):
             if f"{{{name}}}" in operation.path:
                 inside = operation.path.replace(f"{{{name}}}", quote(text, safe=""))
                 assert_decent(await api.request(operation.method, inside, json={}), text)

@@ -269,6 +269,8 @@ REACHED = {
     "list_audit": lambda client: client.audit(),
     "list_events": lambda client: client.events(),
     "list_workers": lambda client: client.workers(),
+    "list_tasks": lambda client: client.tasks(),
+    "get_task": lambda client: client.task("x"),
     "list_shards": lambda client: client.shards(),
     "healthz": lambda client: client.is_alive(),
     "readyz": lambda client: client.is_ready(),

@@ -25,6 +25,7 @@ HELPERS = {
     *("api/http/security_headers.py", "api/http/body_budget.py", "api/http/shares.py", "api/backend.py"),
     *("api/http/messages.py", "api/paths.py", "access/credential_cache.py"),
     *("access/limits/tenant_limits.py", "store/access/limits.py", "gateway/policy_fields.py"),
+    *("gateway/known_tasks.py", "store/announce/__init__.py"),
     # around a run
     *("worker/worker.py", "worker/heartbeat.py", "worker/watchdog.py", "worker/run_log.py"),
     *("task/context.py", "worker/runners/examples.py", "broker/pool_tally.py"),

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rota.contract.jobs import JobIn, Submitted
+from rota.domain.application import AnnouncedTask, Application
 from rota.domain.fleet import WorkerProfile
 from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
@@ -82,6 +83,7 @@ async def add(sql, connection, table, namespace, pool="ours"):
     }
     values |= {"namespaces": [namespace], "pools": [pool]} if table == "workers" else {"namespace": namespace}
     values |= {"pool": pool} if "pool" in columns else {}
+    values |= {"tasks": "{}"} if columns.get("tasks") == "json" else {}
     if "lane" in columns:
         lane = "SELECT rota.lane_of($1, $2, 't', 0::smallint)"
         values["lane"] = await sql.fetchval(lane, namespace, pool)
@@ -360,3 +362,29 @@ async def test_a_bound_submitter_chooses_ids_in_its_own_namespaces_alone(make_ro
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await connection.fetchval(submit, json.dumps(wanted[1:]))
     assert await sql.fetchval("SELECT count(*) FROM rota.chosen_ids") == 1
+
+
+async def test_a_bound_worker_announces_for_its_own_namespaces_alone(make_role, connect, engine, sql):
+    broker = engine.broker(database=await connect(await make_role(WORKER, namespaces=("ours",)), pool=True))
+    tasks = {"t": AnnouncedTask({}, {"maxRetries": 0})}
+    ours = Application("ours", "shop", "1", (), tasks)
+    await broker.join(WorkerProfile("test", 1, ("ours",), ("p",), ("t",), 1, application=ours))
+    theirs = msgspec.structs.replace(ours, namespace="theirs")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await broker.join(WorkerProfile("test", 1, ("ours",), ("p",), ("t",), 1, application=theirs))
+    assert await sql.fetchval("SELECT array_agg(namespace) FROM rota.announced_tasks") == ["ours"]
+    answers = [
+        await sql.fetch("SELECT * FROM rota.announcements_of(ARRAY[$1::text])", name) for name in ("ours", "theirs")
+    ]
+    assert [len(answer) for answer in answers] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", [WORKER, SUBMITTER])
+async def test_a_bound_role_hears_of_the_tasks_of_its_namespaces_alone(kind, make_role, connect, engine, sql):
+    for namespace in ("ours", "theirs"):
+        app = Application(namespace, "shop", "1", (), {"t": AnnouncedTask({}, {"maxRetries": 0})})
+        await engine.broker().join(WorkerProfile("test", 1, (namespace,), ("p",), ("t",), 1, application=app))
+    connection = await connect(await make_role(kind, namespaces=("ours",)))
+    ask = "SELECT rota.task_defaults_v1($1, $2)"
+    told = [json.loads(await connection.fetchval(ask, name, '["t", "u"]')) for name in ("ours", "theirs")]
+    assert told == [{"t": {"defaults": {"maxRetries": 0}, "computed": None}}, {}]

@@ -37,17 +37,18 @@ _TAGS = {
     "runs": "Each execution of a job: its status, attempts, result and log",
     "dead-letters": "Runs that failed for good and wait for a decision",
     "schedules": "When a schedule would fire",
-    "fleet": "Workers, pools, shards and events",
+    "fleet": "Workers, tasks, pools, shards and events",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
 _TAG_OF = {
     **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
     "logs": "runs",
-    **dict.fromkeys(("workers", "pools", "shards", "events", "stats"), "fleet"),
+    **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
 _IN_PATHS_MEAN = {
+    "task": "the name of a task",
     "jobId": "the job's id",
     "runId": "the run's id",
     "keyId": "the key's id",

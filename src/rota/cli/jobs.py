@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import typer
 
@@ -180,7 +181,8 @@ def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
     except (AnswerError, ServerUnreachableError):
         return
     live = [worker for worker in workers if worker["status"] in LIVE]
-    task, pool = body.get("task") or "script", body.get("pool") or DEFAULT_POOL
+    task = body.get("task") or "script"
+    pool = body.get("pool") or _announced_pool(client, task)
     offer = offer_of(live, task=task, pool=pool)
     known = sorted({name for worker in live for name in worker["tasks"]})
     hint = "" if offer.knowing_task else hint_for_task(task, known) or _known_words(known)
@@ -192,6 +194,15 @@ def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
         words += f" ({'those that know it' if offer.serving_pool else 'they'} serve {', '.join(pools[:_MOST_NAMED])})"
     end = "" if words.endswith("?") else "."
     say(f"warning: {words}{end} The job waits until one does.", "yellow")
+
+
+def _announced_pool(client: Client, task: str) -> str:
+    """The pool of jobs that name none."""
+    try:
+        found = client.call("GET", f"/v1/tasks/{quote(task, safe='')}")
+    except (AnswerError, ServerUnreachableError):
+        return DEFAULT_POOL
+    return str(found.get("defaults", {}).get("pool", DEFAULT_POOL))
 
 
 def _known_words(tasks: Sequence[str]) -> str:

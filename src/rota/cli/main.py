@@ -24,6 +24,7 @@ from rota.cli import (
     processes,
     runs,
     schedules,
+    tasks,
     top,
     watch,
 )
@@ -68,7 +69,7 @@ _COMMANDS = (
     *(processes.migrate, processes.database_url),
     *(init.init, doctor.doctor, database_roles.database_roles),
     *(jobs.submit, jobs.jobs, jobs.job, schedules.schedules),
-    *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers),
+    *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers, tasks.tasks),
     *(top.top, watch.watch),
     *(pools.pools, pools.pool, pools.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),

@@ -79,6 +79,7 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.contract.tasks import TaskList, TaskOut
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -271,6 +272,14 @@ class AsyncClient(AsyncJobSubmissions):
     async def workers(self) -> list[WorkerOut]:
         """Live workers, and those gone within the last hour."""
         return (await self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
+
+    def tasks(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[TaskOut]:
+        """The tasks that workers know, by name, with their parameters and defaults."""
+        return self._items(TaskList, "/v1/tasks", {}, page_size)
+
+    async def task(self, name: str) -> TaskOut:
+        """A task with its parameters and defaults."""
+        return await self._ask(TaskOut, "GET", f"/v1/tasks/{quote(name, safe='')}", repeatable=True)
 
     async def shards(self) -> list[ShardOut]:
         """The shards and their schedulers."""

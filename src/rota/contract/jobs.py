@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
@@ -33,7 +32,7 @@ from rota.contract.fields import (
     PriorityName,
     Retries,
     Seconds,
-    Tag,
+    Tags,
     TaskName,
     fill_created,
 )
@@ -114,7 +113,8 @@ class Misfire(In, kw_only=True):
 
 
 class JobIn(In, kw_only=True, omit_defaults=True):
-    """A job to submit."""
+    """A job to submit. What is not given comes from the options of its task, if a worker has announced them; `null`
+    means none, whatever the task says."""
 
     name: Name
     """a name for people; several jobs may have the same. The task's name if not given"""
@@ -135,19 +135,19 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """a registered task, or `script`, `shell`, `http` ([runners](runners.md)); `script` if the payload names one"""
     payload: Payload | UnsetType = UNSET
     """the task's parameters"""
-    max_retries: Retries = 3
-    """how many times a failed run is retried"""
-    retry: Retry | None = None
+    max_retries: Retries | UnsetType = UNSET
+    """how many times a failed run is retried; 3 if not given"""
+    retry: Retry | UnsetType | None = UNSET
     """the pauses between attempts"""
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: Seconds | UnsetType | None = UNSET
     """an attempt that takes longer is stopped and fails"""
-    expires_seconds: Seconds | None = None
+    expires_seconds: Seconds | UnsetType | None = UNSET
     """skipped if it has not started this long after it was due"""
-    priority: PriorityName = "normal"
-    """a level is worth five minutes of waiting"""
-    pool: PoolName = "default"
-    """which workers may take it"""
-    tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    priority: PriorityName | UnsetType = UNSET
+    """a level is worth five minutes of waiting; `normal` if not given"""
+    pool: PoolName | UnsetType = UNSET
+    """which workers may take it; `default` if not given"""
+    tags: Tags | UnsetType = UNSET
     """to find it by"""
     start_time: Moment | None = None
     """a schedule does not fire before it"""
@@ -161,25 +161,25 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """which missed times still run; `latest` within an hour if not given"""
     overlap: Overlap | None = None
     """what to do if the previous run has not ended; `allow` if not given"""
-    ordering_key: Key | None = None
+    ordering_key: Key | UnsetType | None = UNSET
     """runs with the same key run one after the other: [policies](policies.md)"""
-    ordering_on_failure: OnFailure | None = None
+    ordering_on_failure: OnFailure | UnsetType | None = UNSET
     """whether a run that waits for a retry keeps its key; `hold` if not given"""
-    concurrency_key: Key | None = None
+    concurrency_key: Key | UnsetType | None = UNSET
     """what `concurrencyLimit` counts; by default the job, or the task for jobs that run once"""
-    concurrency_limit: Limit | None = None
+    concurrency_limit: Limit | UnsetType | None = UNSET
     """how many may run at a time"""
-    rate_limit: RateLimit | None = None
+    rate_limit: RateLimit | UnsetType | None = UNSET
     """how many may start per period"""
-    breaker: Breaker | None = None
+    breaker: Breaker | UnsetType | None = UNSET
     """pauses starts after failures in a row"""
-    unique_key: Key | None = None
+    unique_key: Key | UnsetType | None = UNSET
     """only one waiting job may have it"""
-    unique_seconds: Seconds | None = None
+    unique_seconds: Seconds | UnsetType | None = UNSET
     """how long after submission the key stays taken in any case"""
-    on_duplicate: OnDuplicate | None = None
+    on_duplicate: OnDuplicate | UnsetType | None = UNSET
     """what to do with a second job with the key; `reject` if not given"""
-    headers: Headers | None = None
+    headers: Headers | UnsetType | None = UNSET
     """for [middleware](tasks.md#middleware)"""
     job_id: ChosenId | None = None
     """of your choice, if no other job of the namespace has it; else generated: [ids](api.md#ids)"""
@@ -223,7 +223,7 @@ class JobPatch(In, kw_only=True):
     expires_seconds: Seconds | UnsetType | None = UNSET
     priority: PriorityName | UnsetType = UNSET
     pool: PoolName | UnsetType = UNSET
-    tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
     start_time: Moment | UnsetType | None = UNSET
     end_time: Moment | UnsetType | None = UNSET
     jitter_seconds: Jitter | UnsetType | None = UNSET

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rota.contract.fields import wire_name
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
@@ -41,6 +42,7 @@ from rota.domain.runner_payloads import parse_http_call, parse_shell_call
 from rota.domain.schedule import parse_cron, parse_every
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError, RotaError
+from rota.gateway.known_tasks import FindTask, KnownTask
 from rota.gateway.policy_fields import POLICY_FIELDS, FieldGroup, patched_policies, policies_of
 
 _FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -61,7 +63,10 @@ CALENDAR = {
 }
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 _TWO_STARTS = "means startTime in a cron job, which is given too: give one of the two"
-_PRIORITIES = {level.name: int(level) for level in Priority}
+_PRIORITIES: dict[str | UnsetType, int] = {level.name: int(level) for level in Priority} | {UNSET: int(Priority.normal)}
+_DEFAULT_POOL = "default"
+_VARIED = frozenset({"headers", "retry"})  # objects, which can't be looked up
+_MOST_KNOWN = 512
 _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
 _CALENDAR = FieldGroup(*CALENDAR, "misfire")
@@ -73,7 +78,8 @@ _UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQU
 
 
 class SetShape(NamedTuple):
-    """What the jobs of a set have alike, and the status of all of them; `task` is None if payloads decide it."""
+    """What the jobs of a set have alike, and the status of all of them; `task` is None if payloads decide it; `known`:
+    what workers have announced of it."""
 
     namespace: str
     definition: Definition
@@ -82,6 +88,18 @@ class SetShape(NamedTuple):
     status: str
     shards: int
     task: str | None
+    known: KnownTask | None = None
+
+    def check(self, payload: str | None) -> None:
+        """Raises BadInputError if the payload does not fit the task."""
+        if self.known is not None:
+            self.known.check(payload)
+        elif self.task is None:
+            _check_task(self.definition.task or None, payload)
+
+    def accepts_all(self, payloads: Sequence[Any]) -> bool:
+        """Whether all of these fit the task, as far as can be told without looking at each."""
+        return self.task is not None if self.known is None else self.known.accepts_all(payloads)
 
     def ids(self, count: int) -> range:
         """New ids, as numbers, each greater than the one before by one."""
@@ -109,25 +127,47 @@ class SetShape(NamedTuple):
 class JobBuilder:
     """Makes submissions from requests."""
 
-    def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        *,
+        shards: int,
+        payload_limit_bytes: int,
+        now: Callable[[], datetime],
+        find_task: FindTask = lambda _namespace, _task: None,
+    ) -> None:
+        """`find_task` gives what workers have announced of a task."""
         self._shards = shards
         self._payload_limit = payload_limit_bytes
         self._now = now
+        self._find_task = find_task
 
-    def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[SingleJob, Submitted]:
-        """The submission and the answer it will get; raises BadInputError naming the field."""
+    def find_task(self, wanted: JobIn, caller: Caller) -> KnownTask | None:
+        """What is known of the job's task."""
+        return self._find_task(caller.namespace, wanted.task) if wanted.task else None
+
+    def prepare(
+        self, wanted: JobIn, caller: Caller, now: datetime, known: KnownTask | None
+    ) -> tuple[SingleJob, Submitted]:
+        """The submission and the answer it will get; `known`: what `find_task` found. Raises BadInputError."""
+        if known is not None:
+            wanted = known.completed(wanted)
         plain = wanted.schedule_type == "immediate" and not _UNCOMMON.given(wanted)
         if not plain:
             wanted = _with_start(wanted)
             _check_timing_fields(wanted)
             _check_calendar(wanted)
             if wanted.schedule_type not in ("immediate", "future"):
-                return self._recurring(wanted, caller, now)
+                return self._recurring(wanted, caller, now, known)
         definition = self.definition(wanted, caller, plain=plain)
+        if known is not None:
+            known.check(definition.payload)
         return self._one_shot(wanted, definition, None if plain else _unique(wanted, caller), caller, now)
 
     def prepare_set(self, wanted: JobIn, caller: Caller, now: datetime) -> SetShape:
         """What the jobs of a set have alike; raises BadInputError naming the field."""
+        known = self.find_task(wanted, caller)
+        if known is not None:
+            wanted = known.completed(wanted)
         if wanted.payload is not UNSET:
             raise BadInputError("leave it out: each job of the set has its own", field="payload")
         if wanted.job_id is not None:
@@ -146,9 +186,9 @@ class JobBuilder:
             owner=caller.owner,
             name=wanted.name,
             task=wanted.task or "",
-            pool=wanted.pool,
+            pool=wanted.pool or _DEFAULT_POOL,
             priority=_PRIORITIES[wanted.priority],
-            tags=tuple(wanted.tags),
+            tags=tuple(wanted.tags or ()),
             payload=None,
             options=_options(wanted),
             policies=policies,
@@ -161,12 +201,20 @@ class JobBuilder:
             _first_status(policies, waits=planned is not now),
             self._shards,
             None if _needs_payload(wanted.task) else wanted.task,
+            known,
         )
 
-    def check_task(self, wanted: JobIn, payload: str | None) -> None:
-        """Raises BadInputError if the payload does not fit a task of the runners."""
-        if _needs_payload(wanted.task):
-            _check_task(wanted.task, payload)
+    def is_made_unique(self, wanted: JobIn, caller: Caller) -> bool:
+        """Whether the job's task gives it a unique key: then it can't be part of a set."""
+        known = self.find_task(wanted, caller)
+        return known is not None and known.is_unique(wanted)
+
+    def may_replace(self, wanted: JobIn, caller: Caller) -> bool:
+        """Whether the job may replace another one, by its own words or by those of its task."""
+        if wanted.on_duplicate is not UNSET:
+            return wanted.on_duplicate == "replace"
+        known = self.find_task(wanted, caller)
+        return known is not None and known.replaces(wanted)
 
     def definition(
         self, wanted: JobIn, caller: Caller, job_id: UUID | None = None, *, plain: bool = False
@@ -177,9 +225,9 @@ class JobBuilder:
             owner=caller.owner,
             name=wanted.name,
             task=_check_task(wanted.task, payload),
-            pool=wanted.pool,
+            pool=wanted.pool or _DEFAULT_POOL,
             priority=_PRIORITIES[wanted.priority],
-            tags=tuple(wanted.tags),
+            tags=tuple(wanted.tags or ()),
             payload=payload,
             options=_DEFAULT_OPTIONS if plain else _options(wanted),
             policies=None if plain else policies_of(wanted, job_id),
@@ -238,8 +286,8 @@ class JobBuilder:
             error.__traceback__ = error.__context__ = None  # ten thousand of them would keep as many frames
             return error
 
-    def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
-        """A definition with some fields changed."""
+    def patched(self, before: Definition, patch: JobPatch, namespace: str, job_id: UUID | None = None) -> Definition:
+        """A definition with some fields changed. What it got from its task when it was submitted stays."""
         changes = {name: value for name in _CHANGEABLE_OPTIONS if (value := getattr(patch, name)) is not UNSET}
         options = msgspec.structs.replace(decode_options(before.options), **_stored_options(changes))
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
@@ -247,6 +295,9 @@ class JobBuilder:
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
         task = task if unseen else _check_task(task, payload)
+        is_checked = not unseen and not (patch.payload is UNSET and patch.task is UNSET)
+        if is_checked and (known := self._find_task(namespace, task)) is not None:
+            known.check(payload)
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
@@ -309,7 +360,7 @@ class JobBuilder:
 
     def declared(self, wanted: JobIn, caller: Caller, app: str) -> DeclaredSchedule:
         """A schedule that an application declares; raises BadInputError naming the field."""
-        if wanted.unique_key is not None:
+        if wanted.unique_key:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
         if wanted.job_id is not None:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="jobId")
@@ -320,9 +371,13 @@ class JobBuilder:
             self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now())
         )
 
-    def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
+    def _recurring(
+        self, wanted: JobIn, caller: Caller, now: datetime, known: KnownTask | None
+    ) -> tuple[Recurring, Submitted]:
         job_id = new_id(now.timestamp())
         definition = self.definition(wanted, caller, job_id)
+        if known is not None:
+            known.check(definition.payload)
         timetable = self._timetable(wanted, job_id, now, now)
         _check_end(timetable, now)
         first = _first_fire(timetable, job_id, now)
@@ -390,7 +445,19 @@ def _check_task(task: str | None, payload: str | None) -> str:
 
 def _options(wanted: JobIn) -> str:
     given = _OPTIONS.given(wanted)
-    return encode_options(RunOptions(**_stored_options(given))) if given else _DEFAULT_OPTIONS
+    if not given:
+        return _DEFAULT_OPTIONS
+    return _encode_few(**given) if _VARIED.isdisjoint(given) else _encode(given)
+
+
+def _encode(given: Mapping[str, Any]) -> str:
+    return encode_options(RunOptions(**_stored_options(given)))
+
+
+@lru_cache(_MOST_KNOWN)
+def _encode_few(**given: Any) -> str:
+    """The jobs of a task mostly have the same."""
+    return _encode(given)
 
 
 def _stored_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -435,9 +502,9 @@ def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
 def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
     if not (given := _UNIQUE.given(wanted)):
         return None
-    if wanted.unique_key is None:
+    if not wanted.unique_key:
         raise BadInputError("needs a uniqueKey", field=wire_name(next(iter(given))))
-    return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
+    return Unique(caller.own(wanted.unique_key), wanted.unique_seconds or None, wanted.on_duplicate or "reject")
 
 
 def _misfire(given: str | Misfire | None) -> str | None:

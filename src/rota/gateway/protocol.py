@@ -38,7 +38,8 @@ class JobTemplate:
         self.job = job
         self.text = _encoder.encode(job)
         runs_once = job.schedule_type in ("immediate", "future")
-        self.fits_sets = runs_once and all(one is None for one in (job.unique_key, job.idempotency_key, job.job_id))
+        own = job.unique_key or job.idempotency_key or job.job_id
+        self.fits_sets = runs_once and not own
 
 
 class SetMember(NamedTuple):

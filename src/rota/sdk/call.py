@@ -17,6 +17,8 @@ from rota.errors import BadInputError, RotaError
 from rota.gateway.protocol import JobTemplate, OutgoingJob
 from rota.sdk.options import (
     Calendar,
+    Defaults,
+    contract_name,
     depends_on_arguments,
     fields_of,
     known_options,
@@ -34,6 +36,9 @@ R = TypeVar("R")
 When = Mapping[str, Any]
 NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
+# Fields that always have a value: this one, unless the job or its task says otherwise.
+_GLOBAL = {"max_retries": 3, "priority": "normal", "pool": "default", "tags": []}
+_OPTIONAL = frozenset(map(contract_name, Defaults.__annotations__)) - _GLOBAL.keys()
 
 
 class Plan:
@@ -56,7 +61,11 @@ class Plan:
 
     def _make(self, arguments: Mapping[str, Any]) -> JobTemplate:
         name = self.task.name
-        return JobTemplate(_read_job({"name": name, **fields_of(self._given, arguments), **self._when, "task": name}))
+        fields = {"name": name, **fields_of(self._given, arguments), **self._when, "task": name}
+        # Said to be none: else the server would take what workers announce.
+        lifted = [contract_name(option) for option, value in self._given.items() if value is None]
+        fields |= {option: _GLOBAL[option] for option in lifted if option in _GLOBAL}
+        return JobTemplate(_read_job(fields, [option for option in lifted if option in _OPTIONAL]))
 
 
 class Call(Generic[R]):
@@ -158,9 +167,10 @@ def check_options(options: Mapping[str, Any]) -> None:
     _read_job({**fields, **NOW, "name": "check", "task": "check"})
 
 
-def _read_job(fields: Mapping[str, Any]) -> BatchJobIn:
-    """A job from its fields; raises BadInputError that names the bad one."""
+def _read_job(fields: Mapping[str, Any], lifted: Iterable[str] = ()) -> BatchJobIn:
+    """A job from its fields; `lifted` are explicitly none. Raises BadInputError that names the bad one."""
     given = {wire_name(name): value for name, value in fields.items() if value is not None}
+    given |= {wire_name(name): None for name in lifted}
     try:
         return msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:

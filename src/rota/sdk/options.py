@@ -98,7 +98,12 @@ def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def fields_of(options: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The contract's fields for these options; keys that are functions are called with the arguments."""
     given = {name: value for name, value in options.items() if value is not None}
-    return {_NAMES.get(name, name): _field_value(name, value, arguments) for name, value in given.items()}
+    return {contract_name(name): _field_value(name, value, arguments) for name, value in given.items()}
+
+
+def contract_name(option: str) -> str:
+    """The contract's name of an option."""
+    return _NAMES.get(option, option)
 
 
 def _field_value(name: str, value: Any, arguments: Mapping[str, Any]) -> Any:

@@ -19,6 +19,7 @@ import msgspec
 from rota.errors import BadInputError, SetupError
 from rota.task.context import Context
 from rota.task.decoders import decoder_of
+from rota.task.parameter_schema import Schema, schema_of
 
 _CONTEXT = (Context, "Context", "rota.Context")
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -46,6 +47,11 @@ class Arguments:
     def context_name(self) -> str | None:
         """The parameter that gets the context, if any."""
         return next((name for name, hint in self._hints.items() if name != "return" and hint in _CONTEXT), None)
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON schema of payloads."""
+        return schema_of(self._signature.parameters.values(), self._hints)
 
     def result_of(self, value: Any) -> Any:
         """The function's result behind decoded JSON; raises msgspec.ValidationError if it is not of its type."""

@@ -17,7 +17,11 @@ from rota.api.routes import (
     schedules,
     sessions,
     submit,
+    tasks,
 )
 
-_MODULES = (submit, jobs, runs, logs, dead_letters, schedules, pools, limits, events, fleet, api_keys, sessions, audit)
+_MODULES = (
+    *(submit, jobs, runs, logs, dead_letters, schedules, pools, limits, events, fleet, tasks),
+    *(api_keys, sessions, audit),
+)
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

@@ -96,6 +96,7 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     patch: JobPatch = decode(call.body, JobPatch)
     if patch.job_id not in (UNSET, call.path["jobId"]):
         raise BadInputError("is not that of the path, and a job keeps its id", field="jobId")
+    await services.gateway.load(call.caller)
     services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))
     expected = _read_if_match(call)
     if await services.jobs.get(call.namespace, job_id) is None:
@@ -212,7 +213,9 @@ async def _change_recurring(
     def decide(row: Any) -> JobChange:
         if row["state"] in ("cancelled", "completed"):
             raise ConflictError(f"the job is {row['state']}")
-        after, payload_id = _patched(services, definition_of(row), row["payload_id"], patch, new_blob, row["id"])
+        after, payload_id = _patched(
+            services, call.namespace, definition_of(row), row["payload_id"], patch, new_blob, row["id"]
+        )
         old = timetable_of(row)
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
@@ -234,7 +237,8 @@ async def _change_one_shot(
             raise _no_such_job()
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
-        definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
+        before = definition_of(run)
+        definition, payload_id = _patched(services, call.namespace, before, run["payload_id"], patch, new_blob)
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
             rows = await services.changes.change_one_shot(
@@ -244,13 +248,14 @@ async def _change_one_shot(
             if expected is not None:
                 raise
             continue  # another change came first and no version was named: apply ours on top of it
-        before = await _show_one_shot(services, OneShotRows(run, run))
-        return before, await _show_one_shot(services, rows)
+        shown = await _show_one_shot(services, OneShotRows(run, run))
+        return shown, await _show_one_shot(services, rows)
     raise ConflictError("the job kept changing while it was being changed; try again")
 
 
 def _patched(
     services: Backend,
+    namespace: str,
     before: Definition,
     payload_id: UUID | None,
     patch: JobPatch,
@@ -258,7 +263,7 @@ def _patched(
     job_id: UUID | None = None,
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if that is stored separately."""
-    after = services.gateway.job_builder.patched(before, patch, job_id)
+    after = services.gateway.job_builder.patched(before, patch, namespace, job_id)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
     if new_blob:

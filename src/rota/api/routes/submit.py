@@ -61,8 +61,9 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
     wanted = request.job
     if wanted.schedule_type in _RECURRING:
         await services.auditor.begin("submit", call, shown_fields(JobIn))
-    if wanted.on_duplicate == "replace":
-        _check_replacing(call, [wanted])
+    await services.gateway.load(call.caller)
+    if services.gateway.job_builder.may_replace(wanted, call.caller):
+        _check_replacing(services, call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
@@ -95,7 +96,8 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut | JobSet
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
-    _check_replacing(call, [one.job for one in asked])
+    await services.gateway.load(call.caller)
+    _check_replacing(services, call, [one.job for one in asked])
     await _take(services, call, len(asked))
     coming = iter(await services.gateway.submit(asked, call.caller) if asked else ())
     results: list[BatchResult] = []
@@ -118,6 +120,8 @@ async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> J
     request = await _read_set(services, call, key)
     if not request.payloads:
         return JobSetOut(accepted=[], refused=[])
+    await services.gateway.load(call.caller)
+    _check_replacing(services, call, [request.job])
     await _take(services, call, len(request.payloads))
     try:
         return await services.gateway.submit_set(request, call.caller)
@@ -219,10 +223,12 @@ def _read_job(body: bytes, key: str | None) -> JobRequest:
     return JobRequest(decode(body, JobIn), key, hash_request(body) if key else b"")
 
 
-def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
-    """Replacing a waiting job is a change."""
-    replacing = any(job.on_duplicate == "replace" for job in jobs)
-    if replacing and not call.access.identity.may(Right.CHANGE, call.namespace):
+def _check_replacing(services: Backend, call: ApiRequest, jobs: Sequence[JobIn]) -> None:
+    """Replacing a waiting job is a change, also where the job's task says so."""
+    if call.access.identity.may(Right.CHANGE, call.namespace):
+        return
+    may_replace, caller = services.gateway.job_builder.may_replace, call.caller
+    if any(may_replace(job, caller) for job in jobs):
         raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 

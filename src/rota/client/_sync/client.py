@@ -80,6 +80,7 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.contract.tasks import TaskList, TaskOut
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -272,6 +273,14 @@ class Client(JobSubmissions):
     def workers(self) -> list[WorkerOut]:
         """Live workers, and those gone within the last hour."""
         return (self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
+
+    def tasks(self, *, page_size: int = _PAGE_SIZE) -> Iterator[TaskOut]:
+        """The tasks that workers know, by name, with their parameters and defaults."""
+        return self._items(TaskList, "/v1/tasks", {}, page_size)
+
+    def task(self, name: str) -> TaskOut:
+        """A task with its parameters and defaults."""
+        return self._ask(TaskOut, "GET", f"/v1/tasks/{quote(name, safe='')}", repeatable=True)
 
     def shards(self) -> list[ShardOut]:
         """The shards and their schedulers."""

@@ -44,6 +44,7 @@ _TABLES = """
     tallies            SD      SIU     namespace
     app_versions       S       SIU     namespace
     apps               SIU     -       -
+    announced_tasks    SUD     SIU     namespace
     schedulers         SIUD    -       -
     shard_leases       SU      -       -
     constants          SU      S       -
@@ -69,6 +70,8 @@ _FUNCTIONS = """
     submit_v2            worker submitter
     submit_set_v1        worker submitter
     find_submissions_v1  worker submitter
+    task_defaults_v1     worker submitter
+    announcements_of     server worker
     complete_v1          worker
     bound_to             worker
     waits_unseen         server worker

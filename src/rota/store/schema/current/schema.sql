@@ -30,6 +30,7 @@ CREATE SCHEMA rota;
 \ir expiry_of.sql
 \ir changed_expiry.sql
 \ir id_floor.sql
+\ir announcements_of.sql
 
 -- Partitions.
 \ir make_day.sql
@@ -47,6 +48,7 @@ CREATE SCHEMA rota;
 \ir submit_v2.sql
 \ir submit_set_v1.sql
 \ir find_submissions_v1.sql
+\ir task_defaults_v1.sql
 \ir complete_unbound.sql
 \ir complete_v1.sql
 

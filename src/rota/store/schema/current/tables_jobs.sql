@@ -105,3 +105,18 @@ CREATE TABLE rota.apps (
     changed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, app)
 );
+
+-- The tasks of each release of an application, as its workers announce them: parameters, and options that are defaults of
+-- their jobs. Which workers have them, and in which namespaces they count, is in rota.workers. Kept for a week after the
+-- last worker.
+CREATE TABLE rota.announced_tasks (
+    namespace text COLLATE "C" NOT NULL,                                               -- of the application
+    app       text COLLATE "C" NOT NULL,
+    version   text COLLATE "C" NOT NULL,
+    digest    text COLLATE "C" NOT NULL,                                               -- of `tasks`: code may change without its version
+    number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,                            -- order of first sight
+    release   bigint[],                                                                -- 1.10 as {1,10}; null: not a number
+    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024),      -- by name
+    seen_at   timestamptz NOT NULL DEFAULT now(),                                      -- to within an hour
+    PRIMARY KEY (namespace, app, version, digest)
+);
