@@ -18,6 +18,7 @@ LISTS = sorted(operation.path for operation in OPERATIONS if "cursor" in operati
 # Which list is narrowed by what, and how each of its items shows that it belongs there.
 NARROW = {
     "/v1/jobs": ({"name": "wanted"}, lambda item: item["name"] == "wanted"),
+    "/v1/schedules": ({"name": "hourly"}, lambda item: item["name"] == "hourly"),
     "/v1/runs": (
         {"name": "wanted", "endTime": BORDER.isoformat(), "startTime": "2090-01-01T00:00:00Z"},
         lambda item: item["name"] == "wanted" and "2090-01-01" <= item["scheduledTime"] < "2090-01-02",
