@@ -2,24 +2,48 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Touched when what running Rota needs is installed, and what the work on it and on its documentation needs besides.
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 PEERS := .venv-peers
 
-.PHONY: up test test-slow test-long chaos check audit setup format sync reference diagrams docs docs-serve bench bench-peers bench-front-door
+.PHONY: up test test-slow test-long chaos check audit setup setup-dev format sync reference diagrams docs docs-serve bench bench-peers bench-front-door
+.NOTPARALLEL:
 
 up: setup
 	@$(BIN)/rota up
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer; name one with: make PYTHON=python3.12")'
-	@echo "Making $(VENV) (once; it takes a minute)"
-	@$(PYTHON) -m venv $(VENV) || { echo "No virtual environment could be made: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+setup-dev: $(DEV) $(DOCS)
+
+$(STAMP): pyproject.toml constraints.txt tools/install.py
+	$(make-venv)
+	@echo "Installing Rota (once; it takes some seconds)"
+	@$(BIN)/python tools/install.py
 	@touch $(STAMP)
 
-check: setup
+$(DEV): pyproject.toml constraints.txt tools/install.py
+	$(make-venv)
+	@echo "Installing Rota and the tools for working on it (once)"
+	@$(BIN)/python tools/install.py dev
+	@touch $(STAMP) $(DEV)
+
+$(DOCS): pyproject.toml constraints.txt tools/install.py
+	$(make-venv)
+	@echo "Installing Rota and the tools of its documentation (once)"
+	@$(BIN)/python tools/install.py docs
+	@touch $(STAMP) $(DOCS)
+
+# A virtual environment that works is kept, unless you name a PYTHON that it was not made with.
+define make-venv
+@$(BIN)/python -m pip --version >/dev/null 2>&1 && { [ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ]; } || { \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer; name one with: make PYTHON=python3.12")' && { \
+	$(PYTHON) -m venv --clear $(VENV) || { echo "No virtual environment could be made: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }; }; }
+endef
+
+check: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -29,18 +53,18 @@ check: setup
 	$(BIN)/python tools/audit.py --offline
 
 # Pins and licences, and what the package index knows against what is pinned; it says what the index does not tell.
-audit: setup
+audit: $(DEV)
 	$(BIN)/python tools/audit.py
 
 # Some hundred processes are started, each of which would compile its modules again where keeping them is switched off.
 test test-slow test-long: export PYTHONDONTWRITEBYTECODE =
-test: setup
+test: setup-dev
 	$(BIN)/pytest -n 4 --dist worksteal -m "not slow and not alone"
 	$(BIN)/pytest -m "alone and not slow"
 
 # The rest of the suite: whole fleets that are killed and upgraded, pages and examples done from top to bottom, benchmarks in
 # their short form. CI runs it after the others, each time.
-test-slow: setup
+test-slow: setup-dev
 	$(BIN)/pytest -n 4 --dist worksteal -m "slow and not alone"
 	$(BIN)/pytest -m "alone and slow"
 
@@ -50,11 +74,11 @@ test-long: test test-slow
 
 # A whole fleet under random faults, and a checker of what it recorded. SEED repeats the choices of a run; it is printed.
 chaos: export PYTHONDONTWRITEBYTECODE =
-chaos: setup
+chaos: $(DEV)
 	ROTA_CHAOS_SEED=$(SEED) ROTA_CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -s -o faulthandler_timeout=0 tests/chaos/test_chaos.py
 
 # Minutes; bench/results has what comes out. BENCH="--whole" takes an hour, BENCH="throughput http" only those two.
-bench: setup
+bench: $(DEV)
 	$(BIN)/python -m bench $(BENCH)
 
 # The same work done by others, in a virtual environment of their own.
@@ -71,23 +95,23 @@ $(PEERS)/.installed: pyproject.toml constraints.txt bench/peers/requirements.txt
 	@touch $@
 
 # The synchronous clients are made from the asynchronous ones.
-sync: setup
+sync: $(DEV)
 	$(BIN)/python tools/make_sync.py
 
 # Pages of the reference that are made from the code.
-reference: setup
+reference: $(DEV)
 	$(BIN)/python tools/make_reference.py
 
-diagrams: setup
+diagrams: $(DEV)
 	$(BIN)/python tools/make_diagrams.py
 
 # The documentation as a site in site/: open site/index.html, no server needed.
-docs: setup
+docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-docs-serve: setup
+docs-serve: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-format: setup
+format: $(DEV)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format

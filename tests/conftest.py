@@ -40,6 +40,7 @@ SLOW = (
     "first_minutes/test_copied_home.py",
     "first_minutes/test_disk.py",
     "first_minutes/test_init.py",
+    "generated_clients/",
     "runbook/",
     "scenarios/",
     "store/test_embedded_account.py",

@@ -59,7 +59,7 @@ async def worker(settings):
 
 async def supervisor(settings):
     reloader = Reloader("tasks:app", watcher=Watcher([]), workers=2, say=print)
-    supervisors = [Supervisor(settings, workers=2, app=None, announce=print, reloader=one) for one in (None, reloader)]
+    supervisors = [Supervisor(settings, workers=2, announce=print, reloader=one) for one in (None, reloader)]
     return [*supervisors[0].services, reloader]
 
 
@@ -120,8 +120,10 @@ async def test_a_round_that_fails_is_logged_once_and_the_process_goes_on(process
 LOOPS = {
     "_events": "one client's stream: ends with it",
     "_while_known": "one client's stream: ends with it",
+    "_all_events": "one client's stream: ends with it",
     "AsyncClient.wait": "one call of a client: ends with its answer",
     "AsyncCalls._follow_events": "one call of a client: ends when it is closed",
+    "AsyncCalls._follow_logs": "one call of a client: ends when it is closed",
     "AsyncCalls._follow_log": "one call of a client: ends with the run",
     "AsyncCalls._items": "one call of a client: ends with the last page",
     "AsyncCalls._send": "one call of a client: ends with its answer",
@@ -152,7 +154,9 @@ TASKS = {
     "Subprocesses.start": "the start of one process, finished also when cancelled",
     "_Process._answer": "one answer to a task in a child process",
     "ProcessRunner._start_spare": "the start of one spare process",
+    "Turns.take": "one wait, cancelled when the turn is over",
     "Worker._restart": "one drain",
+    "_run_together": "the workers of this process, which end together",
 }
 
 

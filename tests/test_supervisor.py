@@ -48,7 +48,7 @@ async def test_renewed_workers_run_beside_old_ones_that_take_their_time_to_end(m
         return await create("sh", "-c", f"trap '' TERM; echo $$ >> {ready}; exec sleep 60", **options)
 
     monkeypatch.setattr(supervisor.asyncio, "create_subprocess_exec", stubborn)
-    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=1, app=None, announce=lambda: None)
+    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=1, announce=lambda: None)
     async with ServiceGroup(watcher._workers) as watcher._group:
         [old] = watcher._workers
         await eventually(lambda: old.process and str(old.process.pid) in ready.read_text())
@@ -101,7 +101,7 @@ async def test_a_terminal_that_is_gone_does_not_end_what_runs(monkeypatch, tmp_p
 
     told = []
     monkeypatch.setattr(supervisor.Supervisor, "_is_ready", is_ready)
-    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=0, app=None, announce=announce)
+    watcher = supervisor.Supervisor(Settings(home=tmp_path), workers=0, announce=announce)
     watcher._group = ServiceGroup()
     running = asyncio.create_task(watcher._supervise())
     await eventually(lambda: told)

@@ -15,7 +15,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +28,14 @@ from rota.api import openapi
 from rota.api.operations import Operation
 from rota.api.routes import OPERATIONS
 from rota.cli.main import app
-from rota.contract import access, fields, fleet, jobs, problems, runs
+from rota.contract import aliases
+from rota.contract.meanings import meanings_of, structs_by_name, texts_below
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "tools" / "reference"
 PAGES = ROOT / "docs" / "reference"
 MADE = "<!-- needs: server -->\n\n"
 MARKER = re.compile(r"^<!-- command: ([a-z -]+) -->$", re.MULTILINE)
-CONTRACT = (access, fields, fleet, jobs, problems, runs)
 SECTIONS = {
     "For every command": ("home", "host", "port", "tls_certificate", "tls_key"),
     "For the command line and clients": ("server_url", "given_token", "namespace", "ca_file"),
@@ -170,18 +169,9 @@ def attribute_docs(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("rota"):
-            found |= dict(_texts_below(ast.parse(textwrap.dedent(inspect.getsource(base)))))
+            (made,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+            found |= dict(texts_below(made)) if isinstance(made, ast.ClassDef) else {}
     return found
-
-
-def _texts_below(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    (made,) = tree.body
-    body = made.body if isinstance(made, ast.ClassDef) else []
-    for declared, below in pairwise(body):
-        if not (isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name)):
-            continue
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            yield declared.target.id, inspect.cleandoc(str(below.value.value))
 
 
 # The REST API
@@ -193,10 +183,18 @@ def api_page() -> str:
     text = (NOTES / "api.md").read_text(encoding="utf-8")
     errors = "\n".join(f"| {status} | {meaning} |" for status, meaning in sorted(openapi._ERRORS.items()))  # noqa: SLF001
     text = text.replace("<!-- errors -->", f"| status | meaning |\n|---|---|\n{errors}")
+    text = text.replace("<!-- words -->", _words_of_others())
     operations = "\n".join(_operation(one, described) for one in OPERATIONS)
     schemas = described["components"]["schemas"]
     objects = "\n".join(_object(name, schemas[name]) for name in sorted(schemas) if "properties" in schemas[name])
     return text.replace("<!-- operations -->", operations).replace("<!-- objects -->", objects)
+
+
+def _words_of_others() -> str:
+    words = [(word, field, "a job") for word, field in aliases.WORDS.items()]
+    words += [(word, field, "a list, or what selects runs") for word, field in aliases.QUERY_WORDS.items()]
+    rows = [f"| `{word}` | `{field}` | {where} |" for word, field, where in words]
+    return "\n".join(["| word | means | in |", "|---|---|---|", *rows])
 
 
 @cache
@@ -206,7 +204,7 @@ def _document() -> dict[str, Any]:
 
 def _operation(operation: Operation, described: dict[str, Any]) -> str:
     found = described["paths"][operation.path][operation.method.lower()]
-    needed = "Public." if operation.needs == PUBLIC else f"Right: `{_right(operation)}`."
+    needed = "Public." if operation.needs == PUBLIC else f"Right: `{openapi.right_of(operation)}`."
     lines = [f"### {operation.method} `{operation.path}`", "", f"{operation.summary}. {needed}", ""]
     lines += _parameters([one for one in found["parameters"] if one["name"] not in EVERYWHERE])
     lines += _body(found.get("requestBody"))
@@ -228,10 +226,6 @@ def _why(operation: Operation, status: str) -> str:
     return f": {_cell(meaning)}" if meaning else ""
 
 
-def _right(operation: Operation) -> str:
-    return str(getattr(operation.needs, "value", operation.needs))
-
-
 def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
     if not parameters:
         return []
@@ -250,15 +244,13 @@ def _answer(answer: dict[str, Any]) -> str:
 
 
 def _object(name: str, schema: dict[str, Any]) -> str:
-    found = (getattr(module, name, None) for module in CONTRACT)
-    own = next((attribute_docs(kind) for kind in found if isinstance(kind, type)), {})
-    meanings = (attribute_docs(jobs.JobIn) if "Job" in name else {}) | own  # a job's fields mean the same everywhere
+    meanings = meanings_of(structs_by_name()[name])
     required = schema.get("required", [])
     lines = [f"### {name}", "", _cell(schema.get("description", "")), "", "| field | type | default | meaning |"]
     lines += ["|---|---|---|---|"]
     for field, shape in schema["properties"].items():
         default = "required" if field in required else _default_of(shape)
-        lines.append(f"| `{field}` | {_type(shape)} | {default} | {_cell(meanings.get(_snake(field), ''))} |")
+        lines.append(f"| `{field}` | {_type(shape)} | {default} | {_cell(meanings.get(field, ''))} |")
     return "\n".join([*lines, ""])
 
 
@@ -267,18 +259,14 @@ def _default_of(shape: dict[str, Any]) -> str:
     return "" if default in (None, [], {}) else f"`{default}`"
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
-
-
 def _type(shape: dict[str, Any]) -> str:
     """A type of JSON Schema in few words."""
     if "$ref" in shape:
         name = shape["$ref"].rpartition("/")[2]
         found = _document()["components"]["schemas"][name]
         return f"[{name}](#{name.lower()})" if "properties" in found else _type(found)
-    if "anyOf" in shape:
-        return " or ".join(_type(one) for one in shape["anyOf"] if one != {"type": "null"})
+    if choices := _choices(shape):
+        return " or ".join(_type(one) for one in choices if one != {"type": "null"})
     if "enum" in shape:
         return ", ".join(f"`{value}`" for value in shape["enum"] if value is not None)
     if shape.get("type") == "array":
@@ -287,6 +275,13 @@ def _type(shape: dict[str, Any]) -> str:
     if isinstance(shape.get("additionalProperties"), dict) and shape["additionalProperties"]:
         return f"object of {_type(shape['additionalProperties'])}"
     return f"{shape.get('format') or shape.get('type') or 'any JSON'}{_sizes(shape)}"
+
+
+def _choices(shape: dict[str, Any]) -> list[dict[str, Any]]:
+    """The types of which it may be any."""
+    if isinstance(kinds := shape.get("type"), list):
+        return [{"type": kind} | ({"format": shape["format"]} if kind == "string" else {}) for kind in kinds]
+    return list(shape.get("anyOf", []))
 
 
 def _sizes(shape: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Derives the synchronous face of what is written once, with async and await.
 
 `python tools/make_sync.py` writes the files; with `--check` it writes nothing and fails when one is not up to date.
+Lines from `# async only` to `# end of async only` are left out.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ PAIRS = (
     Pair("src/rota/gateway/http.py", "src/rota/gateway/http_sync.py", _SDK),
 )
 REPLACEMENTS = (
+    (r"(?ms)^ *# async only\n.*?^ *# end of async only\n\n?", ""),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\basyncio\.sleep\b", "time.sleep"),

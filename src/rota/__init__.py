@@ -1,9 +1,12 @@
 """Rota: a distributed job scheduler on PostgreSQL."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+# Nothing is imported here: until the command line's entry point is loaded, Ctrl-C shows a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rota.client import AsyncClient, Client
     from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
     from rota.errors import BadInputError, ConflictError, DuplicateError, KeyReusedError, RotaError
@@ -63,6 +66,8 @@ _MODULES = {name: module for module, names in _EXPORTS.items() for name in names
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module  # noqa: PLC0415 - see the top
+
     if name == "__version__":
         found = import_module("importlib.metadata").version("rota")
     elif name in _MODULES:

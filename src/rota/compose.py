@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -35,8 +35,8 @@ from rota.store.schema.database_roles import may_serve
 from rota.store.schema.migrate import bring_up_to_date
 from rota.task.output import capture_output
 from rota.telemetry import get_logger
-from rota.worker.executor import tell_failure
-from rota.worker.health import HealthServer
+from rota.worker.failure_log import FailureLog
+from rota.worker.health import HealthServer, worst_health
 from rota.worker.runners.registry import Runners
 from rota.worker.worker import Worker
 
@@ -160,6 +160,7 @@ def worker_gateway(settings: Settings, database: Database, *, shards: int, clock
         now=clock.now_datetime,
         defaults=default_limits(settings),
         lazy=True,
+        check_payloads=settings.check_payloads,
     )
 
 
@@ -190,6 +191,7 @@ def build_worker(
         application,
         settings.namespace_weights,
     )
+    failures = FailureLog(every_attempt=settings.log_failures)
     return Worker(
         broker=broker,
         runners=runners.by_task,
@@ -202,10 +204,10 @@ def build_worker(
         secrets=settings.secrets,
         hidden=settings.hidden,
         on_lease=runners.subprocesses.extend_deadline,
-        on_failure=tell_failure if settings.log_failures else None,
+        on_failure=failures.note,
         clock=clock,
         gateways=gateway.for_run,
-        beside=gateway.services,
+        beside=(*gateway.services, failures),
     )
 
 
@@ -226,9 +228,44 @@ async def run_scheduler(settings: Settings) -> None:
             await run_until_stopped(ServiceGroup(scheduler.services).run())
 
 
-async def run_worker(settings: Settings, app: App | None) -> None:
-    """Runs a worker until stopped, then drains it; restarts it if it asks for that."""
-    app = app or App()
+async def run_workers(settings: Settings, apps: Sequence[App]) -> None:
+    """Runs a worker for each application until stopped, then drains them; restarts the process if one asks for that.
+
+    Each is a worker of its own in the fleet, with its tasks, slots, lease and declared schedules. They end together.
+    """
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(_open_worker(settings, app)) for app in apps or (App(),)]
+        workers = [worker for worker, _ in opened]
+        if settings.worker_port:
+            health = HealthServer(settings.host, settings.worker_port, partial(worst_health, workers))
+            health.start()
+            stack.callback(health.stop)
+        capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
+        for app in apps:
+            await stack.enter_async_context(app.living())
+        for _, runners in opened:
+            runners.processes.warm_up()
+        was_stopped = await run_until_stopped(_run_together(workers), on_stop=partial(_drain, workers))
+    if any(worker.restart_wanted for worker in workers) and not was_stopped:
+        start_anew()
+    if any(runners.functions.stuck or worker.has_abandoned_runs for worker, runners in opened):
+        # Threads can't be killed, and Python would wait for them.
+        os._exit(0)
+
+
+async def _run_together(workers: Sequence[Worker]) -> None:
+    running = [asyncio.create_task(worker.run()) for worker in workers]
+    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    await _drain(workers)  # one restarts itself, or failed: that takes the whole process
+    await asyncio.gather(*running)
+
+
+async def _drain(workers: Sequence[Worker]) -> None:
+    await asyncio.gather(*(worker.drain() for worker in workers))
+
+
+@asynccontextmanager
+async def _open_worker(settings: Settings, app: App) -> AsyncIterator[tuple[Worker, Runners]]:
     async with AsyncExitStack() as stack:
         opened = open_database(settings, size=WORKER_CONNECTIONS, name="rota-worker", patient=True)
         database = await stack.enter_async_context(opened)
@@ -243,16 +280,4 @@ async def run_worker(settings: Settings, app: App | None) -> None:
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
         application = describe_app(app, settings.namespace_names) if app.tasks else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
-        if settings.worker_port:
-            health = HealthServer(settings.host, settings.worker_port, worker.health)
-            health.start()
-            stack.callback(health.stop)
-        capture_output(level=min(logging.INFO, logging.getLevelNamesMapping()[settings.log_level.upper()]))
-        await stack.enter_async_context(app.living())
-        runners.processes.warm_up()
-        was_stopped = await run_until_stopped(worker.run(), on_stop=worker.drain)
-    if worker.restart_wanted and not was_stopped:
-        start_anew()
-    if runners.functions.stuck or worker.has_abandoned_runs:
-        # Threads can't be killed, and Python would wait for them.
-        os._exit(0)
+        yield worker, runners

@@ -23,6 +23,13 @@ class BadInputError(RotaError):
         super().__init__(message)
         self.fields: list[tuple[str, str]] = [(field, message)] if field else []
 
+    @classmethod
+    def of(cls, fields: Sequence[tuple[str, str]]) -> BadInputError:
+        """One error for all fields that are wrong, each with what is wrong with it."""
+        error = cls(fields[0][1])
+        error.fields = list(fields)
+        return error
+
 
 class NotFoundError(RotaError):
     """There is no such job, run or worker in the caller's namespace."""

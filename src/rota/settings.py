@@ -107,7 +107,7 @@ class Settings:
     log_json: bool = False
     """`on`: one JSON object per line instead of text"""
     log_failures: bool = False
-    """`on`: workers log every failed attempt; the default in `rota dev`"""
+    """`on`: workers log every failed attempt, not only runs that failed for good; the default in `rota dev`"""
     worker_lease_seconds: _Seconds = 5.0
     """how long a silent worker keeps its runs"""
     scheduler_lease_seconds: _Seconds = 3.0
@@ -142,6 +142,9 @@ class Settings:
     `blobs/` in the home"""
     payload_limit_bytes: _Count = 10 * 1024 * 1024
     """the largest payload the API accepts"""
+    check_payloads: bool = True
+    """`off`: also accept payloads that don't fit the parameters that workers [announce](tasks.md#jobs-from-elsewhere);
+    these runs fail"""
     log_limit_bytes: Annotated[int, Bounds(1024)] = 2 * 1024 * 1024
     """how much of an attempt's log is kept"""
     worker_port: Annotated[int, Bounds(0, _MAX_PORT)] = 0

@@ -17,6 +17,7 @@ TABLES = (
     "dead_letters",
     "payloads",
     "submission_keys",
+    "chosen_ids",
 )
 # A recurring job, a future one and a queued run: something to be spared by what is refused.
 WAITING = (

@@ -138,3 +138,21 @@ async def test_a_filter_that_reads_for_too_long_is_told_to_narrow_its_range(api,
         assert "choose a narrower range with startTime and endTime" in answer.json()["detail"]
     assert (await api.get(path, params=query)).json()["items"] == [], "the bound ends with its transaction"
     assert await api.services.runs._database.fetch_value("database_time")
+
+
+@pytest.mark.parametrize("more", [{}, {"name": "held"}, {"status": "paused,scheduled"}, {"limit": 1}])
+async def test_paused_finds_jobs_that_run_once_as_well_as_schedules(api, sql, many, more):
+    held = (await submit(api, "future", name="held"))["jobId"]
+    await read(api, f"/v1/jobs/{held}/pause", method="POST")
+    query = {"status": "paused", **more}
+    shown = {item["jobId"]: item["status"] for item in (await read(api, "/v1/jobs", params=query))["items"]}
+    assert shown[held] == "blocked"
+    assert many["now"] not in shown
+
+
+async def test_paused_finds_what_was_due_long_ago(api, sql):
+    held = (await submit(api, "future", name="held", scheduleTime=api.services.now.isoformat()))["jobId"]
+    await read(api, f"/v1/jobs/{held}/pause", method="POST")
+    later = api.services.now + timedelta(days=40)
+    api.services.clock.now_datetime = lambda: later
+    assert await walk(api, "/v1/jobs", 500, status="paused") == [held]

@@ -9,7 +9,9 @@ import pytest
 
 from rota.access.authorization import PUBLIC
 from rota.api import openapi
+from rota.api.operations import decode
 from rota.api.routes import OPERATIONS
+from rota.contract.meanings import structs_by_name
 
 METHODS = {"get", "put", "post", "delete"}
 
@@ -98,6 +100,76 @@ def test_an_operation_declares_parameters_body_answers_and_token(document, opera
 
 def test_a_submission_names_its_required_fields_and_allows_no_others(document):
     schema = document["components"]["schemas"]["JobIn"]
-    assert set(schema["required"]) == {"name", "scheduleType"}
+    assert schema["required"] == [], "name and scheduleType follow from the rest"
     assert schema["additionalProperties"] is False
     assert {"cronExpression", "everySeconds", "scheduleTime", "maxRetries"} <= schema["properties"].keys()
+
+
+def test_every_operation_has_a_tag_that_is_described_and_a_description(document):
+    tags = {tag["name"]: tag["description"] for tag in document["tags"]}
+    used = {tag for _, _, operation in described(document) for tag in operation["tags"]}
+    assert used == tags.keys()
+    assert all(tags.values())
+    for path, method, operation in described(document):
+        assert operation["description"].startswith(operation["summary"]), f"{method} {path}"
+
+
+def test_every_parameter_has_a_description(document):
+    silent = [
+        (path, method, parameter["name"])
+        for path, method, operation in described(document)
+        for parameter in operation["parameters"]
+        if not parameter.get("description")
+    ]
+    assert silent == []
+
+
+def test_every_field_has_a_description(document):
+    """Write it below the field in rota/contract, or into rota/contract/meanings.py if the name means it everywhere."""
+    silent = [
+        f"{name}.{field}"
+        for name, schema in document["components"]["schemas"].items()
+        for field, shape in schema.get("properties", {}).items()
+        if not shape.get("description")
+    ]
+    assert silent == []
+
+
+def test_descriptions_are_for_people_who_have_no_pages_to_follow_links_in(document):
+    assert ".md" not in json.dumps(document)
+
+
+def formats(shape):
+    """The formats in a schema."""
+    inner = [*shape.get("anyOf", ()), *([shape["items"]] if "items" in shape else [])]
+    return {shape.get("format")} | {found for one in inner for found in formats(one)}
+
+
+def test_every_time_has_its_format(document):
+    times = 0
+    for name, schema in document["components"]["schemas"].items():
+        kind = structs_by_name().get(name)
+        for field in msgspec.structs.fields(kind) if kind else ():
+            is_time = "datetime" in str(field.type)
+            assert ("date-time" in formats(schema["properties"][field.encode_name])) == is_time, f"{name}.{field.name}"
+            times += is_time
+    assert times > 40
+    for path, _, operation in described(document):
+        for parameter in operation["parameters"]:
+            if parameter["name"].endswith("Time"):
+                assert parameter["schema"]["format"] == "date-time", path
+
+
+def test_the_examples_are_what_they_are_examples_of(document):
+    found = {
+        name: schema["examples"] for name, schema in document["components"]["schemas"].items() if "examples" in schema
+    }
+    bodies = {
+        reference.rpartition("/")[2]
+        for _, _, one in described(document)
+        for reference in references(one.get("requestBody"))
+    }
+    assert bodies <= found.keys(), "each body has one"
+    for name, examples in found.items():
+        for example in examples:
+            decode(json.dumps(example).encode(), structs_by_name()[name])

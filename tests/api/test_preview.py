@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from rota.domain.cron_grammar import members_of, parse_fields
-from rota.domain.ids import parse_job
+from rota.domain.ids import find_job_id
 
 NEW_YEAR = "2026-01-01T00:00:00Z"
 JOB = "job_" + "0123456789abcdef" * 2
@@ -77,7 +77,7 @@ async def test_a_schedule_that_is_over_fires_no_more(preview):
 
 
 async def test_h_is_that_of_the_job(preview):
-    (minute,) = members_of(parse_fields("H * * * *", parse_job(JOB)).minutes)
+    (minute,) = members_of(parse_fields("H * * * *", find_job_id(JOB)).minutes)
     answer = await preview(cronExpression="H * * * *", jobId=JOB, count=1)
     assert answer.json()["fireTimes"] == [f"2026-01-01T00:{minute:02}:00Z"]
 
@@ -103,7 +103,7 @@ async def test_h_is_that_of_the_job(preview):
         pytest.param(
             {"everySeconds": 60, "startTime": "2026-01-02T00:00:00Z", "endTime": NEW_YEAR}, "endTime", id="backwards"
         ),
-        pytest.param({"everySeconds": 60, "jobId": "job_1"}, "jobId", id="no job id"),
+        pytest.param({"everySeconds": 60, "jobId": "a b"}, "jobId", id="no job id"),
         pytest.param({"everySeconds": 60, "jitter": 5}, "jitter", id="an unknown field"),
     ],
 )

@@ -18,6 +18,7 @@ LISTS = sorted(operation.path for operation in OPERATIONS if "cursor" in operati
 # Which list is narrowed by what, and how each of its items shows that it belongs there.
 NARROW = {
     "/v1/jobs": ({"name": "wanted"}, lambda item: item["name"] == "wanted"),
+    "/v1/schedules": ({"name": "hourly"}, lambda item: item["name"] == "hourly"),
     "/v1/runs": (
         {"name": "wanted", "endTime": BORDER.isoformat(), "startTime": "2090-01-01T00:00:00Z"},
         lambda item: item["name"] == "wanted" and "2090-01-01" <= item["scheduledTime"] < "2090-01-02",
@@ -27,6 +28,7 @@ NARROW = {
     "/v1/events": ({}, lambda item: item["subject"] == "wanted"),
     "/v1/keys": ({}, lambda item: item["name"] == "wanted"),
     "/v1/limits": ({}, lambda item: item["subject"] == "wanted"),
+    "/v1/tasks": ({}, lambda item: item["task"] == "wanted"),
     "/v1/audit": ({"object": "wanted"}, lambda item: item["object"] == "wanted"),
     "/v1/logs": (
         {"search": "wanted", "endTime": BORDER.isoformat()},
@@ -77,6 +79,12 @@ async def rows(api, sql):
         assert (await api.put(f"/v1/limits/{subject}", json=limits, headers=headers)).status_code == 200
         await sql.execute(
             "INSERT INTO rota.events (namespace, kind, subject) VALUES ($1, 'test', $2)", namespace, subject
+        )
+        await sql.execute(
+            """INSERT INTO rota.announced_tasks (namespace, app, version, digest, tasks)
+               VALUES ($1, 'shop', '1', 'd', json_build_object($2::text, '{}'::json))""",
+            namespace,
+            subject,
         )
     return job_id
 

@@ -107,7 +107,7 @@ async def answers(fleet, runs):
     for operation in OPERATIONS:
         if operation.method == "GET":
             for run in runs:
-                path = operation.path.format(runId=run["runId"], jobId=run["jobId"], pool="default")
+                path = operation.path.format(runId=run["runId"], jobId=run["jobId"], pool="default", task="fail")
                 query = {"search": "a"} if path == "/v1/logs" else {}
                 yield (await fleet.client.get(path, params=query)).text
     yield (await fleet.client.get("/openapi.json")).text

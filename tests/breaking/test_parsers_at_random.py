@@ -14,15 +14,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from rota.api.paging import job_filter, read_cursor, read_limit, read_moment, run_filter
+from rota.api import operations
+from rota.api.paging import one_shot_filter, read_cursor, read_limit, read_moment, run_filter
 from rota.api.routes import events, jobs, logs, pools, runs, submit
 from rota.api.streams.sse import read_position, read_switch
+from rota.contract import aliases
 from rota.contract.fields import Key, Name, PoolName, Tag, TaskName
-from rota.contract.jobs import JobIn, JobPatch
+from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
 from rota.contract.json_rules import bad_json, hash_request
 from rota.domain.cron_grammar import MAX_EXPRESSION_LENGTH
 from rota.domain.durations import seconds_of
-from rota.domain.ids import floor_id, parse_job, parse_run
+from rota.domain.ids import find_job_id, floor_id, parse_run
 from rota.domain.job import check_command, check_script_name, decode_options
 from rota.domain.policies import decode_policies
 from rota.domain.rights import Caller
@@ -115,7 +117,7 @@ def test_any_duration_is_a_finite_number_or_a_value_error(duration):
 @example("job_" + "0" * 32 + "\n")
 @example("job_" + "\u0660" * 32)
 def test_any_text_is_an_id_or_none(text):
-    for parse, prefix in ((parse_job, "job_"), (parse_run, "run_")):
+    for parse, prefix in ((find_job_id, "job_"), (parse_run, "run_")):
         found = refused_or(parse, text)
         assert found is None or text == f"{prefix}{found.hex}"
 
@@ -157,7 +159,7 @@ def test_any_filter_is_a_range_of_ids_or_refused(query):
     refused_or(read_moment, query, "startTime")
     for found in (
         refused_or(run_filter, query, NOW, None),
-        refused_or(job_filter, query, since=NOW - SHORT, only=None),
+        refused_or(one_shot_filter, query, since=NOW - SHORT, only=None),
     ):
         assert found is None or all("\x00" not in text for text in (found.owner, found.name, found.tag) if text)
 
@@ -264,7 +266,7 @@ def preparer():
 def test_any_job_is_prepared_or_refused(preparer, fields):
     wanted = decode(JobIn, fields)
     if wanted is not None:
-        refused_or(preparer.prepare, wanted, Caller("default", "ada"), NOW)
+        refused_or(preparer.prepare, wanted, Caller("default", "ada"), NOW, None)
 
 
 @settings(max_examples=examples(400), deadline=None)
@@ -276,8 +278,8 @@ def test_any_change_is_made_or_refused(preparer, fields, recurring):
     body = {"name": "a", "task": "rota.echo"} | (
         {"scheduleType": "cron", "cronExpression": "0 9 * * *"} if recurring else {"scheduleType": "immediate"}
     )
-    item, _ = preparer.prepare(msgspec.convert(body, JobIn), Caller("default", "ada"), NOW)
-    refused_or(preparer.patched, item.definition, patch, item.id)
+    item, _ = preparer.prepare(msgspec.convert(body, JobIn), Caller("default", "ada"), NOW, None)
+    refused_or(preparer.patched, item.definition, patch, "default", item.id)
     if recurring:
         refused_or(preparer.patched_timetable, item.timetable, patch, item.id)
     else:
@@ -317,3 +319,49 @@ def test_any_environment_is_read_or_refused_with_a_setup_error(environment):
     assert found.home.is_absolute()
     assert found.url
     assert sum(found.pool_weights) > 0
+
+
+OTHERS = ("schedule", "command", "image", "type", "expression", "", "é")
+NAMES = sorted({*aliases.known_names(JobIn), *aliases.known_names(JobPatch), *OTHERS})
+LIKELY = ["cron", "CRON", "0 9 * * *", "2090-01-01T00:00:00Z", "rota.echo", "fixed", "skip"]
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.sampled_from(LIKELY),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@at_random
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6), st.sampled_from([JobIn, BatchJobIn, JobPatch]))
+def test_a_body_in_any_words_is_understood_or_refused_with_its_fields(body, kind):
+    found, refusal = None, None
+    try:
+        found = operations.decode(json.dumps(body).encode(), kind)
+    except BadInputError as error:
+        refusal = error
+    assert isinstance(found, kind) or 1 <= len(refusal.fields) <= 20
+
+
+@at_random
+@given(st.data())
+def test_a_job_in_snake_case_is_the_job_in_camel_case(data):
+    given_fields = data.draw(
+        st.fixed_dictionaries(
+            {"task": st.just("rota.echo")},
+            optional={
+                "maxRetries": st.integers(0, 9),
+                "delaySeconds": st.integers(0, 9),
+                "retry": st.fixed_dictionaries({}, optional={"baseSeconds": st.just(1.0), "maxSeconds": st.just(9.0)}),
+                "rateLimit": st.just({"limit": 1, "perSeconds": 2.0}),
+                "payload": st.dictionaries(st.sampled_from(NAMES), st.integers(), max_size=3),
+                "orderingKey": st.text("abc", min_size=1, max_size=3),
+            },
+        )
+    )
+    snake = {aliases.snake_case(name): value for name, value in given_fields.items()}
+    for name in ("retry", "rate_limit"):
+        if name in snake:
+            snake[name] = {aliases.snake_case(inner): value for inner, value in snake[name].items()}
+    ours, theirs = (operations.decode(json.dumps(body).encode(), JobIn) for body in (given_fields, snake))
+    assert msgspec.json.encode(ours) == msgspec.json.encode(theirs)

@@ -187,14 +187,15 @@ async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
         for name in operation.query:
             answer = await api.request(operation.method, addresses, params={name: text})
             assert_decent(answer, text)
-            if answer.status_code == 200 and "items" in answer.json():
+            is_time = text == "-1" and name in ("startTime", "endTime")  # a second before 1970
+            if answer.status_code == 200 and "items" in answer.json() and not is_time:
                 assert answer.json()["items"] == []
         for name in operation.headers:
             header = {name: text.encode("utf-8").replace(b"\x00", b"")}
             assert_decent(
                 await api.request(operation.method, addresses, headers=header, json=job(name="attacked")), text
             )
-        for name in ("jobId", "runId", "keyId", "pool", "subject"):
+        for name in ("jobId", "runId", "keyId", "pool", "subject", "task"):
             if f"{{{name}}}" in operation.path:
                 inside = operation.path.replace(f"{{{name}}}", quote(text, safe=""))
                 assert_decent(await api.request(operation.method, inside, json={}), text)

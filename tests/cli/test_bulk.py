@@ -85,7 +85,7 @@ async def test_what_is_refused_is_told_by_line_and_the_rest_goes_through(submit,
     kept = [json.loads(line) for line in errors.read_text().splitlines()]
     assert [(one["line"], one["status"]) for one in kept] == [(3, None), (4, None), (5, 400), (6, 400)]
     assert [f"line {one['line']}: {one['reason']}" for one in kept] == done.stderr.splitlines()
-    assert "scheduleType: required, but missing" in done.stderr
+    assert "task: required, but missing" in done.stderr
 
 
 async def test_a_mended_file_sent_again_adds_only_what_was_mended(submit, sql):

@@ -41,7 +41,7 @@ def test_fields_of_a_job_are_changed_by_set(rota, nightly):
     assert (changed["maxRetries"], changed["priority"]) == (7, "high")
     refused = rota.in_process("job", nightly, "--set", '{"maxRetrys": 7}')
     assert refused.code == 2
-    assert refused.err == "error: maxRetrys: unknown field\n"
+    assert refused.err == "error: maxRetrys: unknown field; did you mean maxRetries?\n"
 
 
 def test_pools_are_paused_limited_and_listed(rota):

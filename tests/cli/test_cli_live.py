@@ -218,7 +218,7 @@ async def test_a_job_is_watched_by_its_name(busy):
 async def test_a_name_that_no_job_has_is_told(busy):
     code, _, err = await in_a_pipe(busy, "watch", "brokn")
     assert code == 2
-    assert "no job named 'brokn'" in err
+    assert "no job has the id or the name 'brokn'" in err
 
 
 async def test_a_schedule_is_watched_with_its_runs_until_somebody_has_enough(busy, engine):

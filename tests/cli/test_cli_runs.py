@@ -27,6 +27,28 @@ def test_a_failed_run_shows_its_attempts_and_traceback(rota, buried):
     assert "Traceback (most recent call last)" in done.out
 
 
+def test_a_run_that_succeeded_shows_the_attempt_that_did(rota):
+    run = rota.json("submit", "fine", "--task", "rota.echo", "--wait")["runId"]
+    attempts = rota.in_process("run", run).out.partition("ATTEMPT")[2].splitlines()
+    assert attempts[1].split()[:2] == ["1", "success"]
+
+
+def test_a_run_that_waits_for_its_retry_shows_the_last_error(rota):
+    submitted = ("submit", "again", "--task", "rota.fail", "--payload", '{"message": "the disk is full"}')
+    run = rota.json(*submitted, "--retries", "1")["runId"]
+    wait_until(lambda: rota.status_of(run) in ("retrying", "failed"))
+    shown = rota.in_process("run", run).out
+    assert any(line.startswith("error") and "the disk is full" in line for line in shown.splitlines()), shown
+
+
+def test_a_missing_script_fails_at_once_and_says_so_in_its_log(rota):
+    done = rota.in_process("submit", "gone", "--script", "gone.py", "--wait", "--json")
+    assert done.code == 1
+    assert (done.json["status"], done.json["attempt"]) == ("failed", 1)
+    assert done.json["error"] == "there is no script 'gone.py' in the scripts directory of this worker"
+    assert "there is no script 'gone.py'" in rota.in_process("logs", done.json["runId"]).out
+
+
 def test_a_run_that_ended_is_retried_as_a_new_run(rota, buried):
     old = buried[3]
     new = rota.json("run", old, "--retry")["runId"]
@@ -133,8 +155,8 @@ def test_logs_are_shown_followed_and_searched(rota):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "give the id of a run"),
-        (("run_x",), "is not an id"),
+        ((), "give a run or a job"),
+        (("run_x",), "no job has the id or the name"),
         ((NO_RUN,), "no such run"),
         ((NO_RUN, "--search", "x"), "can't be used with a run"),
         ((NO_RUN, "--json"), "needs --follow or --search"),

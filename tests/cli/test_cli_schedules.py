@@ -1,4 +1,4 @@
-"""`rota schedule preview`, against the real operation on a server of its own."""
+"""`rota schedule preview`, which needs no server, and the preview of the API, on a server of its own."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from serving import TOKEN
 from support import wait_until
 from terminals import on_terminal
 
+NOWHERE = "http://127.0.0.1:9"
 NOW = datetime(2026, 10, 24, 12, tzinfo=UTC)  # the day before Berlin's clocks go back
 
 
@@ -47,18 +48,20 @@ def url():
 
 
 @pytest.fixture
-def preview(url, tmp_path):
-    """Runs the command; gives exit code, output and errors."""
+def preview(tmp_path):
+    """Runs the command, where no server answers; gives exit code, output and errors."""
 
     def run(*arguments):
-        environment = {"ROTA_URL": url, "ROTA_TOKEN": TOKEN, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
+        environment = {"ROTA_URL": NOWHERE, "ROTA_HOME": str(tmp_path), "NO_COLOR": "1"}
+        if "--after" not in arguments:
+            arguments = (*arguments, "--after", NOW.isoformat())
         return CliRunner().invoke(app, ["schedule", "preview", *arguments], env=environment)
 
     return run
 
 
 def test_a_preview_shows_the_description_and_each_time_on_both_clocks(preview):
-    done = preview("0 30 9 * * 1", "--timezone", "Europe/Berlin", "--count", "2")
+    done = preview("0 30 9 * * 1", "--timezone", "Europe/Berlin", "--count", "2", "--after", "2026-10-25T12:00:00Z")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.splitlines() == [
         "at 09:30 on Mondays, Europe/Berlin",
@@ -89,10 +92,10 @@ def test_a_time_before_which_the_clock_is_changed_says_so(preview, zone, after, 
     assert [line[53:] for line in shown[1:]] == notes
 
 
-def test_a_preview_fits_on_40_columns_and_keeps_what_tells_times_apart(url, tmp_path):
-    environment = commands.environment(ROTA_URL=url, ROTA_TOKEN=TOKEN, ROTA_HOME=str(tmp_path), NO_COLOR="1")
-    arguments = ("30 2 * * *", "--timezone", "Europe/Berlin", "--dst", "strict", "--count", "2")
-    command = [*commands.ROTA, "schedule", "preview", *arguments]
+def test_a_preview_fits_on_40_columns_and_keeps_what_tells_times_apart(tmp_path):
+    environment = commands.environment(ROTA_URL=NOWHERE, ROTA_HOME=str(tmp_path), NO_COLOR="1")
+    options = ("--timezone", "Europe/Berlin", "--dst", "strict", "--count", "2", "--after", NOW.isoformat())
+    command = [*commands.ROTA, "schedule", "preview", "30 2 * * *", *options]
     code, shown = on_terminal(command, environment, columns=40)
     assert code == 0, shown
     assert shown.splitlines()[2:] == ["Sun 2026-10-25 02:30 +0200", "Sun 2026-10-25 02:30 +0100  back 1 h"]
@@ -124,9 +127,18 @@ def test_a_schedule_that_is_over_says_so(preview):
     assert "It never fires again." in done.stdout
 
 
-def test_programs_get_what_the_api_answered(preview):
+def test_programs_get_what_the_api_answers(preview, url):
     answer = json.loads(preview("@hourly", "-n", "1", "--json").stdout)
     assert answer == {"fireTimes": ["2026-10-24T13:00:00Z"], "description": "every hour, UTC"}
+    with Client(url, TOKEN) as client:
+        assert client.call("POST", "/v1/schedules/preview", body={"cronExpression": "@hourly", "count": 1}) == answer
+
+
+def test_times_are_those_after_now_unless_another_moment_is_given(tmp_path):
+    before = datetime.now(UTC)
+    environment = {"ROTA_URL": NOWHERE, "ROTA_HOME": str(tmp_path)}
+    done = CliRunner().invoke(app, ["schedule", "preview", "* * * * *", "-n", "1", "--json"], env=environment)
+    assert datetime.fromisoformat(json.loads(done.stdout)["fireTimes"][0]) > before
 
 
 @pytest.mark.parametrize(
@@ -141,7 +153,7 @@ def test_programs_get_what_the_api_answered(preview):
         (("@daily", "--timezone", "Mars/Base"), "--timezone: no time zone called 'Mars/Base'"),
         (("@daily", "--after", "tomorrow"), "--after: 'tomorrow' is not a time"),
         (("@daily", "--start", "2026-01-02T00:00:00Z", "--end", "2026-01-01T00:00:00Z"), "--end: is before"),
-        (("@daily", "--job", "run_1"), "--job: "),
+        (("@daily", "--job", "run_" + "0" * 32), "--job: "),
         (("@daily", "--dst", "maybe"), "--dst"),
         (("@daily", "--count", "101"), "--count"),
     ],

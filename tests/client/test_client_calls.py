@@ -252,6 +252,7 @@ REACHED = {
     "group_dead_letters": lambda client: client.dead_letter_groups(),
     "redrive": lambda client: client.redrive([RUN]),
     "discard": lambda client: client.discard([RUN]),
+    "list_schedules": lambda client: client.schedules(),
     "preview": lambda client: client.preview("* * * * *"),
     "list_pools": lambda client: client.pools(),
     "stats": lambda client: client.stats(),
@@ -268,6 +269,8 @@ REACHED = {
     "list_audit": lambda client: client.audit(),
     "list_events": lambda client: client.events(),
     "list_workers": lambda client: client.workers(),
+    "list_tasks": lambda client: client.tasks(),
+    "get_task": lambda client: client.task("x"),
     "list_shards": lambda client: client.shards(),
     "healthz": lambda client: client.is_alive(),
     "readyz": lambda client: client.is_ready(),
@@ -309,7 +312,7 @@ def test_the_fields_of_a_job_are_those_of_the_contract():
     parameters = {"name", "task", "payload", "at", "after", "cron", "every"}
     assert JobFields.__annotations__.keys() == names_of(JobIn) - parameters - {"schedule_type"}
     assert NewJob.__annotations__.keys() == names_of(BatchJobIn) - {"schedule_type"}
-    assert JobChanges.__annotations__.keys() == names_of(JobPatch)
+    assert JobChanges.__annotations__.keys() == names_of(JobPatch) - {"schedule_type", "job_id"}
     assert RunChoice.__annotations__.keys() == names_of(RunSelection)
     for filters in (JobFilters, RunFilters):
         assert filters.__annotations__.keys() == names_of(RunSelection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -43,13 +44,41 @@ def test_a_file_that_was_changed_by_hand_is_found(make_sync, monkeypatch):
 HTTP_LIBRARIES = ("httptools", "http.client", "urllib.request", "aiohttp", "httpx", "uvicorn", "ssl", "asyncio")
 
 
+COMMAND = "import sys; sys.argv = ['rota', *{}]; from rota.cli.entry import main; main()"
+# What only some commands use: a server, workers, a database, and what draws on the screen.
+FOR_SOME_COMMANDS = (
+    *("asyncpg", "uvloop", "starlette", "psutil", "cryptography", "obstore", "structlog", "jwt", "multiprocessing"),
+    *("rota.api", "rota.cli.bulk_submit", "rota.cli.process_start", "rota.compose", "rota.scheduler", "rota.sdk"),
+    *("rota.store", "rota.worker", "rich.live", "rich.progress"),
+)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["submit", "x", "--task", "rota.echo"], ["jobs"]], ids=" ".join)
+def test_a_command_loads_what_it_uses_and_no_more(arguments, tmp_path):
+    look = (
+        "import atexit, sys; "
+        f"atexit.register(lambda: print('loaded:', *sorted({{*sys.modules}} & {{*{FOR_SOME_COMMANDS}}}))); "
+        f"{COMMAND.format(arguments)}"
+    )
+    environment = os.environ | {"ROTA_URL": "http://127.0.0.1:9", "ROTA_TOKEN": "t", "ROTA_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", look], env=environment, check=False, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_until_its_entry_point_is_loaded_a_command_loads_nothing_else():
+    """Nothing else can be interrupted with a traceback."""
+    look = "import sys; before = {*sys.modules}; import rota.cli.entry; print(*sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["__future__", "rota", "rota.cli", "rota.cli.entry"]
+
+
 @pytest.mark.parametrize(
     ("act", "loaded"),
     [
         ("import rota", []),
         ("import rota; rota.Client", []),
-        ("import sys; sys.argv = ['rota', '--help']; from rota.cli.entry import main; main()", []),
-        ("import sys; sys.argv = ['rota', 'bench', '--help']; from rota.cli.entry import main; main()", []),
+        (f"{COMMAND.format(['--help'])}", []),
+        (f"{COMMAND.format(['bench', '--help'])}", []),
         ("import rota; rota.Client('http://127.0.0.1:1', 't')", ["httptools"]),
         ("import rota; rota.AsyncClient('http://127.0.0.1:1', 't')", ["asyncio", "httptools", "ssl"]),
     ],

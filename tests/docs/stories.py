@@ -11,7 +11,8 @@ Blocks marked `sh` and `python` are done as they stand. A comment in the line ab
 
 A comment that begins with `hidden sh` or `hidden python` holds steps that a reader need not see. One that begins with
 `needs:` says what must be there before the first step: `server`, `server tasks:app`, `server tasks:app in
-examples/first_steps`, `postgres`.
+examples/first_steps`, `postgres`, or `page other.md in my-project`: the page goes on in the home that another page of
+its folder left, in that directory.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ FENCE = re.compile(r"^(\s*)```\s*(\w*)(.*)$")
 COMMENT = re.compile(r"^\s*<!--\s*(.*?)\s*-->\s*$")
 HIDDEN = re.compile(r"^<!-- hidden (sh|python)$")
 NEEDS_SERVER = re.compile(r"server(?: (?P<app>\S+:\S+)(?: in (?P<place>\S+))?)?")
+NEEDS_PAGE = re.compile(r"page (?P<page>\S+\.md) in (?P<place>\S+)")
 SERVES = re.compile(r"^(?:\w+=\S+ )*(?:make up|rota (?:up|dev|api|scheduler|worker|top))\b(?!.*--(?:help|once)\b)")
 
 
@@ -57,6 +59,7 @@ class Page:
     needs_server: bool = False
     app: str | None = None
     place: str | None = None
+    goes_on_from: Path | None = None
 
     @property
     def has_something_to_run(self) -> bool:
@@ -124,6 +127,8 @@ def _add_needs(page: Page, what: str, number: int) -> None:
         raise PageError(f"{page.path}:{number + 1}: what a page needs is said before its first block")
     if what == "postgres":
         page.needs_postgres = True
+    elif match := NEEDS_PAGE.fullmatch(what):
+        page.goes_on_from, page.place = page.path.with_name(match["page"]), match["place"]
     elif match := NEEDS_SERVER.fullmatch(what):
         page.needs_server, page.app, page.place = True, match["app"], match["place"]
     else:

@@ -61,13 +61,16 @@ class Job:
 
 
 class Telling:
-    """One page being told. `directory` is where it begins; `behind` is for what the page does not see."""
+    """One page being told. `directory` is where it begins; `behind` is for what the page does not see; `home` is where
+    the embedded database is, its own unless the page goes on from another."""
 
-    def __init__(self, page: Page, directory: Path, behind: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, page: Page, directory: Path, behind: Path, environment: dict[str, str], home: Path | None = None
+    ) -> None:
         self._page = page
         self._directory = directory
         self._behind = behind
-        self._home = behind / "home"
+        self._home = home or behind / "home"
         self._mark = uuid4().hex
         self._port = free_port()
         self._environment = environment
@@ -88,7 +91,8 @@ class Telling:
             await self._close()
 
     async def _open(self) -> None:
-        self._home.mkdir(parents=True)
+        self._behind.mkdir(parents=True)
+        self._home.mkdir(exist_ok=True)
         environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:{_binaries()}",
             "HOME": str(self._home),

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([README, *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("README.md")])
 TOLD = [path for path in PAGES if read_page(path).has_something_to_run]
+GONE_ON_FROM = {read_page(path).goes_on_from for path in TOLD}  # told before the page that goes on from them
 # What can't be done where tests run. A new line here wants a good reason.
 NOT_RUN: set[tuple[str, str]] = set()
 
@@ -64,10 +65,20 @@ def telling_of(path, tmp_path, environment=None):
     return Telling(page, directory_of(page, tmp_path / "page"), tmp_path / "behind", environment or {})
 
 
-@pytest.mark.parametrize("path", TOLD, ids=name_of)
+def telling_on(page, tmp_path, environment):
+    """A page in the directory and the home that the one before it left."""
+    directory, home = tmp_path / "page" / page.place, tmp_path / "behind" / "home"
+    return Telling(page, directory, tmp_path / "behind-next", environment, home)
+
+
+@pytest.mark.parametrize("path", [path for path in TOLD if path not in GONE_ON_FROM], ids=name_of)
 def test_a_page_does_what_it_says(path, tmp_path, request):
     environment = surroundings(read_page(path), request)
-    asyncio.run(telling_of(path, tmp_path, environment).tell())
+    if before := read_page(path).goes_on_from:
+        asyncio.run(telling_of(before, tmp_path, environment).tell())
+        asyncio.run(telling_on(read_page(path), tmp_path, environment).tell())
+    else:
+        asyncio.run(telling_of(path, tmp_path, environment).tell())
 
 
 def test_what_is_not_run_is_known_with_its_reason():

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.domain.ids import (
+    find_job_id,
     fire_id,
     floor_id,
     new_id,
-    parse_job,
     parse_run,
     shard_of,
     show_following,
@@ -113,7 +113,7 @@ def test_jobs_of_one_moment_spread_over_all_shards():
 
 @given(st.uuids())
 def test_an_id_that_is_shown_is_parsed_back(some_id):
-    assert parse_job(show_job(some_id)) == some_id
+    assert find_job_id(show_job(some_id)) == some_id
     assert parse_run(show_run(some_id)) == some_id
 
 
@@ -139,11 +139,12 @@ def test_an_id_that_is_shown_is_parsed_back(some_id):
     ],
     ids=lambda text: repr(text[:45]),
 )
-def test_what_is_no_job_id_is_refused_with_its_field(text):
+def test_what_is_no_generated_id_is_none_and_as_a_runs_id_refused_with_its_field(text):
+    assert find_job_id(text) is None
     with pytest.raises(BadInputError) as refused:
-        parse_job(text)
+        parse_run(text.replace("run_", "job_", 1))
     ((field, message),) = refused.value.fields
-    assert field == "jobId"
+    assert field == "runId"
     assert len(message) < 250
 
 

@@ -358,3 +358,52 @@ def test_an_address_that_is_none_is_a_problem_and_shows_no_password(newcomer, ur
     assert done.code == 1
     assert "sEcret" not in done.said
     assert "ROTA_URL" in done.said
+
+
+@pytest.mark.parametrize("sees", ["own", "all"])
+def test_what_a_key_can_not_see_is_told_and_not_called_well(up, tmp_path, sees):
+    wanted = ["--sees-all"] if sees == "all" else []
+    made = up.in_process("token", "create", f"bob-{sees}", "--role", "submitter", *wanted, "--json").json
+    run = up.in_process("submit", "hello", "--task", "no.such", "--json").json["runId"]
+    try:
+        found = found_by(up, ROTA_TOKEN=made["key"], ROTA_HOME=str(tmp_path))
+    finally:
+        up.in_process("cancel", run)
+    assert of_state(found, "warning", "schedulers") == ["this token can't see them"]
+    unseen = [f"this token sees bob-{sees}'s runs only: others may wait unseen"]
+    if sees == "own":
+        assert of_state(found, "ok", "waiting") == ["nothing of bob-own's waits"]
+        assert of_state(found, "warning", "waiting") == unseen
+        assert "operator" in mending(found, "waiting")
+    else:
+        assert "no.such" in str(of_state(found, "problem", "waiting"))
+        assert of_state(found, "warning", "waiting") == []
+
+
+def waiting_for(task, *, pool="default", workers):
+    queued = [{"task": task, "pool": pool, "paused": False}]
+    live = [{"status": "live", "host": "h", "pid": 1, "pools": pools, "tasks": tasks} for pools, tasks in workers]
+    seen = {"workers": live, "queued": queued, "shards": []}
+    return [one for one in fleet.check_fleet(seen, owner="owner") if one.check == "waiting"]
+
+
+def test_a_shell_job_that_nobody_runs_is_told_the_setting_and_not_an_application():
+    (told,) = waiting_for("shell", workers=[(["default"], ["rota.echo"])])
+    assert told.words == "shell jobs wait, and no live worker runs such jobs"
+    assert told.fix == "start one that does: ROTA_ALLOW_SHELL=on rota worker"
+
+
+@pytest.mark.parametrize(
+    ("task", "command"),
+    [("shell", "ROTA_ALLOW_SHELL=on rota worker --pools night"), ("a.b", "rota worker --app MODULE:APP --pools night")],
+)
+def test_a_task_that_only_workers_of_other_pools_run_is_told_with_its_pool(task, command):
+    (told,) = waiting_for(task, pool="night", workers=[(["default"], [task]), (["night"], ["rota.echo"])])
+    assert told.words == f"{task} waits in pool night, and no live worker of that pool runs it, though others do"
+    assert told.fix == f"start one there: {command}"
+
+
+@pytest.mark.parametrize("task", ["http", "script"])
+def test_a_script_or_http_job_that_nobody_runs_needs_no_application(task):
+    (told,) = waiting_for(task, workers=[(["default"], ["rota.echo"])])
+    assert told.fix == "start one that does: rota worker"

@@ -46,7 +46,7 @@ def test_the_commands_that_are_told_next_work_and_failures_are_told(made, newcom
         assert done.code == 0, done.said
         assert "Hello, Ada!" in done.out
         newcomer("submit", "bill", "--task", "tasks.charge", "--payload", '{"customer": "c", "cents": 0}', "--wait")
-        background.wait_for("tasks.charge failed: nothing to charge (tasks.py, line ")
+        background.wait_for("tasks.charge failed for good: nothing to charge (tasks.py, line ")
         schedules = wait_until(
             lambda: [job for job in newcomer.ask("/v1/jobs")["items"] if job["task"] == "tasks.morning_report"]
         )

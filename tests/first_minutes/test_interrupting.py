@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import sys
 import termios
 
 import psutil
@@ -35,6 +36,63 @@ def test_ctrl_c_during_the_first_start_leaves_nothing_behind_and_no_traceback(ne
         assert background.stop() in (0, 130), background.said
     assert "Stopped" in background.said
     wait_until(lambda: family_of(newcomer.rota_home) == [])
+
+
+# Presses Ctrl-C when a module is about to be loaded: as it comes, or in a callback, where Python swallows exceptions.
+PRESSING = """
+import os, signal, sys, weakref
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+module, how, *arguments = sys.argv[1:]
+sys.argv = ["rota", *arguments]
+
+
+def press(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class Presser:
+    def find_spec(self, name, *_):
+        if name != module:
+            return
+        if how == "plainly":
+            press()
+        else:
+            thing = set()
+            dying = weakref.ref(thing, press)
+            del thing
+
+
+sys.meta_path.insert(0, Presser())
+from rota.cli.entry import main
+
+main()
+"""
+
+
+@pytest.mark.parametrize("how", ["plainly", "in a callback"])
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("typer", ["--help"]),
+        ("rota.settings", ["jobs"]),
+        ("rota.cli.process_start", ["up"]),
+        ("asyncpg", ["worker"]),
+        ("rota.api.server", ["api"]),
+    ],
+)
+def test_ctrl_c_while_a_command_loads_is_a_line(newcomer, module, arguments, how):
+    command = [sys.executable, "-c", PRESSING, module, how, *arguments]
+    done = subprocess.run(command, env=newcomer.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted while starting.\n")
+
+
+def test_a_command_in_the_background_is_not_interrupted(newcomer):
+    """A shell ignores the signal for it."""
+    ignoring = PRESSING.replace("signal.default_int_handler", "signal.SIG_IGN", 1)
+    command = [sys.executable, "-c", ignoring, "typer", "plainly", "--version"]
+    done = subprocess.run(command, env=newcomer.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:5], done.stderr) == (0, "rota ", "")
 
 
 def test_everything_killed_at_once_starts_again_with_all_that_was_accepted(newcomer):

@@ -14,6 +14,7 @@ import pytest
 
 import commands
 from rota.cli.process_start import _announce
+from rota.sdk.app_loader import load_apps
 from rota.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,8 @@ def test_a_pool_without_a_worker_is_told(up):
 
 
 def test_a_task_that_is_known_is_submitted_without_a_word_of_warning(up):
-    assert up.in_process("submit", "hello", "--task", "tasks.greet", "--in", "1h").err == ""
+    done = up.in_process("submit", "hello", "--task", "tasks.greet", "--payload", '{"name": "Ada"}', "--in", "1h")
+    assert (done.code, done.err) == (0, "")
 
 
 def test_why_names_the_task_that_was_meant(up):
@@ -69,8 +71,8 @@ def test_why_names_the_task_that_was_meant(up):
 @pytest.mark.parametrize(
     ("payload", "code", "words"),
     [
-        ('{"nam": "Ada"}', 1, "there is no value for the parameter `name`"),
-        ('{"name": 3}', 1, "Expected `str`, got `int` - for `name`"),
+        ('{"nam": "Ada"}', 2, "payload.name: required, but missing"),
+        ('{"name": 3}', 2, "payload.name: "),
         ('{"name": "Ada"', 2, "--payload: is not valid JSON"),
     ],
 )
@@ -109,11 +111,34 @@ def test_a_typo_in_a_command_or_an_option_is_told_with_what_was_meant(newcomer, 
     [
         ({}, "taks:app", "there is no module 'taks'"),
         ({"taskss.py": ""}, "tasks:app", "there is no module 'tasks'"),
-        ({"tasks.py": "def broken(:\n"}, "tasks:app", "SyntaxError: invalid syntax (tasks.py, line 1)"),
+        (
+            {"tasks.py": "def broken(:\n"},
+            "tasks:app",
+            "SyntaxError: invalid syntax ({}/tasks.py, line 1: def broken(:)",
+        ),
         ({"tasks.py": "x = 1\n"}, "tasks:app", "it needs a line such as `app = rota.App()`"),
         ({"tasks.py": "import rota\nmine = rota.App()\n"}, "tasks:app", "it has mine"),
-        ({"tasks.py": "\n\n1 / 0\n"}, "tasks:app", "ZeroDivisionError: division by zero"),
-        ({"tasks.py": "import no_such_library\n"}, "tasks:app", "needs 'no_such_library', which is not installed"),
+        ({"tasks.py": "\n\n1 / 0\n"}, "tasks:app", "division by zero ({}/tasks.py, line 3: 1 / 0)"),
+        (
+            {"tasks.py": "import no_such_library\n"},
+            "tasks:app",
+            "needs 'no_such_library', which is not installed ({}/tasks.py, line 1: import no_such_library)",
+        ),
+        (
+            {"tasks.py": "import os\n\nkey = os.environ['SHOP_KEY']\n"},
+            "tasks:app",
+            "KeyError: 'SHOP_KEY' ({}/tasks.py, line 3: key = os.environ['SHOP_KEY'])",
+        ),
+        (
+            {"tasks.py": "import helper\n", "helper.py": "import json\n\njson.loads('oops')\n"},
+            "tasks:app",
+            "({}/helper.py, line 3: json.loads('oops'))",
+        ),
+        (
+            {"tasks.py": "import rota\n\napp = rota.App('shop')\napp.cron('61 * * * *')(app.task(print))\n"},
+            "tasks:app",
+            "{}/tasks.py, line 4: ",
+        ),
     ],
 )
 def test_an_application_that_can_not_be_loaded_is_told_before_anything_starts(newcomer, tmp_path, files, app, words):
@@ -121,8 +146,69 @@ def test_an_application_that_can_not_be_loaded_is_told_before_anything_starts(ne
         (tmp_path / name).write_text(text)
     done = newcomer("up", "--app", app, cwd=tmp_path)
     assert done.code == 2
-    assert words in words_of(done)
+    assert words.format(tmp_path) in words_of(done)
     assert not newcomer.rota_home.exists()
+
+
+SIDE_BY_SIDE = {
+    "shop.py": "import rota\napp = rota.App('shop')\n@app.task\ndef sell(): ...\n",
+    "again.py": "from shop import app\n",
+    "clash.py": "import rota\napp = rota.App('clash')\n@app.task(name='shop.sell')\ndef sell(): ...\n",
+    "other.py": "import rota\napp = rota.App('shop')\n@app.task\ndef buy(): ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ("clash:app", "shop:app and clash:app both have a task called 'shop.sell'"),
+        ("other:app", "shop:app and other:app are both called 'shop'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_two_applications_that_would_get_in_each_others_way_are_refused(newcomer, tmp_path, command, second, words):
+    for name, text in SIDE_BY_SIDE.items():
+        (tmp_path / name).write_text(text)
+    done = newcomer(command, "--app", "shop:app", "--app", second, cwd=tmp_path)
+    assert done.code == 2
+    assert words in words_of(done)
+
+
+def test_an_application_that_is_named_twice_is_one(tmp_path, monkeypatch):
+    for name, text in SIDE_BY_SIDE.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    try:
+        assert [app.name for app in load_apps(["shop:app", "shop:app", "again:app"])] == ["shop"]
+    finally:
+        for name in ("shop", "again"):
+            sys.modules.pop(name, None)
+
+
+# The commands as another account, all of whose modules are loaded before it loses the way to them.
+AS_ANOTHER = """
+import os
+import rota.cli.main, rota.cli.process_start, rota.api.server, rota.secret_environment
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+rota.cli.main.main()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("command", ["up", "api", "scheduler", "worker", "migrate", "database-url"])
+def test_the_home_of_another_account_is_told(newcomer, short_path, command):
+    home = short_path / "theirs"
+    (home / "postgres" / "data").mkdir(parents=True)
+    home.chmod(0o700)
+    environment = newcomer.environment | {"ROTA_HOME": str(home)}
+    arguments = [sys.executable, "-c", AS_ANOTHER, command]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert f"{home} can't be used as Rota's home: it belongs to another account" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_port_that_another_rota_has_is_told_with_who_it_is(up, newcomer):

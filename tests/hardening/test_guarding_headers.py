@@ -28,7 +28,7 @@ def guarding(headers):
         ("PUT", "/healthz", 405),
         ("GET", "/v1/jobs", 200),
         ("HEAD", "/v1/jobs", 200),
-        ("GET", "/v1/jobs/nonsense", 400),
+        ("GET", "/v1/jobs/nonsense", 404),
         ("POST", "/v1/jobs", 400),
     ],
 )

@@ -14,7 +14,9 @@ from databases import cloned, pool_on
 from engine import Engine
 from rota.access.authorization import ANYONE, PUBLIC
 from rota.api.routes import OPERATIONS
+from rota.domain.application import AnnouncedTask, Application
 from rota.domain.rights import Right
+from rota.store.announce import Announcements
 from rota.task.output import RunHandler
 from serving import clients_of, serving
 from support import job
@@ -44,6 +46,7 @@ LEAST = {
     "group_dead_letters": "viewer",
     "redrive": "submitter",
     "discard": "submitter",
+    "list_schedules": "viewer",
     "preview": "viewer",
     "list_pools": "viewer",
     "change_pool": "operator",
@@ -54,6 +57,8 @@ LEAST = {
     "change_limits_of": "admin",
     "list_events": "viewer",
     "list_workers": "viewer",
+    "list_tasks": "viewer",
+    "get_task": "viewer",
     "list_shards": "operator",
     "stats": "viewer",
     "healthz": PUBLIC,
@@ -127,6 +132,9 @@ async def furnished(postgres, tmp_path_factory):
             engine = Engine(database, url, api)
             with mock.patch.object(logging.getLogger("rota.task"), "handlers", [RunHandler()]):
                 async with engine.running(engine.worker({"rota.fail": fail})), clients_of(api) as somebody:
+                    await Announcements(database).announce(
+                        Application("default", "shop", "1", (), {"tidy": AnnouncedTask()})
+                    )
                     for owner in ("alice", "bob"):
                         found[owner] = await furnish(engine, await somebody("submitter", owner=owner), owner)
         yield urlsplit(url).path.lstrip("/"), found
@@ -164,6 +172,7 @@ async def ask(client, operation, of=MISSING, **options):
     """The operation about somebody's job and run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
+    names["task"] = "tidy"
     path = operation.path.format(**names)
     body = {"json": BODIES[name]} if operation.body else {}
     return await client.request(operation.method, path, params=QUERIES.get(name), **body, **options)

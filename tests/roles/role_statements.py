@@ -16,12 +16,19 @@ def of(folder):
 
 STATEMENTS = of("*")
 # Claims, beats and reports.
-ONLY_WORKERS = of("claim") | {"add_log_chunks", "report_success", "update_progress"}
+ONLY_WORKERS = of("claim") | {
+    "add_log_chunks",
+    "announce_tasks",
+    "know_announcement",
+    "report_success",
+    "update_progress",
+}
 # Of both: reports (a reaper makes some), submitting, looking at runs and cancelling them.
 WORKER_STATEMENTS = (
     ONLY_WORKERS
     | of("submit")
     | of("report")
+    | of("announce")
     | {
         "cancel_runs",
         "capped_pools",

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from rota.contract.jobs import JobIn, Submitted
+from rota.domain.application import AnnouncedTask, Application
 from rota.domain.fleet import WorkerProfile
 from rota.domain.ids import new_id
 from rota.domain.lag_histogram import STEPS
 from rota.domain.rights import Caller
-from rota.errors import DuplicateError, SetupError
+from rota.errors import ConflictError, DuplicateError, SetupError
 from rota.gateway.local import LocalGateway
 from rota.gateway.requests import JobRequest
 from rota.service import ServiceGroup
@@ -75,9 +76,14 @@ async def add(sql, connection, table, namespace, pool="ours"):
     for name, kind in columns.items():
         values[name] = VALUES.get(name, now if kind.startswith("timestamp") else BY_TYPE.get(kind))
     values |= {name: new_id(now.timestamp()) for name in columns if name in ("id", "run_id")}
-    values |= {name: str(uuid4()) for name, kind in columns.items() if name in ("key", "version") and kind == "text"}
+    values |= {
+        name: str(uuid4())
+        for name, kind in columns.items()
+        if name in ("key", "version", "chosen_id") and kind == "text"
+    }
     values |= {"namespaces": [namespace], "pools": [pool]} if table == "workers" else {"namespace": namespace}
     values |= {"pool": pool} if "pool" in columns else {}
+    values |= {"tasks": "{}"} if columns.get("tasks") == "json" else {}
     if "lane" in columns:
         lane = "SELECT rota.lane_of($1, $2, 't', 0::smallint)"
         values["lane"] = await sql.fetchval(lane, namespace, pool)
@@ -335,3 +341,50 @@ async def test_in_one_batch_a_job_in_a_pool_out_of_reach_is_not_replaced_either(
     assert isinstance(first, Submitted)
     assert isinstance(second, DuplicateError)
     assert [row["pool"] for row in await sql.fetch("SELECT pool FROM rota.live_runs")] == ["others"]
+
+
+async def test_a_bound_worker_submits_jobs_with_ids_of_their_choice(make_role, connect, engine, sql):
+    role = await make_role(WORKER, namespaces=("default",), pools=("default",))
+    asked = msgspec.convert(job(jobId="daily"), JobIn)
+    pool = await connect(role, pool=True)
+    (first,), (second,) = [await submit_as(pool, engine, asked) for _ in range(2)]
+    assert first.job_id == "daily"
+    assert isinstance(second, ConflictError)
+
+
+async def test_a_bound_submitter_chooses_ids_in_its_own_namespaces_alone(make_role, connect, sql):
+    connection = await connect(await make_role(SUBMITTER, namespaces=("ours",)))
+    submit = "SELECT rota.submit_v2($1)"
+    wanted = [prepared(namespace, "default") | {"chosenId": "daily"} for namespace in ("ours", "theirs")]
+    assert "queued" in await connection.fetchval(submit, json.dumps(wanted[:1]))
+    again = prepared("ours", "default") | {"chosenId": "daily"}
+    assert "taken" in await connection.fetchval(submit, json.dumps([again]))
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.fetchval(submit, json.dumps(wanted[1:]))
+    assert await sql.fetchval("SELECT count(*) FROM rota.chosen_ids") == 1
+
+
+async def test_a_bound_worker_announces_for_its_own_namespaces_alone(make_role, connect, engine, sql):
+    broker = engine.broker(database=await connect(await make_role(WORKER, namespaces=("ours",)), pool=True))
+    tasks = {"t": AnnouncedTask({}, {"maxRetries": 0})}
+    ours = Application("ours", "shop", "1", (), tasks)
+    await broker.join(WorkerProfile("test", 1, ("ours",), ("p",), ("t",), 1, application=ours))
+    theirs = msgspec.structs.replace(ours, namespace="theirs")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await broker.join(WorkerProfile("test", 1, ("ours",), ("p",), ("t",), 1, application=theirs))
+    assert await sql.fetchval("SELECT array_agg(namespace) FROM rota.announced_tasks") == ["ours"]
+    answers = [
+        await sql.fetch("SELECT * FROM rota.announcements_of(ARRAY[$1::text])", name) for name in ("ours", "theirs")
+    ]
+    assert [len(answer) for answer in answers] == [1, 0]
+
+
+@pytest.mark.parametrize("kind", [WORKER, SUBMITTER])
+async def test_a_bound_role_hears_of_the_tasks_of_its_namespaces_alone(kind, make_role, connect, engine, sql):
+    for namespace in ("ours", "theirs"):
+        app = Application(namespace, "shop", "1", (), {"t": AnnouncedTask({}, {"maxRetries": 0})})
+        await engine.broker().join(WorkerProfile("test", 1, (namespace,), ("p",), ("t",), 1, application=app))
+    connection = await connect(await make_role(kind, namespaces=("ours",)))
+    ask = "SELECT rota.task_defaults_v1($1, $2)"
+    told = [json.loads(await connection.fetchval(ask, name, '["t", "u"]')) for name in ("ours", "theirs")]
+    assert told == [{"t": {"defaults": {"maxRetries": 0}, "computed": None}}, {}]

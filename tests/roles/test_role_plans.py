@@ -17,7 +17,7 @@ from rota.store.schema.role_rights import SERVER, WORKER
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting"}
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
-         "submission_keys", "log_chunks", "departures")  # fmt: skip
+         "submission_keys", "chosen_ids", "log_chunks", "departures")  # fmt: skip
 BOUND = {"namespaces": ("ours", "more"), "pools": ("ours", "more")}
 # What row level security adds, which is no more than a filter.
 ADDED = re.compile(r"'\{ours,more\}'")

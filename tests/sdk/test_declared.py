@@ -68,6 +68,25 @@ async def test_a_workers_start_makes_its_schedules_jobs(fleet):
     assert await fleet.reconcile() == 0
 
 
+async def test_declared_schedules_are_listed_by_when_they_were_made(fleet, sql):
+    await fleet.engine.recurring(name="before", scheduleType="cron", cronExpression="@daily")
+    await fleet.start(application("0 2 * * *", 900, version="1"))
+    await fleet.reconcile()
+    await sql.execute("UPDATE rota.jobs SET created_at = created_at + interval '1 minute' WHERE name = 'schedule 0'")
+    await fleet.engine.submit(name="after", scheduleType="future", delaySeconds=3600)
+    expected = ["after", "schedule 0", "schedule 1", "before"]
+    assert list(await fleet.jobs()) == expected
+    walked, cursor = [], {}
+    while cursor is not None:
+        page = (await fleet.engine.api.get("/v1/jobs", params={"limit": 1, **cursor})).json()
+        walked += [job["name"] for job in page["items"]]
+        cursor = {"cursor": page["nextCursor"]} if page["nextCursor"] else None
+    assert walked == expected
+    soon = (await sql.fetchval("SELECT now() + interval '30 seconds'")).isoformat()
+    later = (await fleet.engine.api.get("/v1/jobs", params={"startTime": soon})).json()["items"]
+    assert [job["name"] for job in later] == ["after", "schedule 0"]
+
+
 async def test_declared_schedules_fire(fleet, sql):
     await fleet.start(application(1))
     await fleet.reconcile()

@@ -73,3 +73,41 @@ async def test_the_rest_of_the_arguments_is_checked(app, engine):
         assert await (await count.submit(1, second=2, third=3)).result(timeout=120) == 6
         run = await engine.until(await engine.submit(task="count", payload={"first": 1, "second": "two"}), "failed")
     assert (run["attempt"], "Expected `int`, got `str`" in run["error"]) == (1, True)
+
+
+SOURCE = """
+@dataclass
+class Part:
+    {length}: int = 0
+
+{kind} measure({size}: int, part: Part) -> list[int]:
+    return [{size}, part.{length}]
+"""
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+async def test_parameters_and_fields_have_names_in_any_script(engine, kind):
+    # Names that nothing in this process has written as JSON yet, as in a worker's own process.
+    size, length = f"größe_{len(kind)}", f"länge_{len(kind)}"
+    names = {"dataclass": dataclass}
+    exec(SOURCE.format(kind=kind, size=size, length=length), names)  # noqa: S102 - the text above
+    async with engine.running(engine.worker({"measure": names["measure"]})):
+        run_id = await engine.submit(task="measure", payload={size: 3, "part": {length: 4}})
+        run = await engine.until(run_id, "success", "failed")
+    assert (run["status"], run["result"]) == ("success", [3, 4])
+
+
+async def test_the_key_of_a_rate_or_a_breaker_is_made_of_the_arguments(app, sql):
+    @app.task(
+        name="call",
+        rate_limit=rota.RateLimit(limit=3, per_seconds=60, key=lambda customer: f"customer {customer}"),
+        breaker=rota.Breaker(failures=2, key=lambda host, **_: host),
+    )
+    async def call(customer: int, host: str = "here") -> None: ...
+
+    await call.submit(7)
+    await call.submit_many([call.call(8, host="there")])
+    rows = await sql.fetch("SELECT policies ->> 'rate' AS rate, policies ->> 'breaker' AS breaker FROM rota.runs")
+    assert sorted(map(tuple, rows)) == [("key:customer 7", "key:here"), ("key:customer 8", "key:there")]
+    with pytest.raises(SetupError, match="limit"):
+        app.task(name="other", rate_limit=rota.RateLimit(limit=0, key=lambda customer: customer))

@@ -276,3 +276,18 @@ def test_what_can_not_be_a_task_is_refused_at_once():
         app.task(name="a")(lambda: None)
     with pytest.raises(SetupError, match="can't be transactional"):
         app.task(transactional=True, isolation="process")(lambda: None)
+
+
+async def test_options_and_times_come_before_or_after_sync(app, sql):
+    @app.task(name="double")
+    async def double(number: int) -> int:
+        return 2 * number
+
+    await asyncio.to_thread(double.with_options(priority="high").sync.submit, 1)
+    await asyncio.to_thread(double.after("1h").sync.with_options(tags=["x"]).submit, 2)
+    await asyncio.to_thread(double.cron("@daily").with_options(priority="low").sync.submit, 3)
+    found = await sql.fetch("SELECT payload, priority, tags, run_at > now() AS later FROM rota.runs ORDER BY payload")
+    assert [tuple(row) for row in found] == [('{"number":1}', 1, [], False), ('{"number":2}', 0, ["x"], True)]
+    assert [tuple(row) for row in await sql.fetch("SELECT payload, cron_expression, priority FROM rota.jobs")] == [
+        ('{"number":3}', "@daily", -1)
+    ]

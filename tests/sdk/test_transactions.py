@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import asyncpg
+import msgspec
 import psycopg
 import pytest
 import sqlalchemy
@@ -16,6 +17,7 @@ from psycopg.rows import dict_row
 
 import rota
 from rota.errors import BadInputError, DuplicateError, KeyReusedError, SetupError
+from rota.sdk.declared_schedules import describe_app
 
 COUNT = "SELECT count(*) FROM rota.runs"
 
@@ -350,3 +352,49 @@ async def test_a_submission_from_within_reaches_schedules_as_well(send, engine, 
     assert (shown["cronExpression"], shown["timezone"], shown["jitterSeconds"]) == ("0 9 * * MON", "Europe/Berlin", 5.0)
     assert (shown["payload"], shown["status"], len(shown["nextFireTimes"])) == ({"to": "Ada"}, "scheduled", 5)
     assert isinstance(job, rota.Job)
+
+
+def deployed(**options):
+    """What a worker of another release says of the task `send`."""
+    app = rota.App("tests")
+
+    @app.task(name="send", **options)
+    async def send(to: str) -> str:
+        return to
+
+    return describe_app(app, ("default",))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_job_in_a_transaction_gets_what_workers_announce(app, engine, sql, database_url, count):
+    await engine.join(
+        engine.broker(), "send", application=deployed(retries=0, pool="mail", tags=["a"], concurrency_limit=2)
+    )
+
+    @app.task(name="send", tags=["b"])
+    async def send(to: str) -> str:
+        return to
+
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit_many([send.call(f"user {number}") for number in range(count)])
+    async with asyncpg_transaction(database_url) as connection:
+        await send.with_options(retries=3, concurrency_limit=None).within(connection).submit("explicit")
+    with psycopg.connect(database_url) as connection:
+        send.sync.within(connection).submit("sync")
+    rows = await sql.fetch(
+        "SELECT payload::json ->> 'to' AS to, pool, tags, options, policies FROM rota.runs ORDER BY id"
+    )
+    assert len(rows) == count + 2
+    for row in rows:
+        explicit = row["to"] == "explicit"
+        assert (row["pool"], row["tags"]) == ("mail", ["b"])
+        assert msgspec.json.decode(row["options"]) == ({} if explicit else {"maxRetries": 0})
+        assert (row["policies"] is None) == explicit
+
+
+async def test_a_database_of_the_release_before_has_no_defaults_to_tell(app, send, sql, database_url):
+    await sql.execute("DROP FUNCTION rota.task_defaults_v1(text, text)")
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit("somebody")
+        await send.within(connection).submit("somebody else")
+    assert await sql.fetchval(COUNT) == 2

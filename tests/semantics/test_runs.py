@@ -87,6 +87,35 @@ async def test_while_it_waits_for_its_next_attempt_a_run_is_retrying(engine):
     assert timedelta(seconds=99) < wait < timedelta(seconds=100 + patience())
 
 
+async def test_while_it_waits_for_its_next_attempt_a_run_says_why_the_last_one_failed(engine):
+    again = {"strategy": "fixed", "baseSeconds": 100, "jitter": 0}
+    run_id = await engine.submit(task="rota.fail", payload={"message": "the disk is full"}, retry=again)
+    fine = await engine.submit(task="rota.echo")
+    async with engine.running(engine.worker()):
+        run = await engine.until(run_id, "retrying")
+        await engine.until(fine, "success")
+    assert run["error"] == run["attempts"][0]["error"]
+    assert "the disk is full" in run["error"]
+    status = (await engine.api.get(f"/v1/jobs/{run['jobId']}/status")).json()
+    assert (status["status"], status["attempt"], status["error"]) == ("retrying", 1, run["error"])
+    other = (await engine.api.get(f"/v1/jobs/job_{fine[4:]}/status")).json()
+    assert (other["status"], other["error"]) == ("success", None)
+
+
+async def test_the_status_of_a_run_that_never_failed_is_one_statement(engine, monkeypatch):
+    asked = []
+    fetch = type(engine.database).fetch
+
+    async def count(database, name, /, **parameters):
+        asked.append(name)
+        return await fetch(database, name, **parameters)
+
+    run_id = await engine.submit(task="rota.echo")
+    monkeypatch.setattr(type(engine.database), "fetch", count)
+    await engine.api.get(f"/v1/jobs/job_{run_id[4:]}/status")
+    assert asked == ["statuses_of_jobs"]
+
+
 async def test_an_error_declared_final_is_not_retried(engine):
     run_id = await engine.submit(task="rota.fail", payload={"message": "no such customer", "final": True})
     async with engine.running(engine.worker()):

@@ -23,7 +23,7 @@ from catalog import differences
 from engine import Engine, report
 from rota.blobs import Blobs
 from rota.contract.jobs import BatchJobIn, Submitted
-from rota.domain.ids import shard_of
+from rota.domain.ids import find_job_id, shard_of
 from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import RotaError
@@ -42,6 +42,7 @@ _TABLES = """
 SELECT relname FROM pg_class
  WHERE relnamespace = 'rota'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
    AND relname <> 'migrations'"""
+_CHOSEN = "SELECT job_id FROM rota.chosen_ids WHERE chosen_id = $1"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
 # An object (a row, an answer), and what each of its fields is.
@@ -70,13 +71,19 @@ class Side:
         wanted = [_decode(job, self._now) for job in jobs]
         for number, answer in enumerate(await self._submit(wanted, self._now + clock), 1):
             if isinstance(answer, Submitted):
-                self._name(answer.job_id.removeprefix("job_"), "job")
+                self._name(await self._digits(answer.job_id), "job")
                 told = {field: getattr(answer, field) for field in Submitted.__struct_fields__}
             else:
                 told = {"error": type(answer).__name__, "message": str(answer)}
             self._answers[f"answer {self._calls}.{number}"] = {
                 field: self._shown(value) for field, value in told.items() if value is not None
             }
+
+    async def _digits(self, job_id: str) -> str:
+        """The digits of the id that was generated for a job."""
+        found = find_job_id(job_id) or await self.connection.fetchval(_CHOSEN, job_id)
+        digits: str = found.hex
+        return digits
 
     async def claim(self, count: int) -> list[Claim]:
         """A worker takes so many runs."""

@@ -28,6 +28,7 @@ FAR = timedelta(days=100)  # no partition of history is there yet
 
 CLAIMED = "UPDATE rota.live_runs SET worker_id = '00000000-0000-7000-8000-000000000001', claim = 1"
 GONE = "DELETE FROM rota.live_runs"
+ID = "00000000-0000-7000-8000-000000000001"
 EXPIRED = "UPDATE rota.submission_keys SET expires_at = now() - interval '2 hours'"
 PAUSED = "UPDATE rota.jobs SET state = 'paused', next_fire_at = NULL"
 CANCELLED = "UPDATE rota.jobs SET state = 'cancelled', next_fire_at = NULL"
@@ -288,7 +289,38 @@ UNIQUE = {
     ),
 }
 
-SUBMISSIONS = PLAIN | TIMES | POLICIES | RECURRING | IDEMPOTENCY | UNIQUE
+CHOSEN_IDS = {
+    "chosen ids": once(job(jobId="a"), future(scheduleTime=HOUR, jobId="b"), cron(jobId="c"), job()),
+    "a chosen id twice": twice(job(jobId="a"), job(jobId="a", name="second")),
+    "a chosen id twice at once": once(job(jobId="a"), job(jobId="a"), job(), cron(jobId="a")),
+    "a chosen id whose job is gone": twice(job(jobId="a"), job(jobId="a"), between=GONE),
+    "a chosen id under the same idempotency key": twice(
+        job(jobId="a", idempotencyKey="k"), job(jobId="a", idempotencyKey="k")
+    ),
+    "a chosen id under another idempotency key": twice(
+        job(jobId="a", idempotencyKey="k"), job(jobId="a", idempotencyKey="l")
+    ),
+    "an idempotency key that was used without the chosen id": Case(
+        [Submit([job(idempotencyKey="k")]), Submit([job(jobId="a", idempotencyKey="k")]), Submit([job(jobId="a")])]
+    ),
+    "a duplicate with a chosen id": Case(
+        [
+            Submit([unique("keep", **job(jobId="a"))]),
+            Submit([unique("keep", **job(jobId="b")), unique("reject", **job())]),
+            Submit([job(jobId="b")]),
+        ]
+    ),
+    "a taken id replaces nothing": Case(
+        [
+            Submit([job(jobId="a"), unique("replace", **future(scheduleTime=HOUR))]),
+            Submit([unique("replace", **future(scheduleTime=HOUR, jobId="a"))]),
+        ]
+    ),
+    "a taken id holds no unique key": Case(
+        [Submit([job(jobId="a")]), Submit([unique("reject", **job(jobId="a"))]), Submit([unique("reject", **job())])]
+    ),
+}
+SUBMISSIONS = PLAIN | TIMES | POLICIES | RECURRING | IDEMPOTENCY | UNIQUE | CHOSEN_IDS
 
 
 class End(NamedTuple):
@@ -411,3 +443,39 @@ async def test_the_same_request_both_ways_at_once_is_taken_once(database_url, sq
 async def are_waiting(connection, sessions):
     """Whether so many sessions wait for a lock."""
     return await connection.fetchval("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") == sessions
+
+
+async def test_the_same_chosen_id_both_ways_at_once_is_taken_once(database_url, sql, tmp_path):
+    async with both_sides((database_url, database_url), datetime.now(UTC), tmp_path) as (batches, functions):
+        async with sql.transaction():
+            await sql.execute(
+                "INSERT INTO rota.submission_keys VALUES ('default', 'unique', E'ada\\nu', '', $1, now())", ID
+            )
+            first = asyncio.create_task(batches.submit([unique(**job(jobId="a")), job(jobId="b")]))
+            await eventually(lambda: are_waiting(sql, 1))
+            second = asyncio.create_task(functions.submit([unique(**job(jobId="b")), job(jobId="a")]))
+            await eventually(lambda: are_waiting(sql, 2))
+        await asyncio.gather(first, second)
+        assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 2
+        assert await sql.fetchval("SELECT count(*) FROM rota.chosen_ids") == 2
+
+
+async def test_the_same_request_with_a_chosen_id_both_ways_at_once_gets_one_answer(database_url, sql, tmp_path):
+    request = job(jobId="a", idempotencyKey="k")
+    async with both_sides((database_url, database_url), datetime.now(UTC), tmp_path) as (batches, functions):
+        async with sql.transaction():
+            await sql.execute("INSERT INTO rota.chosen_ids VALUES ('default', 'a', $1)", ID)
+            first = asyncio.create_task(batches.submit([request]))
+            await eventually(lambda: are_waiting(sql, 1))
+            second = asyncio.create_task(functions.submit([request]))
+            await eventually(lambda: are_waiting(sql, 2))
+            await sql.execute("DELETE FROM rota.chosen_ids")
+        await asyncio.gather(first, second)
+        assert await sql.fetchval("SELECT count(*) FROM rota.live_runs") == 1
+        told = [
+            fields
+            for side in (batches, functions)
+            for name, fields in (await side.record()).items()
+            if "answer" in name
+        ]
+        assert [one.get("job_id") for one in told] == ["a", "a"]

@@ -240,7 +240,7 @@ async def test_statements_use_the_indexes_they_name(crowded):
 
 # Each look at a table that may be large must be led by one of these; a namespace alone leads to everything in it.
 LEADERS = re.compile(
-    r"\b(ctid|id|run_id|job_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit|app)\b"
+    r"\b(ctid|id|run_id|job_id|chosen_id|key|lane|worker_id|shard|next_fire_at|expires_at|gate_key|order|limit|app)\b"
 )
 # They count what waits, up to a limit, and now and then: there is no index for it.
 COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "count_others", "sample_waiting",
@@ -249,7 +249,7 @@ COUNTING = {"count_owners", "count_waiting", "count_namespaces", "count_live", "
 SEARCHING = {"search_runs"}
 LOOKING = sorted(load_all().keys() - COUNTING - SEARCHING)
 LARGE = ("live_runs", "upcoming_runs", "held_runs", "finished_runs", "attempts", "jobs", "payloads", "dead_letters",
-         "submission_keys")  # fmt: skip
+         "submission_keys", "chosen_ids")  # fmt: skip
 
 
 # All statements in one test: each alone would need a database of its own, which takes longer than planning them all.

@@ -354,3 +354,10 @@ async def test_afterwards_submissions_go_where_they_went_before(rota_database_ur
     assert app.now is real
     assert type(app.gateways.open_async()).__name__ == "HttpGateway"
     await app.close()
+
+
+async def test_a_chosen_id_is_that_of_the_submission_and_of_its_run(rota_kit):
+    run = await tasks.greet.with_options(job_id="welcome-17").submit("Ada")
+    assert run.job_id == "welcome-17"
+    assert [one.job_id for one in await rota_kit.submitted()] == ["welcome-17"]
+    assert [one.job_id for one in await rota_kit.run_until_idle()] == ["welcome-17"]

@@ -39,6 +39,15 @@ def resize(path: str, *, width: int) -> int:
     return width
 
 
+@app.task(
+    retry_on=(ConnectionError, TimeoutError),
+    final_on=ValueError,
+    rate_limit=rota.RateLimit(limit=10, key=lambda customer: f"customer {customer}"),
+    breaker=rota.Breaker(key="mail"),
+)
+async def bill(customer: int) -> None: ...
+
+
 @app.cron("0 0 2 * * *", timezone="Europe/Berlin", misfire="skip")
 @app.task(name="tidy", transactional=True)
 async def tidy(context: rota.Context, older_than: timedelta) -> None:
@@ -65,6 +74,9 @@ async def submit() -> None:
 def submit_sync() -> None:
     assert_type(send.sync.submit("ada").result(timeout=5), bool)
     assert_type(resize.sync.with_options(tags=["x"]).after(5).submit("a", width=1).result(), int)
+    assert_type(send.with_options(tags=["x"]).sync.submit("a").result(), bool)
+    assert_type(send.after(5).sync.submit("a").result(), bool)
+    assert_type(send.every(5).sync.submit("a").id, str)
     assert_type(send.sync.submit_many([send.call("a")])[0].result(), bool)
 
 

@@ -25,6 +25,9 @@ async def paint(context: rota.Context, what: str) -> str:
 app.task(retries="three")  # wrong
 app.task(colour="red")  # wrong
 app.task(isolation="thread")  # wrong
+app.task(retry_on="ConnectionError")  # wrong
+app.task(final_on=[ValueError])  # wrong
+app.task(rate_limit=rota.RateLimit(limit=1, key=7))  # wrong
 app.cron("@daily", zone="UTC")  # wrong
 
 

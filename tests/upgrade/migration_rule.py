@@ -36,7 +36,7 @@ _ON_WHAT_WAS_THERE = {
 # An index over these is built while nobody can write to them.
 LARGE = {
     *("upcoming_runs", "held_runs", "live_runs", "finished_runs", "attempts", "dead_letters", "submission_keys"),
-    *("payloads", "jobs", "log_chunks", "kept_logs", "audit", "events"),
+    *("payloads", "jobs", "chosen_ids", "log_chunks", "kept_logs", "audit", "events"),
 }
 
 

@@ -192,3 +192,39 @@ async def fired(sql: asyncpg.Connection, job_id: str) -> int:
     seconds = [row["nominal_at"].timestamp() for row in rows]
     assert [late - early for early, late in pairwise(seconds)] == [1.0] * (len(seconds) - 1)
     return sum(row["status"] == "success" for row in rows)
+
+
+async def test_tasks_of_an_old_worker_are_known_by_name_and_an_old_server_goes_on_beside_new_workers(ground, tmp_path):
+    with zipfile.ZipFile(WHEEL) as wheel:
+        wheel.extractall(tmp_path / "old")
+    old, new = Version(ground, tmp_path / "old"), Version(ground, None)
+    await old.start()
+    await new.start()
+    headers = {"Authorization": f"Bearer {(ground.home / 'admin.token').read_text().strip()}"}
+    body = {"name": "odd", "scheduleType": "immediate", "task": "note", "payload": {"unheard": 1}, "maxRetries": 0}
+    async with httpx.AsyncClient(headers=headers, timeout=GUARD_SECONDS) as client:
+
+        async def submitted(url):
+            return (await client.post(f"{url}/v1/jobs", json=body)).status_code
+
+        known = (await client.get(f"{new.url}/v1/tasks/note")).json()
+        assert known["workers"] == 2
+        assert known["parameters"]["required"] == ["file"]
+        assert sorted(version["workers"] for version in known["versions"]) == [1, 1]
+        # The old worker may take it, for all that is known.
+        assert await submitted(new.url) == 201
+        assert await submitted(old.url) == 201
+        await old.stop()
+
+        async def refused():
+            return await submitted(new.url) == 400
+
+        await eventually(refused)
+        await old.start()
+
+        async def taken():
+            return await submitted(new.url) == 201
+
+        await eventually(taken)
+        await new.stop()
+        assert await submitted(old.url) == 201

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import rota
@@ -132,3 +133,12 @@ def leave_a_thread() -> int:
 def say_secret(context: rota.Context) -> None:
     context.progress(0.5, f"using {context.secrets['API_KEY']}")
     time.sleep(1.5)
+
+
+@dataclass
+class Maß:  # noqa: PLC2401 - names in any script
+    länge: int = 0  # noqa: PLC2401
+
+
+def measure(größe: int, maß: Maß) -> list[int]:  # noqa: PLC2401
+    return [größe, maß.länge]

@@ -265,3 +265,9 @@ def _context():
     return Context(
         Claim("default", uuid4(), uuid4(), next(_numbers), "task", 0, None, None, "{}", None, now, now, 0, 0)
     )
+
+
+async def test_parameters_and_fields_have_names_in_any_script(engine, worker):
+    payload = {"größe": 3, "maß": {"länge": 4}}
+    run = await engine.until(await engine.submit(task="measure", payload=payload), "success", "failed")
+    assert (run["status"], run["result"]) == ("success", [3, 4])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from uuid import uuid4
 
@@ -13,7 +14,8 @@ from rota.task.context import Context, Final
 from rota.worker.runners.command import CommandError
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.script import ScriptRunner, find_script
-from support import in_time
+from rota.worker.runners.shell import ShellRunner
+from support import eventually, in_time
 
 
 @pytest.fixture
@@ -43,9 +45,10 @@ async def test_parameters_come_on_standard_input_and_in_the_environment(tmp_path
         "import json, os, sys\n"
         "print(json.dumps([json.load(sys.stdin), json.loads(os.environ['ROTA_PARAMS']), os.environ['ROTA_RUN_ID']]))",
     )
-    result = await _runner(tmp_path).run("script", {"script": name, "params": {"days": 30}}, context)
+    parameters = {"days": 30, "größe": "мир"}
+    result = await _runner(tmp_path).run("script", {"script": name, "params": parameters}, context)
     assert result["exitCode"] == 0
-    assert result["stdout"].strip() == f'[{{"days": 30}}, {{"days": 30}}, "{context.run_id}"]'
+    assert json.loads(result["stdout"]) == [parameters, parameters, context.run_id]
 
 
 async def test_secrets_of_the_worker_do_not_reach_a_script(tmp_path, script, context, monkeypatch):
@@ -72,6 +75,46 @@ def test_a_name_that_leads_out_of_the_directory_is_refused(tmp_path, name):
     (tmp_path / "x.py").write_text("")
     with pytest.raises(Final):
         find_script(scripts, name)
+
+
+@pytest.mark.parametrize("name", ["gone.py", "x" * 300, "loop.py", "plain.sh"])
+async def test_a_script_that_is_not_there_or_can_not_be_run_fails_for_good(tmp_path, context, name):
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    (tmp_path / "plain.sh").write_text("echo")
+    with pytest.raises(Final):
+        await _runner(tmp_path).run("script", {"script": name}, context)
+
+
+async def test_a_script_tells_its_progress_in_lines_that_are_not_part_of_its_output(tmp_path, script, context):
+    name = script(
+        "steps.sh", "#!/bin/sh\necho begin\necho '::rota progress 50 half way' >&2\necho '::rota progress x'\n"
+    )
+    result = await _runner(tmp_path).run("script", {"script": name}, context)
+    assert (result["stdout"], result["stderr"]) == ("begin\n::rota progress x\n", "")
+    assert context.take_said() == (0.5, "half way", None)
+
+
+async def test_the_progress_of_a_running_command_is_shown_without_secrets(engine):
+    command = "echo before; echo '::rota progress 25% with tell-nobody'; echo after; sleep 600"
+    runner = ShellRunner(Subprocesses(), grace_seconds=0.1)
+    worker = engine.worker(runners={"shell": runner}, secrets={"API_KEY": "tell-nobody"})
+    async with engine.running(worker):
+        run_id = await engine.submit(task="shell", payload={"command": command})
+
+        async def told():
+            run = await engine.run(run_id)
+            return run if run["progress"] else None
+
+        run = await eventually(told)
+        assert (run["progress"], run["progressMessage"]) == ("25%", "with ***")
+
+        async def logged():
+            lines = (await engine.api.get(f"/v1/runs/{run_id}/logs")).text.splitlines()
+            return [line.split(" ", 2)[2] for line in lines] if len(lines) > 1 else None
+
+        assert await eventually(logged) == ["before", "after"]
+        await engine.api.post(f"/v1/runs/{run_id}/cancel")
+        await engine.until(run_id, "cancelled")
 
 
 async def test_a_script_is_over_when_it_ends_whatever_it_left_in_the_background(tmp_path, script, context):

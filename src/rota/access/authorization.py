@@ -18,7 +18,7 @@ import msgspec
 from rota.access.authenticator import Authenticated, Authenticator, Credentials
 from rota.access.limits.rate_limiter import UNLIMITED, Payer, RateLimiter, RateStatus
 from rota.contract.fields import NamespaceName
-from rota.domain.ids import parse_job, parse_run, show_key_id
+from rota.domain.ids import is_generated, parse_run, show_key_id
 from rota.domain.limits import Kind
 from rota.domain.rights import EVERYWHERE, Caller, Identity, Right
 from rota.errors import BadInputError, ForbiddenError, NotFoundError
@@ -160,10 +160,14 @@ async def take(limiter: RateLimiter, access: Access, kind: Kind, amount: int = 1
 
 async def _check_object(path: Mapping[str, str], services: Any, access: Access) -> None:
     job, run = path.get("jobId"), path.get("runId")
-    if job and await services.jobs.owner(access.namespace, parse_job(job)) != access.only:
-        raise HiddenError("there is no such job", access)
-    if run and not await services.runs.owned(access.namespace, [parse_run(run)], access.only):
-        raise HiddenError("there is no such run", access)
+    if job:
+        job_id = await services.jobs.find_id(access.namespace, job)
+        if job_id is None or await services.jobs.owner(access.namespace, job_id) != access.only:
+            raise HiddenError("there is no such job", access)
+    if run:
+        run_ids = [parse_run(run)] if is_generated(run, "run_") else []
+        if not run_ids or not await services.runs.owned(access.namespace, run_ids, access.only):
+            raise HiddenError("there is no such run", access)
 
 
 def _namespace(named: str | None, identity: Identity) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -24,6 +25,8 @@ from rota.api.paths import PathTree
 from rota.api.problems import HttpProblemError, response_of
 from rota.api.routes import OPERATIONS
 
+_JOBS = "/jobs"
+
 
 class Api(GuardedApplication):
     """Answers operations itself, without Starlette's middleware and routes; the rest is Starlette's."""
@@ -45,6 +48,11 @@ class Api(GuardedApplication):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._paths.find(scope["path"]) if scope["type"] == "http" else None
         if found is None:
+            if scope["type"] == "http" and _is_unversioned(scope["path"]):
+                redirect = _to_version_1(scope)
+                guard(redirect, scope)
+                await redirect(scope, receive, send)
+                return
             await super().__call__(scope, receive, send)
             return
         methods, scope["path_params"] = found
@@ -63,10 +71,10 @@ class Api(GuardedApplication):
 
 def build_app(services: Backend, authenticator: Authenticator, version: str) -> Api:
     """The application; the backend's services must run beside it."""
-    description = _description(version)
 
     async def openapi(_request: Request) -> Response:
-        return Response(description, media_type="application/json")
+        # Made when it is first asked for: that takes longer than other requests should wait.
+        return Response(await asyncio.to_thread(_description, version), media_type="application/json")
 
     routes = [Route("/openapi.json", openapi, methods=["GET"])]
     return Api(OPERATIONS, services, Authorizer(authenticator, services), routes)
@@ -75,6 +83,17 @@ def build_app(services: Backend, authenticator: Authenticator, version: str) -> 
 @cache  # tests build many applications in one process
 def _description(version: str) -> bytes:
     return msgspec.json.encode(document(OPERATIONS, version))
+
+
+def _is_unversioned(path: str) -> bool:
+    return path == _JOBS or path.startswith(f"{_JOBS}/")
+
+
+def _to_version_1(scope: Scope) -> Response:
+    """Where the path of a job is without its version; method and body stay the same."""
+    query = b"?" + scope["query_string"] if scope["query_string"] else b""
+    place = b"/v1" + scope["raw_path"].partition(b"?")[0] + query
+    return Response(status_code=308, headers={"Location": place.decode("latin-1")})
 
 
 async def _as_problem(request: Request, error: Exception) -> Response:

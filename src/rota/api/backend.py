@@ -36,7 +36,7 @@ from rota.store.logs import Logs
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
-from rota.store.postgres.wakeups import ENDED
+from rota.store.postgres.wakeups import ENDED, TASKS
 from rota.store.read.activity import Tallies
 from rota.store.read.fleet import Fleet
 from rota.store.read.jobs import Jobs
@@ -58,8 +58,9 @@ class Backend:
         blobs: Blobs,
         defaults: Limits | None = None,
         listen_url: str | None = None,
+        check_payloads: bool = True,
     ) -> None:
-        """`listen_url`: where ends of runs are heard of; None: they are only looked for."""
+        """`listen_url`: where ends of runs and joining workers are heard of; None: they are only looked for."""
         self.database = database
         self.blobs = blobs
         self.logs = Logs(database)
@@ -75,6 +76,8 @@ class Backend:
             blobs=blobs,
             now=lambda: self.now,
             defaults=defaults,
+            check_payloads=check_payloads,
+            is_listening=lambda: self._listener is not None and self._listener.connected,
         )
         self.limiter = RateLimiter(limits=self.gateway.limits, buckets=Buckets(database))
         self.limit_table = LimitTable(database)
@@ -82,7 +85,7 @@ class Backend:
         self.statuses = StatusLookups(self.jobs, now=lambda: self.now)
         self.runs = Runs(database)
         self.run_ends = RunWaiters(self.runs, database.wake if listen_url else None)
-        self._listener = Listener(listen_url, (ENDED,), self.run_ends.heard) if listen_url else None
+        self._listener = Listener(listen_url, (ENDED, TASKS), self._heard) if listen_url else None
         self.events = Events(database)
         self.event_tail = EventFollowers(self.events)
         self.changes = Changes(database)
@@ -118,6 +121,12 @@ class Backend:
         listeners = (self._listener,) if self._listener else ()
         beside = (self.credentials, self.statuses, self.refusals, self._clock_follower)
         return (*self.gateway.services, *beside, *followers, *listeners)
+
+    def _heard(self, channel: str, payload: str) -> None:
+        if channel == TASKS:
+            self.gateway.tasks.wake()
+        else:
+            self.run_ends.heard(channel, payload)
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""

@@ -12,7 +12,10 @@ import msgspec
 from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
-from rota.contract.fields import JobId, PoolName, RunId, StoredName
+from rota.contract.aliases import FOLLOWING
+from rota.contract.fields import In, JobId, PoolName, RunId, StoredName
+from rota.contract.jobs import JobIn
+from rota.contract.meanings import meanings_of, structs_by_name
 from rota.contract.problems import Problem
 
 _Schemas = dict[Any, dict[str, Any]]
@@ -23,9 +26,89 @@ _KINDS: dict[str, dict[str, Any]] = {
     "waitSeconds": {"type": "number", "minimum": 0, "maximum": 60},
     "follow": {"type": "boolean"},
     "url": {"type": "boolean"},
+    "startTime": {"type": "string", "format": "date-time"},
+    "endTime": {"type": "string", "format": "date-time"},
+}
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+# The defaults of these are for answers of other releases.
+_ALWAYS_GIVEN = ("createdAt", "createdTime")
+_TAGS = {
+    "jobs": "What to run, and when: submit, read, change, pause, cancel",
+    "runs": "Each execution of a job: its status, attempts, result and log",
+    "dead-letters": "Runs that failed for good and wait for a decision",
+    "schedules": "When a schedule would fire",
+    "fleet": "Workers, tasks, pools, shards and events",
+    "access": "Keys, sessions, limits and the audit trail",
+    "server": "Whether this server is well, and its pages",
+}
+_TAG_OF = {
+    **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
+    "logs": "runs",
+    **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
+    **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
+}
+_IN_PATHS_MEAN = {
+    "task": "the name of a task",
+    "jobId": "the job's id",
+    "runId": "the run's id",
+    "keyId": "the key's id",
+    "pool": "the pool's name",
+    "subject": "whose limits: an owner",
+}
+_JOB = {"name": "greet", "task": "rota.echo", "payload": {"hello": "world"}}
+_NIGHTLY = {
+    "name": "nightly",
+    "task": "reports.build",
+    "scheduleType": "cron",
+    "cronExpression": "0 2 * * *",
+    "timezone": "Europe/Berlin",
+    "maxRetries": 5,
+}
+_JOB_ID, _RUN_ID = f"job_{'0198f2c4d5e67a8b' * 2}", f"run_{'0198f2c4d5e67a8b' * 2}"
+# By the names of schemas.
+_EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "JobIn": [_JOB | {"scheduleType": "immediate"}, _NIGHTLY],
+    "BatchJobIn": [_JOB | {"scheduleType": "immediate", "idempotencyKey": "order-7"}],
+    "JobSetIn": [{"job": {"name": "greet", "task": "rota.echo"}, "payloads": [{"to": "ada"}, {"to": "grace"}]}],
+    "JobPatch": [{"cronExpression": "0 3 * * *", "maxRetries": 2}],
+    "Submitted": [{"jobId": _JOB_ID, "status": "queued", "runId": _RUN_ID}],
+    "JobStatusOut": [
+        {
+            "jobId": _JOB_ID,
+            "runId": _RUN_ID,
+            "status": "running",
+            "startTime": "2030-01-31T09:30:00Z",
+            "endTime": None,
+            "progress": "50%",
+            "executorId": "0198f2c4-d5e6-7a8b-9c0d-1e2f3a4b5c6d",
+            "attempt": 1,
+            "error": None,
+        }
+    ],
+    "RunSelection": [{"task": "rota.echo", "status": "queued"}],
+    "DeadLetterSelection": [{"task": "rota.echo", "most": 100}],
+    "SchedulePreviewIn": [{"cronExpression": "30 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}],
+    "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
+    "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
+    "PoolIn": [{"mostWaiting": 1000}],
+    "SessionIn": [{"token": "rota_…"}],
+    "Problem": [
+        {
+            "type": "urn:rota:bad-input",
+            "title": "Bad input",
+            "status": 400,
+            "detail": "maxRetrys: unknown field; did you mean maxRetries?",
+            "errors": [{"field": "maxRetrys", "message": "unknown field; did you mean maxRetries?"}],
+        }
+    ],
 }
 _NAMESPACE = {NAMESPACE_HEADER: "the namespace; if not given, the caller's only one, or default"}
 _IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": StoredName}
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "an API key, a JWT of your identity provider, or the admin token",
+}
 _ERRORS = {
     400: "Bad input: the wrong fields are named",
     401: "The token is missing or not valid",
@@ -47,9 +130,15 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Rota", "version": version, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        "info": {
+            "title": "Rota",
+            "summary": "A distributed job scheduler on PostgreSQL",
+            "version": version,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": {"bearer": _BEARER}},
         "security": [{"bearer": []}],
     }
 
@@ -61,9 +150,50 @@ def _schemas(operations: Sequence[Operation]) -> tuple[_Schemas, dict[str, Any]]
     ordered = [*sorted(parts, key=str), Problem, str, *_IN_PATHS.values()]
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REF)
     found = dict(zip(ordered, schemas, strict=True))
+    for name, component in components.items():
+        _complete(name, component)
     for kind in types - parts:
         found[kind] = {"anyOf": [found[part] for part in _alternatives(kind)]}
     return found, components
+
+
+def _complete(name: str, component: dict[str, Any]) -> None:
+    """Adds what msgspec doesn't know: what the fields mean, which are given, and examples."""
+    kind = structs_by_name().get(name)
+    if kind is None:
+        return
+    properties = component["properties"]
+    for field in msgspec.structs.fields(kind):
+        if "datetime" in str(field.type):
+            properties[field.encode_name] = _time(properties[field.encode_name], comes_in=issubclass(kind, In))
+    for described, meaning in meanings_of(kind).items():
+        properties[described] = _meaning(properties[described], meaning)
+    if issubclass(kind, JobIn):
+        component["required"] = [needed for needed in component["required"] if needed not in FOLLOWING]
+    for schema in properties.values():
+        if schema.get("default", ...) is None:  # the same as not given, which generators of clients know how to say
+            del schema["default"]
+    given = [always for always in _ALWAYS_GIVEN if always in properties]
+    for always in given:
+        del properties[always]["default"]
+    component["required"] = [*component.get("required", ()), *given]
+    if name in _EXAMPLES:
+        component["examples"] = _EXAMPLES[name]
+
+
+def _time(schema: dict[str, Any], *, comes_in: bool) -> dict[str, Any]:
+    """A schema of times with their format, which msgspec gives to some; what comes in may be a number as well."""
+    if "anyOf" in schema:
+        return schema | {"anyOf": [_time(one, comes_in=comes_in) for one in schema["anyOf"]]}
+    if schema["type"] == "array":
+        return schema | {"items": _time(schema["items"], comes_in=comes_in)}
+    if schema["type"] != "string":
+        return schema
+    return schema | ({"type": ["string", "number"]} if comes_in else {}) | {"format": "date-time"}
+
+
+def _meaning(schema: dict[str, Any], meaning: str) -> dict[str, Any]:
+    return {**schema, "description": _LINK.sub(r"\1", " ".join(meaning.split()))}
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -73,7 +203,9 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.handler.__name__,
+        "tags": [_tag_of(operation.path)],
         "summary": operation.summary,
+        "description": _details(operation),
         "parameters": _parameters(operation, schemas),
         "responses": _responses(operation, schemas),
     }
@@ -85,9 +217,30 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     return described
 
 
+def _tag_of(path: str) -> str:
+    parts = path.split("/")
+    return _TAG_OF[parts[2]] if parts[1] == "v1" else "server"
+
+
+def _details(operation: Operation) -> str:
+    """Its summary, and what else a caller must know."""
+    rest = "No token is needed." if operation.needs == PUBLIC else f"It needs the right `{right_of(operation)}`."
+    return f"{operation.summary}. {rest}"
+
+
+def right_of(operation: Operation) -> str:
+    return str(getattr(operation.needs, "value", operation.needs))
+
+
 def _parameters(operation: Operation, schemas: _Schemas) -> list[dict[str, Any]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": schemas[_IN_PATHS.get(name, str)]}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": schemas[_IN_PATHS.get(name, str)],
+            "description": _IN_PATHS_MEAN[name],
+        }
         for name in _PARAMETER.findall(operation.path)
     ]
     headers = operation.headers if operation.needs == PUBLIC else {**operation.headers, **_NAMESPACE}

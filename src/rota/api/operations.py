@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, cached_property
 from typing import Any, get_type_hints
@@ -29,10 +29,11 @@ from rota.access.limits.rate_limiter import UNLIMITED, RateStatus
 from rota.api.http.body_budget import Hold
 from rota.api.http.messages import IncomingRequest, JsonResponse
 from rota.api.problems import response_of
-from rota.contract.json_rules import bad_json, check_names, excess_of
-from rota.domain.ids import parse_job, parse_run
+from rota.contract.aliases import SCHEDULE, has_other_words, in_our_words, known_names, known_parameters, unknown
+from rota.contract.json_rules import bad_json, check_names, decoder_of, excess_of
+from rota.domain.ids import is_generated, parse_run
 from rota.domain.rights import Right
-from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
+from rota.errors import BadInputError, DatabaseUnavailableError, NotFoundError, RotaError
 from rota.fair_turns import act_for
 from rota.telemetry import get_logger
 
@@ -42,10 +43,12 @@ _SECURE_COOKIE = "__Host-rota_session"  # browsers accept it over TLS only, and 
 _INTERNAL_ERROR = 500
 _CLIENT_CLOSED = 499
 _TOO_MANY = 429
+_MOST_NAMED = 20  # wrong parameters
 _ARRIVING = "not known yet"  # whose request it is
 _RECORDED = (Right.CHANGE, Right.OPERATE, Right.ADMINISTER)
 _encoder = msgspec.json.Encoder()
 _log = get_logger("api")
+NO_QUERY: Mapping[str, str] = {}
 
 
 class ApiRequest:
@@ -59,8 +62,10 @@ class ApiRequest:
         authenticator: Authenticator,
         rate_status: RateStatus = UNLIMITED,
         hold: Hold | None = None,
+        query: Mapping[str, str] = NO_QUERY,
     ) -> None:
         self.request = request
+        self.query = query
         self._hold = hold
         self.authenticator = authenticator
         self.access = access
@@ -72,6 +77,7 @@ class ApiRequest:
         self.entry: UUID | None = None
         self.made: str | None = None
         self.change: Any = None
+        self._job_id: UUID | None = None
 
     @property
     def only(self) -> str | None:
@@ -87,19 +93,26 @@ class ApiRequest:
     def path(self) -> dict[str, str]:
         return dict(self.request.path_params)
 
+    async def find_job(self, jobs: Any) -> None:
+        """Finds the job in the path by the id that was chosen for it; raises NotFoundError."""
+        text = self.path.get("jobId")
+        self._job_id = None if text is None else await jobs.find_id(self.namespace, text)
+        if text is not None and self._job_id is None:
+            raise NotFoundError("there is no such job")
+
     @property
     def job_id(self) -> UUID:
-        """The job in the path."""
-        return parse_job(self.path["jobId"])
+        """The job in the path, by its generated id."""
+        assert self._job_id is not None  # noqa: S101 - an operation finds it before its handler is called
+        return self._job_id
 
     @property
     def run_id(self) -> UUID:
-        """The run in the path."""
-        return parse_run(self.path["runId"])
-
-    @property
-    def query(self) -> dict[str, str]:
-        return dict(self.request.query_params)
+        """The run in the path; raises NotFoundError for what can't be the id of a run."""
+        text = self.path["runId"]
+        if not is_generated(text, "run_"):
+            raise NotFoundError("there is no such run")
+        return parse_run(text)
 
     async def check_still_known(self) -> None:
         """Raises 401 when the caller's key, token or session has ended; for slow answers."""
@@ -167,13 +180,12 @@ class Operation:
             )
             namespace, owner = access.namespace, access.identity.name
             act_for(f"namespace {namespace}")
-            if request.scope["query_string"]:
-                self._check_query(request)
+            query = self._read_query(request) if request.scope["query_string"] else NO_QUERY
             if self.needs != PUBLIC and access.identity.kind != "admin":  # admins must get in to repair things
                 services.requests.check(namespace, owner)
             with services.requests.place(namespace, owner), services.body_budget.hold(namespace) as hold:
                 body = await request.read(self.body_limit, hold) if self.body else b""
-                call = ApiRequest(request, access, body, authenticator, rate_status, hold)
+                call = ApiRequest(request, access, body, authenticator, rate_status, hold, query)
                 if self.needs != PUBLIC and time.monotonic() - began > FRESH_SECONDS:
                     await call.check_still_known()  # the body was slow, and the key may have ended meanwhile
                 return await self._answer(services, call)
@@ -200,8 +212,10 @@ class Operation:
     async def _answer(self, services: Any, call: ApiRequest) -> Response:
         try:
             if self.recorded:
-                shown = fields_of(self.body) - KEPT_BACK if self.body else frozenset()
+                shown = shown_fields(self.body) if self.body else frozenset()
                 await services.auditor.begin(self.handler.__name__, call, shown)
+            if "jobId" in call.request.path_params:
+                await call.find_job(services.jobs)
             answer = await self.handler(services, call)
             response = answer if isinstance(answer, Response) else json_response(answer, self.status)
         except Exception as error:  # noqa: BLE001 - answered like any other, then recorded
@@ -220,13 +234,27 @@ class Operation:
             _log.error("an operation failed", operation=f"{self.method} {self.path}", exc_info=error)
         return response
 
-    def _check_query(self, request: Request) -> None:
-        names = [name for name, _ in request.query_params.multi_items()]
-        for position, name in enumerate(names):
-            if name not in self.query:
-                raise BadInputError("unknown parameter", field=name)
-            if name in names[:position]:
-                raise BadInputError("given more than once", field=name)
+    @cached_property
+    def _parameters(self) -> Mapping[str, str]:
+        """Every name by which a parameter of the query is known, and the parameter's own."""
+        return known_parameters(self.query)
+
+    def _read_query(self, request: Request) -> Mapping[str, str]:
+        """The parameters under our names; raises BadInputError with all that are unknown or given twice."""
+        found: dict[str, str] = {}
+        wrong = []
+        for name, value in request.query_params.multi_items():
+            parameter = self._parameters.get(name)
+            if parameter is None:
+                wrong.append(unknown("parameter", name, self._parameters))
+            elif parameter in found:
+                given_as = "" if name == parameter else f": it means {parameter}"
+                wrong.append((name, f"given more than once{given_as}"))
+            else:
+                found[parameter] = value
+        if wrong:
+            raise BadInputError.of(wrong[:_MOST_NAMED])
+        return found
 
 
 def only_header(request: IncomingRequest, name: str) -> str | None:
@@ -267,16 +295,11 @@ def json_response(answer: Any, status: int = 200, headers: dict[str, str] | None
 
 
 @cache
-def fields_of(kind: type) -> frozenset[str]:
-    """The names of a struct's fields in JSON."""
-    if not issubclass(kind, msgspec.Struct):
+def shown_fields(kind: Any) -> frozenset[str]:
+    """The names of fields that the audit trail shows, under every name by which they are known."""
+    if not has_other_words(kind):
         return frozenset()
-    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
-
-
-@cache
-def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+    return frozenset({SCHEDULE} | {name for name, field in known_names(kind).items() if field not in KEPT_BACK})
 
 
 def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
@@ -284,7 +307,12 @@ def decode(body: bytes | msgspec.Raw, kind: type) -> Any:
     if excess := excess_of(bytes(body)):
         raise BadInputError(f"the body {excess}")
     try:
-        found = _decoder(kind).decode(body)
+        try:
+            found = decoder_of(kind).decode(body)
+        except msgspec.ValidationError:
+            if not has_other_words(kind):
+                raise
+            found = in_our_words(body, kind)
         check_names(body, found)
     except msgspec.MsgspecError as error:
         raise bad_json(error) from None

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.contract.aliases import moment_of
 from rota.contract.fields import JobStatusName, RunStatusName, StoredName
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id
 from rota.errors import BadInputError
@@ -19,6 +20,7 @@ _DEFAULT_LIMIT = 50
 _MOST = 500
 DEFAULT_RANGE = timedelta(hours=24)
 _LIMIT = re.compile("[0-9]{1,3}")
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,9})?")
 _CURSOR = re.compile("[0-9a-f]{32}")
 
 PAGE_PARAMETERS = {
@@ -27,12 +29,12 @@ PAGE_PARAMETERS = {
 }
 LIST_PARAMETERS = {
     "owner": "only of this owner",
-    "status": "only in this status; several separated by commas",
+    "status": "only in this status, in any case; several separated by commas",
     "name": "only with this name",
     "tag": "only with this tag",
     "task": "only of this task",
-    "startTime": "planned at or after this time (RFC 3339)",
-    "endTime": "planned before this time (RFC 3339)",
+    "startTime": "planned at or after this time (RFC 3339, or seconds or milliseconds since 1970)",
+    "endTime": "planned before this time (RFC 3339, or seconds or milliseconds since 1970)",
     **PAGE_PARAMETERS,
 }
 
@@ -86,9 +88,17 @@ def run_filter(query: Mapping[str, str], now: datetime, only: str | None) -> Run
     return read_filter(query, statuses=RunStatusName, since=now - DEFAULT_RANGE, until=until, only=only)
 
 
-def job_filter(query: Mapping[str, str], *, since: datetime | None, only: str | None) -> RunFilter:
-    """Jobs; one-shots planned before `since` are listed only with a startTime."""
-    return read_filter(query, statuses=JobStatusName, since=since, until=None, only=only)
+def schedule_filter(query: Mapping[str, str], *, only: str | None) -> RunFilter:
+    """Recurring jobs, whenever they were made."""
+    return read_filter(query, statuses=JobStatusName, since=None, until=None, only=only)
+
+
+def one_shot_filter(query: Mapping[str, str], *, since: datetime | None, only: str | None) -> RunFilter:
+    """One-shot jobs; those planned before `since` are listed only with a startTime. Completed ones are successful."""
+    found = read_filter(query, statuses=JobStatusName, since=since, until=None, only=only)
+    if found.statuses and "completed" in found.statuses:
+        return msgspec.structs.replace(found, statuses=[*found.statuses, "success"])
+    return found
 
 
 def read_text(query: Mapping[str, str], name: str) -> str | None:
@@ -106,12 +116,22 @@ def read_moment(query: Mapping[str, str], name: str) -> datetime | None:
         return None
     try:
         # An unencoded plus in a query string arrives as a blank.
-        moment = msgspec.convert(text.replace(" ", "+"), datetime)
+        moment = (
+            moment_of(float(text)) if _NUMBER.fullmatch(text) else msgspec.convert(text.replace(" ", "+"), datetime)
+        )
     except msgspec.ValidationError:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise BadInputError("must be a time with an offset, such as 2030-01-31T09:30:00Z", field=name)
     return moment
+
+
+def _read_rfc3339(text: str) -> datetime | None:
+    try:
+        # An unencoded plus in a query string arrives as a blank.
+        return msgspec.convert(text.replace(" ", "+"), datetime)
+    except msgspec.ValidationError:
+        return None
 
 
 def next_cursor(ids: list[UUID], limit: int) -> str | None:
@@ -123,7 +143,7 @@ def _read_statuses(query: Mapping[str, str], known: tuple[str, ...]) -> list[str
     text = query.get("status")
     if text is None:
         return None
-    wanted = text.split(",")
+    wanted = text.lower().split(",")
     if not set(wanted) <= set(known):
         raise BadInputError(f"must be one of {', '.join(known)}", field="status")
     return wanted

@@ -12,10 +12,10 @@ import msgspec
 
 from rota.api.paging import next_cursor
 from rota.contract.fleet import ShardOut, WorkerOut
-from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry
+from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry, ScheduleOut
 from rota.contract.runs import AttemptOut, DeadLetterOut, RunList, RunOut, TimelineEntry
 from rota.domain.ids import show_job, show_run
-from rota.domain.job import Priority, RunOptions, Timetable, decode_options
+from rota.domain.job import Priority, RunOptions, Timetable, decode_options, show_job_of
 from rota.domain.schedule import fire_times
 from rota.domain.schedule_description import describe
 from rota.gateway.job_builder import CALENDAR
@@ -47,8 +47,40 @@ def show_recurring(row: Any, now: datetime, *, whole: bool) -> JobOut:
             is_active = row["state"] == "scheduled"
             out.next_fire_times = fire_times(schedule, now, _FOREVER, _NEXT_FIRE_TIMES) if is_active else []
     except Exception as error:  # noqa: BLE001 - one schedule that can't be read must not hide the others
-        out.note = f"does not fire: its schedule can't be read ({error}); change it, or cancel the job"
+        out.note = _unreadable(error)
     return out
+
+
+def show_schedule(row: Any, now: datetime, latest: Any) -> ScheduleOut:
+    """A recurring job in short; `latest` is the row of its latest run, without an id if there is none."""
+    job = show_recurring(row, now, whole=False)
+    coming = None
+    try:
+        if row["state"] == "scheduled":
+            coming = timetable_of(row).schedule(row["id"]).next_after(now)
+    except Exception as error:  # noqa: BLE001 - as in show_recurring
+        job.note = _unreadable(error)
+    return ScheduleOut(
+        job_id=job.job_id,
+        name=job.name,
+        owner=job.owner,
+        status=row["state"],
+        task=job.task,
+        cron_expression=job.cron_expression,
+        every_seconds=job.every_seconds,
+        timezone=job.timezone,
+        next_fire_time=coming,
+        last_run_id=None if latest["id"] is None else show_run(latest["id"]),
+        last_status=latest["status"],
+        last_start_time=latest["started_at"],
+        last_end_time=latest["finished_at"],
+        declared_by=job.declared_by,
+        note=job.note,
+    )
+
+
+def _unreadable(error: Exception) -> str:
+    return f"does not fire: its schedule can't be read ({error}); change it, or cancel the job"
 
 
 def _show_calendar(out: JobOut, timetable: Timetable) -> None:
@@ -62,7 +94,7 @@ def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
     """A one-shot job: defined by its first run, with the status of the latest."""
     immediate = row["nominal_at"] == row["created_at"]
     out = _show_job(row, status=latest["status"], schedule_type="immediate" if immediate else "future", whole=whole)
-    out.job_id = show_job(row["job_id"])
+    out.job_id = show_job_of(row["job_id"], row["options"])
     out.schedule_time = row["run_at"] if row["attempt"] == 0 else row["nominal_at"]
     out.run_id = show_run(latest["id"])
     out.version = row["job_version"]
@@ -71,11 +103,12 @@ def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:
 
 def show_status(job_id: UUID, row: Any) -> JobStatusOut:
     """A job's latest run in short; the state of a recurring job that has not run yet."""
+    shown = show_job_of(job_id, row["options"])
     if row["id"] is None:
         nothing: dict[str, Any] = dict.fromkeys(JobStatusOut.__struct_fields__)
-        return JobStatusOut(**nothing | {"job_id": show_job(job_id), "status": row["state"] or "scheduled"})
+        return JobStatusOut(**nothing | {"job_id": shown, "status": row["state"] or "scheduled"})
     return JobStatusOut(
-        job_id=show_job(job_id),
+        job_id=shown,
         run_id=show_run(row["id"]),
         status=row["status"],
         start_time=row["started_at"],
@@ -98,7 +131,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
     options = decode_options(row["options"])
     out = RunOut(
         run_id=show_run(row["id"]),
-        job_id=show_job(row["job_id"]),
+        job_id=options.job_id or show_job(row["job_id"]),
         name=row["name"],
         owner=row["owner"],
         status=row["status"],
@@ -109,7 +142,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         tags=row["tags"],
         nominal_time=row["nominal_at"],
         scheduled_time=row["run_at"],
-        created_time=row["created_at"],
+        created_at=row["created_at"],
         start_time=row["started_at"],
         end_time=row["finished_at"],
         attempt=_show_attempt(row),
@@ -174,7 +207,7 @@ def show_attempt_row(row: Any) -> AttemptOut:
 def show_dead_letter(row: Any) -> DeadLetterOut:
     return DeadLetterOut(
         run_id=show_run(row["run_id"]),
-        job_id=show_job(row["job_id"]),
+        job_id=show_job_of(row["job_id"], row["options"]),
         name=row["name"],
         task=row["task"],
         owner=row["owner"],
@@ -224,8 +257,9 @@ def show_shard(row: Any) -> ShardOut:
 
 
 def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobOut:
+    options = decode_options(row["options"])
     out = JobOut(
-        job_id=show_job(row["id"]),
+        job_id=options.job_id or show_job(row["id"]),
         name=row["name"],
         owner=row["owner"],
         status=status,
@@ -235,8 +269,8 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
         pool=row["pool"],
         tags=row["tags"],
         version=1,
-        created_time=row["created_at"],
-        **_show_options(decode_options(row["options"])),
+        created_at=row["created_at"],
+        **_show_options(options),
     )
     show_policies(out, row["policies"])
     if whole:
@@ -245,7 +279,7 @@ def _show_job(row: Any, *, status: Any, schedule_type: Any, whole: bool) -> JobO
 
 
 def _show_options(options: RunOptions) -> dict[str, Any]:
-    shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__}
+    shown = {name: getattr(options, name) for name in RunOptions.__struct_fields__ if name != "job_id"}
     return shown | {"retry": Retry(**msgspec.structs.asdict(options.retry))}
 
 

@@ -123,6 +123,7 @@ async def build_backend(settings: Settings, database: Database) -> Backend:
         defaults=default_limits(settings),
         blobs=Blobs.open(settings.blobs),
         listen_url=listen_url(settings, database),
+        check_payloads=settings.check_payloads,
     )
     await backend.set_clock()
     return backend

@@ -21,6 +21,7 @@ from rota.cli.terminal.tables import Column, print_line, print_table, status, te
 from rota.cli.terminal.times import check_time, parse_interval
 from rota.client import Client
 from rota.client.bodies import fields_of
+from rota.domain.ids import is_key_id
 from rota.domain.rights import EVERYWHERE, Grant, Right, Role
 from rota.errors import BadInputError, SetupError
 from rota.settings import DEFAULT_NAMESPACE, Settings
@@ -90,7 +91,7 @@ def list_(
 
 @token.command()
 def revoke(
-    key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id or the key itself."),
+    key_id: str = typer.Argument(metavar="KEY", help="Its prefix, its id, its name or the key itself."),
     namespace: str | None = _NamespaceOption,
     as_json: bool = JsonFlag,
 ) -> None:
@@ -183,11 +184,19 @@ def audit(
 
 
 def _find_key(client: Client, given: str) -> str:
-    """The id of a key, from its id, its prefix or the key itself."""
-    if not given.startswith(_KEY_PREFIX):
+    """The id of a key, from its id, its prefix, the key itself, or a name that only one valid key has."""
+    if is_key_id(given):
         return given
     prefix = "_".join(given.split("_")[:2])
-    for key in client.api_keys():
-        if key.prefix == prefix:
+    keys = list(client.api_keys())
+    for key in keys:
+        if given.startswith(_KEY_PREFIX) and key.prefix == prefix:
             return key.key_id
-    raise BadInputError("no such key in this namespace; `rota token list` shows them", field="KEY")
+    named = [key for key in keys if key.name == given]
+    valid = [key for key in named if key.status == "active"] or named
+    if len(valid) == 1:
+        return valid[0].key_id
+    if not valid:
+        raise BadInputError("no such key in this namespace; `rota token list` shows them", field="KEY")
+    lines = "".join(f"\n  {key.prefix}  {key.role}  owner {key.owner}" for key in valid)
+    raise BadInputError(f"several keys have the name {given!r}; give the prefix of one:{lines}", field="KEY")

@@ -21,7 +21,7 @@ from rota.client import Client
 from rota.contract.jobs import JobOut
 from rota.domain.cron import Cron
 from rota.domain.crontab import Entry
-from rota.domain.ids import parse_job
+from rota.domain.ids import find_job_id
 from rota.domain.runner_payloads import SHELL
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
@@ -53,11 +53,12 @@ class PlannedEntry:
         return "changed" if self.changes else "unchanged"
 
     def next_times(self, now: datetime, count: int) -> list[datetime]:
-        """The next fire times. Empty if the expression has an H and there is no job yet: its id decides."""
+        """The next fire times. Empty if the expression has an H, and the generated id, which decides, is not known."""
         expression = self.body["cronExpression"]
-        if self.job is None and _HASHED.search(expression):
+        seed = find_job_id(self.job.job_id) if self.job else None
+        if seed is None and _HASHED.search(expression):
             return []
-        schedule = Cron(expression, self.body["timezone"], seed=parse_job(self.job.job_id) if self.job else None)
+        schedule = Cron(expression, self.body["timezone"], seed=seed)
         times: list[datetime] = []
         while len(times) < count and (moment := schedule.next_after(times[-1] if times else now)):
             times.append(moment)

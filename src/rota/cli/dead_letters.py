@@ -13,7 +13,7 @@ from rota.cli.terminal.output import (
     CursorOption,
     JsonFlag,
     LimitOption,
-    check_id,
+    check_run_id,
     print_json,
     refuse_options_before,
     say,
@@ -21,6 +21,8 @@ from rota.cli.terminal.output import (
     show_page,
 )
 from rota.cli.terminal.tables import console, text, time
+from rota.cli.terminal.targets import find_job
+from rota.client import Client
 from rota.errors import BadInputError
 
 dead_letters = typer.Typer(name="dead-letters", rich_markup_mode=None)
@@ -49,7 +51,14 @@ def list_dead_letters(
         refuse_options_before(context.invoked_subcommand, task, job_id, name, error, cursor, as_json)
         return
     with server(list_dead_letters) as client:
-        query = {"task": task, "jobId": _job(job_id), "name": name, "error": error, "cursor": cursor, "limit": limit}
+        query = {
+            "task": task,
+            "jobId": _job(client, job_id),
+            "name": name,
+            "error": error,
+            "cursor": cursor,
+            "limit": limit,
+        }
         page = client.call("GET", "/v1/dead-letters", query=query)
         columns = (
             text("RUN", "runId"),
@@ -91,7 +100,7 @@ def redrive(
 ) -> None:
     """Run dead letters again, under the same idempotency keys."""
     with server(redrive) as client:
-        selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
+        selection = _selection(run_ids or [], task, _job(client, job_id), name, error, everything, most)
         if per_second is None:
             count = client.call("POST", "/v1/dead-letters/redrive", body=selection)["count"]
         elif run_ids:
@@ -114,7 +123,7 @@ def discard(
 ) -> None:
     """Forget dead letters; the failed runs stay in history."""
     with server(discard) as client:
-        selection = _selection(run_ids or [], task, job_id, name, error, everything, most)
+        selection = _selection(run_ids or [], task, _job(client, job_id), name, error, everything, most)
         count = client.call("POST", "/v1/dead-letters/discard", body=selection)["count"]
         _report("discarded", count, selection, as_json=as_json)
 
@@ -159,9 +168,9 @@ def _selection(
     most: int | None,
 ) -> dict[str, Any]:
     wanted = {
-        "runIds": [check_id(run_id, "run", "RUN_ID") for run_id in run_ids] or None,
+        "runIds": [check_run_id(run_id, "RUN_ID") for run_id in run_ids] or None,
         "task": task,
-        "jobId": _job(job_id),
+        "jobId": job_id,
         "name": name,
         "error": error,
         "all": everything or None,
@@ -178,5 +187,5 @@ def _selection(
     return selection | ({"most": most} if most else {})
 
 
-def _job(job_id: str | None) -> str | None:
-    return None if job_id is None else check_id(job_id, "job", "--job")
+def _job(client: Client, job_id: str | None) -> str | None:
+    return None if job_id is None else find_job(client, job_id, "--job")

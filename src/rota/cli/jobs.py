@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 import typer
 
-from rota.cli.bulk_submit import submit_file
-from rota.cli.runs import ask_until_taken, wait_for_submitted
+from rota.cli.runs import ask_until_taken, settled_status, wait_for_submitted
+from rota.cli.schedules import show_schedule, show_schedule_briefly
 from rota.cli.terminal.completion import (
     complete_job,
     complete_job_name,
@@ -23,10 +24,10 @@ from rota.cli.terminal.output import (
     CursorOption,
     JsonFlag,
     LimitOption,
-    check_id,
     errors_in_words,
     print_json,
     read_object,
+    read_source,
     refuse_empty,
     say,
     server,
@@ -34,6 +35,7 @@ from rota.cli.terminal.output import (
     show_page,
 )
 from rota.cli.terminal.tables import Column, console, status, text, time
+from rota.cli.terminal.targets import find_job
 from rota.cli.terminal.times import check_time, parse_duration, show_time, show_time_briefly
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
@@ -56,9 +58,14 @@ def submit(
     task: str | None = typer.Option(
         None, "--task", "-t", autocompletion=complete_task, help="A registered task, such as rota.echo."
     ),
-    payload: str | None = typer.Option(None, "--payload", "-p", help="A JSON object for the task."),
+    job_id: str | None = typer.Option(None, "--id", help="An id of your choice that no other job has."),
+    payload: str | None = typer.Option(
+        None, "--payload", "-p", help="A JSON object for the task; @FILE reads it from a file, - from stdin."
+    ),
     script: str | None = typer.Option(None, "--script", help="A script from the scripts directory instead of a task."),
-    params: str | None = typer.Option(None, "--params", help="A JSON object for the script."),
+    params: str | None = typer.Option(
+        None, "--params", help="A JSON object for the script; @FILE and - as for --payload."
+    ),
     schedule_time: str | None = typer.Option(None, "--at", help="Run at this time, such as 2030-01-31T09:30:00Z."),
     delay: str | None = typer.Option(None, "--in", help="Run after this long: 90, 90s, 15m, 2h30m, 1d."),
     cron_expression: str | None = typer.Option(None, "--cron", help="Run on a cron expression: 5 fields, or 6."),
@@ -97,6 +104,8 @@ def submit(
     The exit code is 0 if no line was rejected, 2 if some were, 1 if it could not finish.
     """
     if file is not None:
+        from rota.cli.bulk_submit import submit_file  # noqa: PLC0415 - a single job needs no progress bars
+
         submit_file(context, file, errors=errors, salt=key or "", quiet=quiet, as_json=as_json)
         return
     with errors_in_words():
@@ -112,6 +121,7 @@ def submit(
             raise BadInputError("is for jobs that run once, not for --cron and --every", field="--wait")
         body |= fields_of(
             {
+                "job_id": job_id,
                 "task": task,
                 "payload": _payload(task, payload, script, params),
                 "max_retries": max_retries,
@@ -148,7 +158,8 @@ def submit(
         else:
             run = f", {answer['runId']}" if "runId" in answer else ""
             kept = " (it already existed)" if answer.get("duplicate") else ""
-            console().print(f"{answer['jobId']} is {answer['status']}{run}{kept}", soft_wrap=True)
+            now = settled_status(client, answer)
+            console().print(f"{answer['jobId']} is {now}{run}{kept}", soft_wrap=True)
 
 
 def _submit_once(submit_it: Callable[[], Any], key: str) -> Any:
@@ -170,7 +181,8 @@ def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
     except (AnswerError, ServerUnreachableError):
         return
     live = [worker for worker in workers if worker["status"] in LIVE]
-    task, pool = body.get("task") or "script", body.get("pool") or DEFAULT_POOL
+    task = body.get("task") or "script"
+    pool = body.get("pool") or _announced_pool(client, task)
     offer = offer_of(live, task=task, pool=pool)
     known = sorted({name for worker in live for name in worker["tasks"]})
     hint = "" if offer.knowing_task else hint_for_task(task, known) or _known_words(known)
@@ -182,6 +194,15 @@ def _warn_of_misfit(client: Client, body: Mapping[str, Any]) -> None:
         words += f" ({'those that know it' if offer.serving_pool else 'they'} serve {', '.join(pools[:_MOST_NAMED])})"
     end = "" if words.endswith("?") else "."
     say(f"warning: {words}{end} The job waits until one does.", "yellow")
+
+
+def _announced_pool(client: Client, task: str) -> str:
+    """The pool of jobs that name none."""
+    try:
+        found = client.call("GET", f"/v1/tasks/{quote(task, safe='')}")
+    except (AnswerError, ServerUnreachableError):
+        return DEFAULT_POOL
+    return str(found.get("defaults", {}).get("pool", DEFAULT_POOL))
 
 
 def _known_words(tasks: Sequence[str]) -> str:
@@ -241,13 +262,13 @@ def jobs(
             status(),
             Column(heading="SCHEDULE", show=_show_schedule, brief=_show_schedule_briefly, least=10, drop=1),
             text("TASK", "task", drop=2),
-            time("CREATED", "createdTime", drop=3),
+            time("CREATED", "createdAt", drop=3),
         )
         show_page(page, columns, none="No jobs. Submit one: rota submit hello --task rota.echo", as_json=as_json)
 
 
 def job(
-    job_id: str = typer.Argument(metavar="JOB_ID", autocompletion=complete_job, help="The job's id, job_…"),
+    job_id: str = typer.Argument(metavar="JOB", autocompletion=complete_job, help="The job's id, or its name."),
     pause: bool = typer.Option(False, "--pause", help="Pause it."),
     resume: bool = typer.Option(False, "--resume", help="Resume it."),
     run_now: bool = typer.Option(False, "--run-now", help="Run it now, outside its schedule."),
@@ -258,7 +279,7 @@ def job(
     with server() as client:
         if sum((pause, resume, run_now, change is not None)) > 1:
             raise BadInputError("give one of --pause, --resume, --run-now and --set")
-        path = f"/v1/jobs/{check_id(job_id, 'job', 'JOB_ID')}"
+        path = f"/v1/jobs/{find_job(client, job_id, 'JOB')}"
         if pause or resume:
             answer = client.call("POST", f"{path}/{'pause' if pause else 'resume'}")
         elif run_now:
@@ -301,25 +322,23 @@ def _payload(task: str | None, payload: str | None, script: str | None, params: 
     if script is None:
         if params is not None:
             raise BadInputError("needs --script; for a task use --payload", field="--params")
-        return read_object(payload, "--payload")
+        return read_object(read_source(payload, "--payload"), "--payload")
     if payload is not None:
         raise BadInputError("needs --task; for a script use --params", field="--payload")
-    given = read_object(params, "--params")
+    given = read_object(read_source(params, "--params"), "--params")
     return {"script": script} if given is None else {"script": script, "params": given}
 
 
 def _show_schedule(item: Mapping[str, Any]) -> str:
-    if item["scheduleType"] == "cron":
-        return f"{item['cronExpression']} {item['timezone']}"
+    if item["scheduleType"] in ("cron", "interval"):
+        return show_schedule(item)
     return f"at {show_time(item['scheduleTime'])}" if item["scheduleType"] == "future" else _show_schedule_briefly(item)
 
 
 def _show_schedule_briefly(item: Mapping[str, Any]) -> str:
     match item["scheduleType"]:
-        case "cron":
-            return str(item["cronExpression"])
-        case "interval":
-            return f"every {item['everySeconds']:g} s"
+        case "cron" | "interval":
+            return show_schedule_briefly(item)
         case "future":
             return f"at {show_time_briefly(item['scheduleTime'])}"
         case _:

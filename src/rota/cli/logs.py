@@ -10,23 +10,30 @@ import typer
 
 from rota.cli.runs import wait_for_end
 from rota.cli.terminal.completion import complete_job_or_run
-from rota.cli.terminal.output import FAILED, JsonFlag, LimitOption, check_id, print_json, say, server, tell_next_page
+from rota.cli.terminal.output import FAILED, JsonFlag, LimitOption, print_json, say, server, tell_next_page
 from rota.cli.terminal.tables import clean, console
+from rota.cli.terminal.targets import find_job, find_run, is_run
 from rota.cli.terminal.times import check_time
 from rota.client import Client
 from rota.errors import BadInputError
 
+_SHOWN_DIGITS = 8
 _STYLES = {"stderr": "red", "rota": "yellow"}
 
 
 def logs(
     identifier: str | None = typer.Argument(
         None,
-        metavar="[ID]",
+        metavar="[RUN]",
         autocompletion=complete_job_or_run,
-        help="A run (run_…), or a job (job_…): its latest run.",
+        help="A run (run_…), or a job (its id or name): its latest run.",
     ),
-    follow: bool = typer.Option(False, "--follow", "-f", help="Show lines as they arrive, until the run has ended."),
+    follow: bool = typer.Option(
+        False,
+        "--follow",
+        "-f",
+        help="Show lines as they arrive, until the run has ended; without a run, of all.",
+    ),
     search: str | None = typer.Option(None, "--search", "-s", help="Search the logs of recent runs for a text."),
     start_time: str | None = typer.Option(None, "--start", help="With --search: runs planned at or after this time."),
     end_time: str | None = typer.Option(None, "--end", help="With --search: runs planned before this time."),
@@ -36,7 +43,8 @@ def logs(
 ) -> None:
     """Show, follow or search the logs of runs.
 
-    With --follow the exit code is 0 if the run succeeded, else 1.
+    With --follow the exit code is 0 if the run succeeded, else 1. Without a run, --follow shows what all runs that you
+    may see write from now on, each with the last digits of its run's id, until Ctrl-C.
     """
     with server(logs) as client:
         if search is not None:
@@ -52,17 +60,16 @@ def logs(
             _print_found(client.call("GET", "/v1/logs", query=query), as_json=as_json)
             return
         if identifier is None:
-            raise BadInputError("give the id of a run or a job, or --search TEXT", field="ID")
-        kind = "job" if identifier.startswith("job_") else "run"
-        path = f"/v1/{kind}s/{check_id(identifier, kind, 'ID')}"
-        if follow:
-            run_id = identifier.strip() if kind == "run" else client.call("GET", f"{path}/status")["runId"]
-            if run_id is None:
-                raise BadInputError("the job has not run yet")
-            _follow(client, run_id, as_json=as_json)
+            if not follow:
+                raise BadInputError("give a run or a job, --follow for all of them, or --search TEXT", field="RUN")
+            _follow_all(client, as_json=as_json)
+        elif follow:
+            _follow(client, find_run(client, identifier, "RUN"), as_json=as_json)
         elif as_json:
             raise BadInputError("needs --follow or --search", field="--json")
         else:
+            is_id = is_run(identifier)
+            path = f"/v1/runs/{identifier.strip()}" if is_id else f"/v1/jobs/{find_job(client, identifier, 'RUN')}"
             for line in client.read_text(f"{path}/logs").split("\n")[:-1]:
                 moment, _, rest = line.partition(" ")
                 stream, _, text = rest.partition(" ")
@@ -83,6 +90,19 @@ def _follow(client: Client, run_id: str, *, as_json: bool) -> None:
     if status != "success":
         say(f"The run ended: {status}")
         raise typer.Exit(FAILED)
+
+
+def _follow_all(client: Client, *, as_json: bool) -> None:
+    say("Following all runs that you may see. Ctrl-C stops.", "dim")
+    try:
+        for line in client.follow_logs():
+            if as_json:
+                print(json.dumps(msgspec.to_builtins(line)), flush=True)
+            else:
+                # Ids begin with their time; the end tells runs of the same moment apart.
+                _print_line(f"{line.run_id[-_SHOWN_DIGITS:]} {line.time}", line.stream, line.text)
+    except KeyboardInterrupt:
+        say("Stopped following.")
 
 
 def _print_found(page: dict[str, Any], *, as_json: bool) -> None:

@@ -24,9 +24,11 @@ from rota.cli import (
     processes,
     runs,
     schedules,
+    tasks,
     top,
     watch,
 )
+from rota.cli.entry import begin_work
 from rota.cli.terminal.tables import wants_no_colour
 
 app = typer.Typer(
@@ -39,6 +41,10 @@ app = typer.Typer(
 )
 
 
+# They have much to load, and begin their work when they have (process_start.py).
+_LONG_STARTS = frozenset({"up", "dev", "api", "scheduler", "worker", "migrate"})
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"rota {rota.__version__}")
@@ -47,9 +53,14 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+    context: typer.Context,
+    version: bool = typer.Option(  # noqa: ARG001 - its callback does what it asks for
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Options that go before any command."""
+    if context.invoked_subcommand not in _LONG_STARTS:
+        begin_work()
 
 
 # In the order of the help, which lists groups last.
@@ -57,8 +68,8 @@ _COMMANDS = (
     *(processes.up, processes.dev, processes.api, processes.scheduler, processes.worker),
     *(processes.migrate, processes.database_url),
     *(init.init, doctor.doctor, database_roles.database_roles),
-    *(jobs.submit, jobs.jobs, jobs.job),
-    *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers),
+    *(jobs.submit, jobs.jobs, jobs.job, schedules.schedules),
+    *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers, tasks.tasks),
     *(top.top, watch.watch),
     *(pools.pools, pools.pool, pools.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),

@@ -22,15 +22,15 @@ import msgspec
 import uvloop
 
 from rota.api.http.tls import Certificate
-from rota.cli.entry import INTERRUPTED
+from rota.cli.entry import INTERRUPTED, begin_work
 from rota.cli.terminal.tables import clean, console, print_line
-from rota.compose import open_database, run_scheduler, run_worker
+from rota.compose import open_database, run_scheduler, run_workers
 from rota.errors import SetupError
 from rota.ops.code_watcher import Watcher, code_directories
 from rota.ops.reloader import Reloader
 from rota.ops.supervisor import SupervisedProcess, Supervisor, check_port, environment_of
 from rota.sdk.app import App
-from rota.sdk.app_loader import check_form, load_app
+from rota.sdk.app_loader import check_form, load_apps
 from rota.settings import DEFAULT_PORT, Settings
 from rota.store.postgres.embedded import EmbeddedPostgres
 from rota.store.schema.database_roles import DatabaseRole, DatabaseRoles
@@ -42,17 +42,17 @@ _GARBAGE_THRESHOLD = 50_000
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, never bound to
 
 
-def start_everything(settings: Settings, *, workers: int, app: str | None, reload: bool) -> None:
+def start_everything(settings: Settings, *, workers: int, apps: Sequence[str], reload: bool) -> None:
     """Runs the supervisor until it is stopped; with `reload`, workers restart when the code changes."""
     _configure_logging(settings, role="dev" if reload else "up")
-    if app and not reload:
-        _load_app(app)
+    if not reload:
+        _load_apps(apps)
     supervisor = Supervisor(
         settings,
         workers=workers,
-        app=app,
+        apps=apps,
         announce=partial(_announce, settings, workers=workers),
-        reloader=_reloader(settings, app, workers) if app and reload else None,
+        reloader=_reloader(settings, apps[0], workers) if reload else None,
     )
     Certificate.of(settings)  # report a bad certificate now
     first = not settings.database_url and not EmbeddedPostgres(settings.home).is_initialised
@@ -91,10 +91,10 @@ def start_scheduler(settings: Settings) -> None:
     _run(run_scheduler(settings))
 
 
-def start_worker(settings: Settings, app: str | None) -> None:
-    """Runs a worker until stopped."""
+def start_worker(settings: Settings, apps: Sequence[str]) -> None:
+    """Runs a worker, for each application one, until stopped."""
     _configure_logging(settings, role="worker")
-    _run(run_worker(settings, _load_app(app) if app else None))
+    _run(run_workers(settings, _load_apps(apps)))
 
 
 def apply_all_migrations(settings: Settings) -> list[str]:
@@ -135,9 +135,11 @@ def change_database_roles(
     return changed
 
 
-def _load_app(option: str) -> App:
+def _load_apps(options: Sequence[str]) -> list[App]:
+    if options:
+        begin_work()  # an application may have something to clean up
     try:
-        return load_app(option)
+        return load_apps(options)
     except SetupError as error:
         raise SetupError(f"--app {error}") from error
 
@@ -147,6 +149,7 @@ def _configure_logging(settings: Settings, *, role: str) -> None:
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    begin_work()
     # Loaded modules stay: exclude them from garbage collection. Thousands of short-lived objects at a time are normal:
     # collect less often.
     gc.freeze()

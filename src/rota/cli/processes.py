@@ -20,7 +20,7 @@ from rota.settings import Settings
 HomeOption = typer.Option(None, "--home", help="Rota's directory (ROTA_HOME; else ~/.rota).")
 _HostOption = typer.Option(None, "--host", help="The address to listen on (ROTA_HOST; else 127.0.0.1).")
 _PortOption = typer.Option(None, "--port", min=1, max=65535, help="The port to listen on (ROTA_PORT; else 7682).")
-_AppOption = typer.Option(None, "--app", help="Your tasks, as module:app.", metavar="MODULE:APP")
+_AppOption = typer.Option([], "--app", help="Your tasks, as module:app; can be repeated.", metavar="MODULE:APP")
 _SlotsOption = typer.Option(
     None, "--slots", min=1, max=10_000, help="Runs at a time per worker (ROTA_SLOTS; else 100)."
 )
@@ -35,14 +35,14 @@ def up(
     host: str | None = _HostOption,
     port: int | None = _PortOption,
     workers: int = typer.Option(os.cpu_count() or 1, "--workers", min=0, max=256, help="Worker processes."),
-    app: str | None = _AppOption,
+    apps: list[str] = _AppOption,
     slots: int | None = _SlotsOption,
     pools: str | None = _PoolsOption,
     verbose: bool = _VerboseFlag,
 ) -> None:
     """Start everything: database, server, workers. Ctrl-C stops it."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
-    _start_everything(options, pools, workers=workers, app=app, verbose=verbose, reload=False)
+    _start_everything(options, pools, workers=workers, apps=apps, verbose=verbose, reload=False)
 
 
 def dev(
@@ -57,18 +57,18 @@ def dev(
 ) -> None:
     """Start everything, and restart workers when the code changes."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
-    _start_everything(options, pools, workers=workers, app=app, verbose=verbose, reload=True)
+    _start_everything(options, pools, workers=workers, apps=[app], verbose=verbose, reload=True)
 
 
 def _start_everything(
-    options: dict[str, Any], pools: str | None, *, workers: int, app: str | None, verbose: bool, reload: bool
+    options: dict[str, Any], pools: str | None, *, workers: int, apps: list[str], verbose: bool, reload: bool
 ) -> None:
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
         level = "info" if verbose else os.environ.get("ROTA_LOG_LEVEL") or "warning"
         settings = _read_settings(**options, pools=_split(pools), log_level=level)
-        process_start.start_everything(settings, workers=workers, app=app, reload=reload)
+        process_start.start_everything(settings, workers=workers, apps=apps, reload=reload)
 
 
 def api(
@@ -95,7 +95,7 @@ def scheduler(home: Path | None = HomeOption) -> None:
 
 def worker(
     home: Path | None = HomeOption,
-    app: str | None = _AppOption,
+    apps: list[str] = _AppOption,
     slots: int | None = _SlotsOption,
     pools: str | None = _PoolsOption,
 ) -> None:
@@ -103,7 +103,7 @@ def worker(
     with errors_in_words():
         from rota.cli import process_start  # noqa: PLC0415 - see the top
 
-        process_start.start_worker(_read_settings(home=home, slots=slots, pools=_split(pools)), app)
+        process_start.start_worker(_read_settings(home=home, slots=slots, pools=_split(pools)), apps)
 
 
 def database_url(home: Path | None = HomeOption) -> None:

@@ -23,7 +23,6 @@ from rota.cli.terminal.output import (
     CursorOption,
     JsonFlag,
     LimitOption,
-    check_id,
     print_json,
     say,
     server,
@@ -42,6 +41,7 @@ from rota.cli.terminal.tables import (
     text,
     time,
 )
+from rota.cli.terminal.targets import find_job, find_run, is_run
 from rota.cli.terminal.times import check_time, show_age, show_length, show_seconds, show_time
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.retries import Patience
@@ -51,6 +51,9 @@ from rota.errors import BadInputError
 _INTERVAL_SECONDS = 1.0
 _FORBIDDEN = 403
 _RATE_LIMITED = 429
+_MOST_SCHEDULES = 5
+_ADMISSION_SECONDS = 0.5  # a run that no gate holds is through its gates by then
+_LOOK_SECONDS = 0.05
 
 
 def runs(
@@ -82,7 +85,7 @@ def runs(
         }
         if job_id and any(filters.values()):
             raise BadInputError("can't be used with other filters", field="--job")
-        path = f"/v1/jobs/{check_id(job_id, 'job', '--job')}/runs" if job_id else "/v1/runs"
+        path = f"/v1/jobs/{find_job(client, job_id, '--job')}/runs" if job_id else "/v1/runs"
         page = client.call("GET", path, query={**filters, "cursor": cursor, "limit": limit})
         columns = (
             text("RUN", "runId"),
@@ -98,14 +101,16 @@ def runs(
 
 
 def run(
-    run_id: str = typer.Argument(metavar="RUN_ID", autocompletion=complete_run, help="The run's id, run_…"),
+    run_id: str = typer.Argument(
+        metavar="RUN", autocompletion=complete_run, help="The run's id, run_…; or a job, for its latest run."
+    ),
     retry: bool = typer.Option(False, "--retry", help="Run it again after it has ended."),
     wait: bool = typer.Option(False, "--wait", "-w", help="Wait until it has ended."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Show a run, its attempts and what it waits for."""
     with server() as client:
-        run_id = check_id(run_id, "run", "RUN_ID")
+        run_id = find_run(client, run_id, "RUN")
         if retry:
             run_again = partial(client.call, "POST", f"/v1/runs/{run_id}/retry")
             # A request over the rate limit had no effect; repeating after another error could start two runs.
@@ -125,12 +130,14 @@ def run(
 
 
 def why(
-    run_id: str = typer.Argument(metavar="RUN_ID", autocompletion=complete_run, help="The run's id, run_…"),
+    run_id: str = typer.Argument(
+        metavar="RUN", autocompletion=complete_run, help="The run's id, run_…; or a job, for its latest run."
+    ),
     as_json: bool = JsonFlag,
 ) -> None:
     """Say why a run is not running."""
     with server() as client:
-        found = client.call("GET", f"/v1/runs/{check_id(run_id, 'run', 'RUN_ID')}")
+        found = client.call("GET", f"/v1/runs/{find_run(client, run_id, 'RUN')}")
         if as_json:
             print_json({name: found.get(name) for name in ("runId", "status", "waitingFor", "reason", "error")})
             return
@@ -140,7 +147,7 @@ def why(
 
 def cancel(
     identifier: str | None = typer.Argument(
-        None, metavar="[ID]", autocompletion=complete_job_or_run, help="A job (job_…) or a run (run_…)."
+        None, metavar="[JOB]", autocompletion=complete_job_or_run, help="A job (its id or name) or a run (run_…)."
     ),
     task: str | None = typer.Option(None, "--task", help="Instead: all unfinished runs of this task."),
     name: str | None = typer.Option(None, "--name", help="All with this name."),
@@ -151,25 +158,41 @@ def cancel(
 ) -> None:
     """Cancel a run, a job, or all runs that match.
 
-    Cancelling a job cancels all its waiting and running runs.
+    Cancelling a job cancels all its waiting and running runs; a schedule makes no more. A filter cancels runs, and
+    schedules go on.
     """
     with server(cancel) as client:
         given = {"task": task, "name": name, "tag": tag, "owner": owner, "status": status}
         filters = {field: value for field, value in given.items() if value is not None}
         if (identifier is None) == (not filters):
-            raise BadInputError("give an ID, or a filter: --task, --name, --tag, --owner, --status")
+            raise BadInputError("give a job or run, or a filter: --task, --name, --tag, --owner, --status")
         if identifier is None:
             answer = client.call("POST", "/v1/runs/cancel", body=filters)
-        elif identifier.startswith("job_"):
-            answer = client.call("DELETE", f"/v1/jobs/{check_id(identifier, 'job', 'ID')}")
-        elif identifier.startswith("run_"):
-            answer = client.call("POST", f"/v1/runs/{check_id(identifier, 'run', 'ID')}/cancel")
+        elif is_run(identifier):
+            answer = client.call("POST", f"/v1/runs/{identifier.strip()}/cancel")
         else:
-            raise BadInputError(f"{identifier[:80]!r} is neither a job (job_…) nor a run (run_…)", field="ID")
+            answer = client.call("DELETE", f"/v1/jobs/{find_job(client, identifier, 'JOB')}")
         if identifier is None and not as_json:
             console().print(f"{answer['count']} cancelled or asked to stop")
         else:
             show_object(answer, as_json=as_json)
+        if identifier is None:
+            _tell_of_schedules(client, filters)
+
+
+def _tell_of_schedules(client: Client, filters: Mapping[str, Any]) -> None:
+    """Says which schedules go on after runs were cancelled by filter, and how to stop them."""
+    query = {**filters, "status": "scheduled", "limit": _MOST_SCHEDULES + 1}
+    try:
+        found = client.call("GET", "/v1/schedules", query=query)["items"]
+    except (AnswerError, ServerUnreachableError):
+        return  # the runs are cancelled; this was only to help
+    if not found:
+        return
+    shown = "".join(f"\n  rota cancel {job['jobId']}" for job in found[:_MOST_SCHEDULES])
+    more = "\n  …" if len(found) > _MOST_SCHEDULES else ""
+    words = "A schedule that matches goes on" if len(found) == 1 else "Schedules that match go on"
+    say(f"{words} and will make new runs. To stop {'it' if len(found) == 1 else 'them'}:{shown}{more}", "yellow")
 
 
 def workers(as_json: bool = JsonFlag) -> None:
@@ -241,6 +264,26 @@ def wait_for_end(client: Client, run_id: str) -> dict[str, Any]:
         told = now
 
 
+def settled_status(client: Client, answer: Mapping[str, Any]) -> str:
+    """The status of a job that was just submitted, in words.
+
+    One with an ordering key or another gate is answered as blocked before a scheduler has looked at it. So look again,
+    for a moment, and say what it waits for if it still does.
+    """
+    status: str = answer["status"]
+    deadline = clock.monotonic() + _ADMISSION_SECONDS
+    while status == "blocked" and "runId" in answer:
+        try:
+            run = client.call("GET", f"/v1/runs/{answer['runId']}")
+        except (AnswerError, ServerUnreachableError):
+            return status  # a key that can submit but not read, for example
+        status = run["status"]
+        if status == "blocked" and clock.monotonic() >= deadline:
+            return f"{status} ({run['waitingFor']})" if run.get("waitingFor") else status
+        clock.sleep(_LOOK_SECONDS)
+    return status
+
+
 def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any:
     """Repeats a request, which must be safe, while the server answers with one of these statuses."""
     while True:
@@ -261,8 +304,17 @@ def _last_error(run: Mapping[str, Any]) -> str | None:
     return f"the last attempt failed: {error}" if error else None
 
 
+def _ended_attempts(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Takes out the attempts, and adds the one that succeeded: the server lists those that did not."""
+    attempts: list[dict[str, Any]] = run.pop("attempts", None) or []
+    if run["status"] != "success":
+        return attempts
+    succeeded = {name: run.get(name) for name in ("attempt", "startTime", "endTime", "executorId")}
+    return [*attempts, {**succeeded, "outcome": "success"}]
+
+
 def _print_run(answer: dict[str, Any]) -> None:
-    attempts = answer.pop("attempts", [])
+    attempts = _ended_attempts(answer)
     timeline = answer.pop("timeline", [])
     trace = answer.pop("traceback", None)
     print_fields(answer)

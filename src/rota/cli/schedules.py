@@ -1,19 +1,23 @@
-"""Commands about schedules: preview."""
+"""Commands about schedules: schedules, schedule preview."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import msgspec
 import typer
 
-from rota.cli.terminal.completion import complete_job
-from rota.cli.terminal.output import JsonFlag, check_id, print_json, server
-from rota.cli.terminal.tables import Column, print_line, print_table
+from rota.cli.terminal.completion import complete_job, complete_job_name, complete_task
+from rota.cli.terminal.output import CursorOption, JsonFlag, LimitOption, errors_in_words, print_json, server, show_page
+from rota.cli.terminal.tables import Column, print_line, print_table, status, text, time
+from rota.cli.terminal.targets import find_job
 from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_time
+from rota.contract.jobs import SchedulePreview
 from rota.domain.cron import ClockChange
+from rota.domain.ids import find_job_id
+from rota.domain.schedule_preview import preview_schedule
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError
 
@@ -21,6 +25,56 @@ _LONGEST_ZONE = 21  # with it the heading is as wide as the times below it
 _MOST_FIELDS = 6
 _MINUTE = 60
 schedule = typer.Typer(name="schedule", help="Preview schedules.", rich_markup_mode=None, no_args_is_help=True)
+
+
+def schedules(
+    status_filter: str | None = typer.Option(None, "--status", help="Only scheduled, paused, cancelled or completed."),
+    name: str | None = typer.Option(None, "--name", autocompletion=complete_job_name, help="Only with this name."),
+    task: str | None = typer.Option(None, "--task", autocompletion=complete_task, help="Only of this task."),
+    tag: str | None = typer.Option(None, "--tag", help="Only with this tag."),
+    owner: str | None = typer.Option(None, "--owner", help="Only of this owner."),
+    cursor: str | None = CursorOption,
+    limit: int = LimitOption,
+    as_json: bool = JsonFlag,
+) -> None:
+    """List schedules with their last and next times.
+
+    Those that are scheduled or paused, unless you give --status.
+    """
+    with server(schedules) as client:
+        query = {
+            "status": status_filter or "scheduled,paused",
+            "name": name,
+            "task": task,
+            "tag": tag,
+            "owner": owner,
+            "cursor": cursor,
+            "limit": limit,
+        }
+        page = client.call("GET", "/v1/schedules", query=query)
+        columns = (
+            text("JOB", "jobId", drop=3),
+            text("NAME", "name", least=10),
+            status(),
+            Column(heading="SCHEDULE", show=show_schedule, brief=show_schedule_briefly, least=10),
+            time("LAST", "lastStartTime"),
+            text("ENDED", "lastStatus", drop=1),
+            time("NEXT", "nextFireTime"),
+            text("TASK", "task", drop=2),
+        )
+        none = "No schedules. Make one: rota submit tick --task rota.echo --every 10s"
+        show_page(page, columns, none=none, as_json=as_json)
+
+
+def show_schedule(item: Mapping[str, Any]) -> str:
+    """When a recurring job fires, with its time zone."""
+    brief = show_schedule_briefly(item)
+    return f"{brief} {item['timezone']}" if item.get("cronExpression") else brief
+
+
+def show_schedule_briefly(item: Mapping[str, Any]) -> str:
+    """When a recurring job fires."""
+    return str(item["cronExpression"]) if item.get("cronExpression") else f"every {item['everySeconds']:g} s"
 
 
 @schedule.command()
@@ -42,27 +96,36 @@ def preview(
 ) -> None:
     """Show when a schedule would fire, and what it means.
 
-    In the time zone and in UTC; clock changes are marked.
+    In the time zone and in UTC; clock changes are marked. It needs no server, unless --job is a name or an id that
+    somebody chose.
     """
-    with server(preview) as client:
+    with errors_in_words(preview):
         cron, seconds = _which(_joined(cron_expression), every_seconds)
         zone = load_zone(timezone)
-        answer = client.preview(
-            cron,
-            every=seconds,
-            timezone=timezone,
-            dst=dst,
-            start_time=_moment(start_time, "--start"),
-            end_time=_moment(end_time, "--end"),
-            job_id=None if job_id is None else check_id(job_id, "job", "--job"),
-            after=_moment(after, "--after"),
-            count=count,
-        )
+        given: Any = {
+            "timezone": timezone,
+            "dst": dst,
+            "start_time": _moment(start_time, "--start"),
+            "end_time": _moment(end_time, "--end"),
+            "count": count,
+        }
+        since = _moment(after, "--after")
+        seed = None if job_id is None else find_job_id(job_id)
+        if job_id is not None and seed is None:
+            with server(preview) as client:
+                named = find_job(client, job_id, "--job")
+                shown = client.preview(cron, every=seconds, after=since, job_id=named, **given)
+        else:
+            moment = since or datetime.now(UTC)
+            times, words = preview_schedule(
+                cron_expression=cron, every_seconds=seconds, after=moment, seed=seed, **given
+            )
+            shown = SchedulePreview(fire_times=times, description=words)
         if as_json:
-            print_json(msgspec.to_builtins(answer))
+            print_json(msgspec.to_builtins(shown))
             return
-        print_line(answer.description)
-        rows = _rows(answer.fire_times, zone, _moment(after, "--after"))
+        print_line(shown.description)
+        rows = _rows(shown.fire_times, zone, since)
         print_table(rows, _columns(timezone, zone, rows), none="It never fires again.")
 
 

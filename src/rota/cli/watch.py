@@ -12,12 +12,12 @@ import typer
 from rich.text import Text
 
 from rota.cli.terminal.live_view import Lines, ViewEnded, is_live, show_live, try_again
-from rota.cli.terminal.output import FAILED, check_id, say, server
+from rota.cli.terminal.output import FAILED, say, server
 from rota.cli.terminal.tables import Column, clean, one_line, print_line, status, table_lines, text, time
+from rota.cli.terminal.targets import find_job, is_run
 from rota.cli.terminal.times import show_age, show_length, show_seconds, show_time
 from rota.client import Client
 from rota.domain.run import ENDED_STATUSES
-from rota.errors import BadInputError
 
 _INTERVAL_SECONDS = 1.0
 _MOST_RUNS = 50
@@ -25,7 +25,7 @@ _BAR_WIDTH = 20
 _OVER = ("completed", "cancelled")
 
 
-def watch(name: str = typer.Argument(metavar="JOB", help="A job (job_…, or its name) or a run (run_…).")) -> None:
+def watch(name: str = typer.Argument(metavar="JOB", help="A job (its id or name) or a run (run_…).")) -> None:
     """Watch a job or a run.
 
     A run, or a job that runs once, is watched until it ends: the exit code is 0 if it succeeded, else 1. A schedule is
@@ -144,18 +144,12 @@ class _ScheduleView(_View):
 
 
 def _view(client: Client, target: str) -> _View:
-    if target.startswith("run_"):
-        return _RunView(client, check_id(target, "run", "JOB"))
-    if target.startswith("job_"):
-        found = client.call("GET", f"/v1/jobs/{check_id(target, 'job', 'JOB')}")
-    else:
-        items = client.call("GET", "/v1/jobs", query={"name": target, "limit": 1})["items"]
-        if not items:
-            raise BadInputError(f"no job named {target!r} (jobs that run once: in the last 24 hours)", field="JOB")
-        found = items[0]
+    if is_run(target):
+        return _RunView(client, target.strip())
+    found = client.call("GET", f"/v1/jobs/{find_job(client, target, 'JOB')}")
     if found["scheduleType"] in ("cron", "interval"):
         return _ScheduleView(client, found["jobId"])
-    return _RunView(client, "run_" + found["jobId"][4:])
+    return _RunView(client, found["runId"])
 
 
 def _print_changes(view: _View) -> None:

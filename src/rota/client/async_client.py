@@ -23,6 +23,7 @@ from rota.client.bodies import (
     LimitChanges,
     RunChoice,
     RunFilters,
+    ScheduleFilters,
     changes_body,
     fields_of,
     limits_body,
@@ -61,6 +62,8 @@ from rota.contract.jobs import (
     JobOut,
     JobStatusOut,
     RunStarted,
+    ScheduleList,
+    ScheduleOut,
     SchedulePreview,
 )
 from rota.contract.runs import (
@@ -76,6 +79,7 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.contract.tasks import TaskList, TaskOut
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -206,6 +210,13 @@ class AsyncClient(AsyncJobSubmissions):
         """As `log_url`, for a job's latest run."""
         return await self._ask(LogUrl, "GET", f"{_job(job_id)}/logs", query={"url": "true"}, repeatable=True)
 
+    def follow_logs(self) -> AsyncIterator[LogLine]:
+        """The log lines of all runs that the caller may see, as they arrive from now on, without an end.
+
+        Reconnects for ever. Lines that are written while it is not connected may be missed.
+        """
+        return self._follow_logs()
+
     def search_logs(
         self,
         text: str,
@@ -261,6 +272,14 @@ class AsyncClient(AsyncJobSubmissions):
     async def workers(self) -> list[WorkerOut]:
         """Live workers, and those gone within the last hour."""
         return (await self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
+
+    def tasks(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[TaskOut]:
+        """The tasks that workers know, by name, with their parameters and defaults."""
+        return self._items(TaskList, "/v1/tasks", {}, page_size)
+
+    async def task(self, name: str) -> TaskOut:
+        """A task with its parameters and defaults."""
+        return await self._ask(TaskOut, "GET", f"/v1/tasks/{quote(name, safe='')}", repeatable=True)
 
     async def shards(self) -> list[ShardOut]:
         """The shards and their schedulers."""
@@ -346,6 +365,12 @@ class AsyncClient(AsyncJobSubmissions):
         """Changes limits of a key or owner, or of the whole namespace; None removes a limit."""
         path = "/v1/limits" if subject is None else f"/v1/limits/{quote(subject, safe='')}"
         return await self._ask(LimitsOut, "PUT", path, body=limits_body(changes), repeatable=True)
+
+    def schedules(
+        self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[ScheduleFilters]
+    ) -> AsyncIterator[ScheduleOut]:
+        """Recurring jobs with their next fire times and latest runs, latest made first."""
+        return self._items(ScheduleList, "/v1/schedules", filters, page_size)
 
     async def preview(
         self,

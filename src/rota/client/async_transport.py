@@ -206,6 +206,22 @@ class AsyncCalls:
                 return
             await asyncio.sleep(patience.pause_after(lost))
 
+    async def _follow_logs(self) -> AsyncIterator[LogLine]:
+        """Lines of all runs without an end; reconnects."""
+        position, patience = None, Patience(None)
+        while True:
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
+            try:
+                async with aclosing(self.stream("/v1/logs", query=_FOLLOW, after=position)) as events:
+                    async for event in events:
+                        patience.begin_anew()
+                        position = event.id or position
+                        if event.event == "line":
+                            yield msgspec.convert(event.data, LogLine)
+            except (ServerUnreachableError, AnswerError) as error:
+                lost = error
+            await asyncio.sleep(patience.pause_after(lost))
+
     async def _follow_events(self, after: int | None) -> AsyncIterator[EventOut]:
         """Events without an end; reconnects."""
         position, patience = None if after is None else str(after), Patience(None)

@@ -59,6 +59,7 @@ class JobFields(TypedDict, total=False):
     unique_seconds: float | None
     on_duplicate: OnDuplicate | None
     headers: Mapping[str, str] | None
+    job_id: str | None
 
 
 class NewJob(JobFields, total=False):
@@ -125,6 +126,16 @@ class _Filters(TypedDict, total=False):
 class JobFilters(_Filters, total=False):
     """Which jobs to list: all filters must match."""
 
+    status: JobStatusName | Sequence[JobStatusName] | None
+
+
+class ScheduleFilters(TypedDict, total=False):
+    """Which schedules to list: all filters must match."""
+
+    owner: str | None
+    name: str | None
+    tag: str | None
+    task: str | None
     status: JobStatusName | Sequence[JobStatusName] | None
 
 

@@ -51,7 +51,9 @@ def is_temporary(error: AnswerError | ServerUnreachableError) -> bool:
 def refusal(problem: Problem) -> RotaError:
     """The error behind a problem document."""
     if problem.type == "urn:rota:bad-input":
-        return BadInputError(problem.detail, field=problem.errors[0].field if problem.errors else None)
+        error = BadInputError(problem.detail)
+        error.fields = [(wrong.field, wrong.message) for wrong in problem.errors or ()]
+        return error
     if kind := _KINDS.get(problem.type):
         return kind(problem.detail)
     return AnswerError(problem.status, msgspec.to_builtins(problem))

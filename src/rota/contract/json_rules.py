@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, get_args
@@ -57,7 +58,10 @@ _PHRASES = (
     (re.compile(r"^Expected `str` matching regex .*,\]\+.*$"), "may hold neither commas nor control characters"),
     (re.compile(r"^Expected `str` matching regex .*$"), "holds characters that are not allowed"),
     (
-        re.compile(r"^(?:Invalid RFC3339 encoded datetime|Expected `datetime` with a timezone component)$"),
+        re.compile(
+            r"^(?:Invalid RFC3339 encoded datetime|Expected `datetime` with a timezone component|"
+            r"Expected `datetime(?: \| null)?`, got .*)$"
+        ),
         "must be a valid time with an offset, such as 2030-01-31T09:30:00Z",
     ),
 )
@@ -73,6 +77,12 @@ _CHOICES = {
     "orderingOnFailure": get_args(OnFailure),
     "onDuplicate": get_args(OnDuplicate),
 }
+
+
+@cache
+def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a type; making one takes longer than using it."""
+    return msgspec.json.Decoder(kind)
 
 
 def is_too_deep(text: bytes) -> bool:
@@ -220,20 +230,30 @@ def _without(text: bytes, payload: bytes) -> bytes:
 
 def bad_json(error: msgspec.MsgspecError) -> BadInputError:
     """The error for a body that can't be decoded; names the field."""
+    path, words = explain(error)
+    if not path:
+        return BadInputError(f"the body is not what is expected: {words}")
+    return BadInputError(words, field=path)
+
+
+def explain(error: msgspec.MsgspecError, within: str = "") -> tuple[str, str]:
+    """Where the decoder met what it can't read, and why not, in plain words; `within`: the field that it decoded."""
     message = str(error)
-    path = ""
+    path = within
     if at := _AT.search(message):
-        path, message = at["path"], message[: at.start()]
+        path, message = _joined(path, at["path"]), message[: at.start()]
     if named := _NAMED.match(message):
-        path = f"{path}.{named['field']}" if path else named["field"]
+        path = _joined(path, named["field"])
         message = "unknown field" if "unknown" in message else "required, but missing"
     for pattern, phrase in _PHRASES:
         message = pattern.sub(phrase, message)
     if message.startswith("Invalid enum value") and (known := _CHOICES.get(path.rpartition(".")[2])):
         message = f"must be one of {', '.join(known)}"
-    if not path:
-        return BadInputError(f"the body is not what is expected: {message}")
-    return BadInputError(message, field=path)
+    return path, message
+
+
+def _joined(path: str, part: str) -> str:
+    return f"{path}.{part}" if path and part and not part.startswith("[") else path + part
 
 
 def hash_request(body: bytes) -> bytes:

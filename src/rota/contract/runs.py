@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from rota.contract.fields import In, JobId, Moment, Out, PriorityName, RunId, RunStatusName, StoredName
+from rota.contract.fields import (
+    NOT_GIVEN,
+    FormerName,
+    In,
+    JobId,
+    Moment,
+    Out,
+    PriorityName,
+    RunId,
+    RunStatusName,
+    StoredName,
+    fill_created,
+)
 
 
 class AttemptOut(Out, kw_only=True):
@@ -15,10 +27,15 @@ class AttemptOut(Out, kw_only=True):
 
     attempt: int
     outcome: str
+    """how it ended"""
     start_time: datetime | None
+    """when it started"""
     end_time: datetime
+    """when it ended"""
     executor_id: str | None
+    """the worker that ran it"""
     error: str | None
+    """what went wrong"""
     traceback: str | None = None
 
 
@@ -27,55 +44,85 @@ class TimelineEntry(Out, kw_only=True):
 
     time: datetime
     event: str
+    """what happened"""
     detail: str | None = None
+    """more about it"""
 
 
 class RunOut(Out, kw_only=True):
-    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are only given for a single run."""
+    """A run. `attempts`, `timeline`, `traceback` and `waitingFor` are only given for a single run; so is, while it
+    waits for its retry, the `error` of its last attempt."""
 
     run_id: str
     job_id: str
     name: str
+    """its job's name"""
     owner: str
+    """its job's owner"""
     status: RunStatusName
     task: str
     cause: str
+    """what made it, such as `schedule`, `manual` or `retry`"""
     pool: str
     priority: PriorityName
     tags: list[str]
     payload: Any = None
+    """the task's parameters"""
     nominal_time: datetime
     scheduled_time: datetime
-    created_time: datetime
+    """when it may start: the planned time, or the end of its pause"""
+    created_at: datetime = NOT_GIVEN
+    """when it was created"""
+    created_time: FormerName = NOT_GIVEN
+    """the same as `createdAt`, by its former name; the next release leaves it out"""
     start_time: datetime | None
+    """when the latest attempt started"""
     end_time: datetime | None
+    """when it ended"""
     attempt: int
     max_retries: int
+    """how many times it is retried if it fails"""
     timeout_seconds: float | None
+    """an attempt that takes longer is stopped and fails"""
     expires_time: datetime | None = None
+    """skipped if it has not started by then"""
     snoozes: int | None = None
+    """how often it asked to be run later"""
     progress: str | None
     progress_message: str | None = None
+    """what it says about its progress"""
     executor_id: str | None
     cancel_requested: bool
     headers: dict[str, str] | None = None
     retry_of: str | None = None
+    """the run that this one repeats"""
     idempotency_key: str
+    """the same for all attempts and repetitions of it, for receivers of what it sends"""
     error: str | None
+    """what went wrong in the latest attempt"""
     reason: str | None = None
+    """why it was skipped or cancelled"""
     result: Any = None
+    """what the task returned"""
     checkpoint: Any = None
+    """what the task saved"""
     storage_error: str | None = None
     traceback: str | None = None
     attempts: list[AttemptOut] | None = None
+    """attempts that did not succeed"""
     timeline: list[TimelineEntry] | None = None
     waiting_for: str | None = None
+    """why it is not running"""
+
+    def __post_init__(self) -> None:
+        fill_created(self)
 
 
 class RunList(Out, kw_only=True):
     """A page of runs."""
 
     items: list[RunOut]
+    """runs, latest first"""
     next_cursor: str | None
 
 
@@ -83,12 +130,19 @@ class RunSelection(In, kw_only=True):
     """Selects runs that match all given fields."""
 
     status: RunStatusName | None = None
+    """only in this status"""
     owner: StoredName | None = None
+    """only of this owner"""
     name: StoredName | None = None
+    """only with this name"""
     tag: StoredName | None = None
+    """only with this tag"""
     task: StoredName | None = None
+    """only of this task"""
     start_time: Moment | None = None
+    """planned at or after this time"""
     end_time: Moment | None = None
+    """planned before this time"""
 
 
 class RunCancelled(Out, kw_only=True):
@@ -97,6 +151,7 @@ class RunCancelled(Out, kw_only=True):
 
     run_id: str
     status: str
+    """`cancelled`, or its status until the worker has stopped it"""
     cancel_requested: bool
 
 
@@ -104,6 +159,7 @@ class CountOut(Out, kw_only=True):
     """How many were affected."""
 
     count: int
+    """how many were affected"""
 
 
 class DeadLetterOut(Out, kw_only=True):
@@ -112,20 +168,27 @@ class DeadLetterOut(Out, kw_only=True):
     run_id: str
     job_id: str
     name: str
+    """its job's name"""
     task: str
     owner: str | None
+    """its job's owner"""
     attempts: int | None
+    """how many there were"""
     error: str | None
+    """what went wrong in the last attempt"""
     traceback: str | None
     nominal_time: datetime | None
     buried_time: datetime
+    """when it failed for good"""
     payload: Any = None
+    """the task's parameters"""
 
 
 class DeadLetterList(Out, kw_only=True):
     """A page of dead letters."""
 
     items: list[DeadLetterOut]
+    """dead letters, latest first"""
     next_cursor: str | None
 
 
@@ -134,16 +197,22 @@ class DeadLetterGroup(Out, kw_only=True):
 
     task: str
     error: str
+    """the first line of the error, with # for numbers"""
     count: int
+    """how many dead letters"""
     first_time: datetime
+    """the earliest"""
     last_time: datetime
+    """the latest"""
     run_id: str
+    """the latest run"""
 
 
 class DeadLetterGroups(Out, kw_only=True):
     """Groups of dead letters, largest first."""
 
     items: list[DeadLetterGroup]
+    """groups, largest first"""
 
 
 class DeadLetterSelection(In, kw_only=True):
@@ -153,12 +222,19 @@ class DeadLetterSelection(In, kw_only=True):
     """
 
     run_ids: Annotated[list[RunId], Meta(min_length=1, max_length=10_000)] | None = None
+    """these runs"""
     task: StoredName | None = None
+    """only of this task"""
     job_id: JobId | None = None
+    """only of this job"""
     name: StoredName | None = None
+    """only with this name"""
     error: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    """text that the error contains"""
     all: bool = False
+    """all dead letters"""
     most: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    """how many at most, latest first"""
 
 
 class LogLine(Out, kw_only=True):
@@ -167,14 +243,18 @@ class LogLine(Out, kw_only=True):
     run_id: str
     attempt: int
     time: str
+    """when it was written"""
     stream: str
+    """`stdout`, `stderr` or `log`"""
     text: str
+    """the line"""
 
 
 class LogList(Out, kw_only=True):
     """Matching log lines."""
 
     items: list[LogLine]
+    """matching lines"""
     next_cursor: str | None
 
 
@@ -182,4 +262,6 @@ class LogUrl(Out, kw_only=True):
     """A URL for reading a log without a token, for a while."""
 
     url: str
+    """where to read the log"""
     expires_time: datetime
+    """until when"""

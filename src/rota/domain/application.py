@@ -1,9 +1,13 @@
-"""Schedules declared in code, as workers register them and the database stores them."""
+"""What workers say of their application when they join: its schedules and its tasks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -11,6 +15,8 @@ from rota.domain.job import Definition, Timetable
 
 # Declared intervals are counted from here, so that a deployment does not restart them.
 ANCHOR = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGEST_DIGITS = 32
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class DeclaredSchedule(msgspec.Struct, frozen=True):
@@ -42,13 +48,71 @@ def judge_declared(
     return DeclaredChange(state, is_new) if is_new else None
 
 
+class AnnouncedTask(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A task as its worker describes it: the JSON schema of its payloads, and the fields that its jobs have by default.
+
+    `computed`: fields that the application computes from the arguments, which nothing else can.
+    """
+
+    parameters: Mapping[str, Any] = {}
+    defaults: Mapping[str, Any] = {}
+    computed: tuple[str, ...] = ()
+    description: str = ""
+
+
+class Announcement:
+    """The tasks of one release, as they are stored: in one text, known by its digest.
+
+    Schemas and descriptions help, defaults must be there: the former are left out where they are too large.
+    """
+
+    MOST_BYTES = 2 * 1024 * 1024
+    MOST_SCHEMA_BYTES = 16 * 1024
+
+    def __init__(self, tasks: Mapping[str, AnnouncedTask]) -> None:
+        self.text = _encode_tasks({name: _bounded(task) for name, task in tasks.items()})
+        if len(self.text.encode()) > self.MOST_BYTES:
+            bare = {name: AnnouncedTask({}, task.defaults, task.computed) for name, task in tasks.items()}
+            self.text = _encode_tasks(bare)
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal tasks have equal digests."""
+        return sha256(self.text.encode()).hexdigest()[:_DIGEST_DIGITS]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the database takes it."""
+        return len(self.text.encode()) <= self.MOST_BYTES
+
+
+def _bounded(task: AnnouncedTask) -> AnnouncedTask:
+    schema = task.parameters
+    if _fits(schema):
+        return task
+    names = {**schema, "properties": {name: {} for name in schema.get("properties", ())}}
+    return msgspec.structs.replace(task, parameters=names if _fits(names) else {"type": "object"})
+
+
+def _fits(schema: Mapping[str, Any]) -> bool:
+    try:
+        return len(_encoder.encode(schema)) <= Announcement.MOST_SCHEMA_BYTES
+    except (TypeError, ValueError, OverflowError):  # a default or choice that JSON can't hold
+        return False
+
+
+def _encode_tasks(tasks: Mapping[str, AnnouncedTask]) -> str:
+    return _encoder.encode(tasks).decode()
+
+
 class Application(msgspec.Struct, frozen=True):
-    """The application that a worker runs, with its declared schedules."""
+    """The application that a worker runs, with its declared schedules and its tasks."""
 
     namespace: str
     name: str
     version: str
     schedules: tuple[DeclaredSchedule, ...] = ()
+    tasks: Mapping[str, AnnouncedTask] = {}
 
 
 _RELEASE = re.compile(r"v?(\d{1,15}(?:\.\d{1,15}){0,9})", re.ASCII)

@@ -3,6 +3,8 @@
 The id carries the planned time, not the time of creation, so that history is partitioned, pruned and listed by when
 things ran: a job submitted today for next year belongs to next year's partition. Ids that one process makes for the
 same millisecond grow, also where ids for other times were made in between, so that what comes together stays in order.
+
+Make no ids of version 8: it is kept for those that name the database of a job, once there are several (decision 0028).
 """
 
 from __future__ import annotations
@@ -143,7 +145,18 @@ def show_key_id(key_id: UUID) -> str:
 
 def is_key_id(text: str) -> bool:
     """Whether it looks like the id of a key; names of other things must not."""
-    return text.startswith("key_") and len(text) == len("key_") + _ID_LENGTH and _HEX_DIGITS.issuperset(text[4:])
+    return is_generated(text, "key_")
+
+
+def find_job_id(text: str) -> UUID | None:
+    """The id behind `job_…`; None for any other text, such as an id that somebody chose."""
+    return UUID(hex=text[4:]) if is_generated(text, "job_") else None
+
+
+def is_generated(text: str, prefix: str) -> bool:
+    """Whether a text has the form of a generated id with this prefix."""
+    digits = text[len(prefix) :]
+    return text.startswith(prefix) and len(digits) == _ID_LENGTH and _HEX_DIGITS.issuperset(digits)
 
 
 def parse_key(text: str) -> UUID:
@@ -169,11 +182,6 @@ def parse_workflow_run(text: str) -> UUID:
     return _parse(text, "wfr_", "workflowRunId")
 
 
-def parse_job(text: str) -> UUID:
-    """The id behind `job_…`; raises BadInputError for anything else."""
-    return _parse(text, "job_", "jobId")
-
-
 def parse_run(text: str) -> UUID:
     """The id behind `run_…`; raises BadInputError for anything else."""
     return _parse(text, "run_", "runId")
@@ -196,7 +204,6 @@ def _milliseconds(moment: float) -> int:
 
 
 def _parse(text: str, prefix: str, field: str) -> UUID:
-    digits = text.removeprefix(prefix)
-    if not text.startswith(prefix) or len(digits) != _ID_LENGTH or not _HEX_DIGITS.issuperset(digits):
+    if not is_generated(text, prefix):
         raise BadInputError(f"not an id of the form {prefix} and {_ID_LENGTH} hex digits: {text[:80]!r}", field=field)
-    return UUID(hex=digits)
+    return UUID(hex=text[len(prefix) :])

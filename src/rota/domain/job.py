@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.cron import ClockChange, Cron
+from rota.domain.ids import show_job
 from rota.domain.retry import RetryPolicy
 from rota.domain.schedule import Every, Schedule, parse_bounds
 from rota.errors import BadInputError
@@ -71,6 +72,7 @@ class RunOptions(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"
     timeout_seconds: float | None = None
     expires_seconds: float | None = None
     headers: dict[str, str] | None = None  # from middleware at the submission to middleware at the run
+    job_id: str | None = None  # the id that the job's submitter chose; rota.chosen_ids finds the job by it
 
 
 _options_decoder = msgspec.json.Decoder(RunOptions)
@@ -87,6 +89,11 @@ def decode_options(text: str) -> RunOptions:
         return _options_decoder.decode(text)
     except msgspec.MsgspecError:
         return _UNREADABLE_OPTIONS
+
+
+def show_job_of(job_id: UUID, options: str | None) -> str:
+    """The id of a job as people see it: the one they chose, which is among its options, or the generated one."""
+    return (decode_options(options).job_id if options else None) or show_job(job_id)
 
 
 def encode_options(options: RunOptions) -> str:
@@ -138,6 +145,7 @@ class OneShot(msgspec.Struct, frozen=True):
     run_at: datetime | None
     key: SubmissionKey | None = None
     unique: Unique | None = None
+    chosen_id: str | None = None
 
 
 class JobSet(msgspec.Struct, frozen=True):
@@ -147,6 +155,7 @@ class JobSet(msgspec.Struct, frozen=True):
     key: SubmissionKey | None = None
 
     unique: ClassVar[None] = None
+    chosen_id: ClassVar[None] = None
 
     @property
     def id(self) -> UUID:
@@ -174,6 +183,7 @@ class PlainSet(msgspec.Struct, frozen=True):
     key: SubmissionKey | None = None
 
     unique: ClassVar[None] = None
+    chosen_id: ClassVar[None] = None
 
     @property
     def id(self) -> UUID:
@@ -232,6 +242,7 @@ class Recurring(msgspec.Struct, frozen=True):
     next_fire_at: datetime
     key: SubmissionKey | None = None
     unique: Unique | None = None
+    chosen_id: str | None = None
 
 
 SingleJob = OneShot | Recurring

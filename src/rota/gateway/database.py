@@ -103,6 +103,7 @@ class _DatabaseEndpoint:
                 blobs=Blobs.open(settings.blobs),
                 now=clock.now_datetime,
                 lazy=True,
+                check_payloads=settings.check_payloads,
             )
             self._services = ServiceGroup([*local.services, follower])
             await self._services.__aenter__()

@@ -16,7 +16,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from rota.domain.ids import show_job
 from rota.domain.job import JobSet, PlainSet, Submission
 from rota.domain.policies import decode_policies
 from rota.domain.run import LOOKAHEAD
@@ -142,7 +141,7 @@ class GroupCommitter:
 
     def _idle_queue_of(self, item: Submission) -> _WriteQueue | None:
         """The item's queue, if it is empty and nothing of it is being written."""
-        queue = self._queues[1 if item.key or item.unique else 0]
+        queue = self._queues[1 if item.key or item.unique or item.chosen_id else 0]
         if queue or queue.being_written:
             return None
         return queue if self._keys.isdisjoint(_keys_of(item)) else None
@@ -227,7 +226,7 @@ class GroupCommitter:
         done = await self._submissions.submit(items, due_by=self._now() + LOOKAHEAD)
         declined: dict[UUID, Declined] = dict(done.rejected)
         for item_id, duplicate in done.duplicates.items():
-            words = f"{show_job(duplicate.job_id)} has this uniqueKey already (it is {duplicate.status})"
+            words = f"{duplicate.shown_id} has this uniqueKey already (it is {duplicate.status})"
             declined[item_id] = duplicate if duplicate.kept else DuplicateError(words)
         if done.repeated:
             declined |= await self._first_answers([item for item in items if item.id in done.repeated])
@@ -267,6 +266,8 @@ def _keys_of(item: Submission) -> Iterator[tuple[str, ...]]:
     """Keys that two writers must not write at once."""
     if item.key:
         yield (item.namespace, item.key.key)
+    if item.chosen_id:
+        yield (item.namespace, "id", item.chosen_id)
     if order := _order_of(item):
         yield order
 
@@ -278,12 +279,12 @@ def _order_of(item: Submission) -> tuple[str, ...] | None:
 
 
 def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
-    """Items without an idempotency or unique key, and items with one.
+    """Items without an idempotency or unique key or a chosen id, and items with one.
 
     Items of one ordering key stay together, in the queue of those with a key if one of them has one: two queues know
     no order between them.
     """
-    keyed = {item.id for item in items if item.key or item.unique}
+    keyed = {item.id for item in items if item.key or item.unique or item.chosen_id}
     if not keyed:
         return items, ()
     orders = {_order_of(item) for item in items if item.id in keyed} - {None}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rota.contract.fields import wire_name
 from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
@@ -41,6 +42,7 @@ from rota.domain.runner_payloads import parse_http_call, parse_shell_call
 from rota.domain.schedule import parse_cron, parse_every
 from rota.domain.timezones import load_zone
 from rota.errors import BadInputError, RotaError
+from rota.gateway.known_tasks import FindTask, KnownTask
 from rota.gateway.policy_fields import POLICY_FIELDS, FieldGroup, patched_policies, policies_of
 
 _FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -60,18 +62,24 @@ CALENDAR = {
     "dst": "dst",
 }
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
-_PRIORITIES = {level.name: int(level) for level in Priority}
+_TWO_STARTS = "means startTime in a cron job, which is given too: give one of the two"
+_PRIORITIES: dict[str | UnsetType, int] = {level.name: int(level) for level in Priority} | {UNSET: int(Priority.normal)}
+_DEFAULT_POOL = "default"
+_VARIED = frozenset({"headers", "retry"})  # objects, which can't be looked up
+_MOST_KNOWN = 512
 _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
 _CALENDAR = FieldGroup(*CALENDAR, "misfire")
 _OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
+_CHANGEABLE_OPTIONS = tuple(name for name in _OPTIONS.names if name in JobPatch.__struct_fields__)
 _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 # Most jobs have none of these, which one look at them all tells: bulk submissions spend their time here.
 _UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names)
 
 
 class SetShape(NamedTuple):
-    """What the jobs of a set have alike, and the status of all of them; `task` is None if payloads decide it."""
+    """What the jobs of a set have alike, and the status of all of them; `task` is None if payloads decide it; `known`:
+    what workers have announced of it."""
 
     namespace: str
     definition: Definition
@@ -80,6 +88,18 @@ class SetShape(NamedTuple):
     status: str
     shards: int
     task: str | None
+    known: KnownTask | None = None
+
+    def check(self, payload: str | None) -> None:
+        """Raises BadInputError if the payload does not fit the task."""
+        if self.known is not None:
+            self.known.check(payload)
+        elif self.task is None:
+            _check_task(self.definition.task or None, payload)
+
+    def accepts_all(self, payloads: Sequence[Any]) -> bool:
+        """Whether all of these fit the task, as far as can be told without looking at each."""
+        return self.task is not None if self.known is None else self.known.accepts_all(payloads)
 
     def ids(self, count: int) -> range:
         """New ids, as numbers, each greater than the one before by one."""
@@ -107,26 +127,51 @@ class SetShape(NamedTuple):
 class JobBuilder:
     """Makes submissions from requests."""
 
-    def __init__(self, *, shards: int, payload_limit_bytes: int, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        *,
+        shards: int,
+        payload_limit_bytes: int,
+        now: Callable[[], datetime],
+        find_task: FindTask = lambda _namespace, _task: None,
+    ) -> None:
+        """`find_task` gives what workers have announced of a task."""
         self._shards = shards
         self._payload_limit = payload_limit_bytes
         self._now = now
+        self._find_task = find_task
 
-    def prepare(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[SingleJob, Submitted]:
-        """The submission and the answer it will get; raises BadInputError naming the field."""
+    def find_task(self, wanted: JobIn, caller: Caller) -> KnownTask | None:
+        """What is known of the job's task."""
+        return self._find_task(caller.namespace, wanted.task) if wanted.task else None
+
+    def prepare(
+        self, wanted: JobIn, caller: Caller, now: datetime, known: KnownTask | None
+    ) -> tuple[SingleJob, Submitted]:
+        """The submission and the answer it will get; `known`: what `find_task` found. Raises BadInputError."""
+        if known is not None:
+            wanted = known.completed(wanted)
         plain = wanted.schedule_type == "immediate" and not _UNCOMMON.given(wanted)
         if not plain:
+            wanted = _with_start(wanted)
             _check_timing_fields(wanted)
             _check_calendar(wanted)
             if wanted.schedule_type not in ("immediate", "future"):
-                return self._recurring(wanted, caller, now)
+                return self._recurring(wanted, caller, now, known)
         definition = self.definition(wanted, caller, plain=plain)
+        if known is not None:
+            known.check(definition.payload)
         return self._one_shot(wanted, definition, None if plain else _unique(wanted, caller), caller, now)
 
     def prepare_set(self, wanted: JobIn, caller: Caller, now: datetime) -> SetShape:
         """What the jobs of a set have alike; raises BadInputError naming the field."""
+        known = self.find_task(wanted, caller)
+        if known is not None:
+            wanted = known.completed(wanted)
         if wanted.payload is not UNSET:
             raise BadInputError("leave it out: each job of the set has its own", field="payload")
+        if wanted.job_id is not None:
+            raise BadInputError("the jobs of a set have generated ids: submit these one by one", field="jobId")
         if wanted.schedule_type not in ("immediate", "future"):
             raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
         if wanted.schedule_type != "immediate" or _UNCOMMON.given(wanted):
@@ -136,32 +181,29 @@ class JobBuilder:
                 raise BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
-        policies = policies_of(wanted, None)
-        definition = Definition(
-            owner=caller.owner,
-            name=wanted.name,
-            task=wanted.task or "",
-            pool=wanted.pool,
-            priority=_PRIORITIES[wanted.priority],
-            tags=tuple(wanted.tags),
-            payload=None,
-            options=_options(wanted),
-            policies=policies,
-        )
+        definition = self.template(wanted, caller)
         return SetShape(
             caller.namespace,
             definition,
             run_at,
             planned,
-            _first_status(policies, waits=planned is not now),
+            _first_status(definition.policies, waits=planned is not now),
             self._shards,
             None if _needs_payload(wanted.task) else wanted.task,
+            known,
         )
 
-    def check_task(self, wanted: JobIn, payload: str | None) -> None:
-        """Raises BadInputError if the payload does not fit a task of the runners."""
-        if _needs_payload(wanted.task):
-            _check_task(wanted.task, payload)
+    def is_made_unique(self, wanted: JobIn, caller: Caller) -> bool:
+        """Whether the job's task gives it a unique key: then it can't be part of a set."""
+        known = self.find_task(wanted, caller)
+        return known is not None and known.is_unique(wanted)
+
+    def may_replace(self, wanted: JobIn, caller: Caller) -> bool:
+        """Whether the job may replace another one, by its own words or by those of its task."""
+        if wanted.on_duplicate is not UNSET:
+            return wanted.on_duplicate == "replace"
+        known = self.find_task(wanted, caller)
+        return known is not None and known.replaces(wanted)
 
     def definition(
         self, wanted: JobIn, caller: Caller, job_id: UUID | None = None, *, plain: bool = False
@@ -172,23 +214,23 @@ class JobBuilder:
             owner=caller.owner,
             name=wanted.name,
             task=_check_task(wanted.task, payload),
-            pool=wanted.pool,
+            pool=wanted.pool or _DEFAULT_POOL,
             priority=_PRIORITIES[wanted.priority],
-            tags=tuple(wanted.tags),
+            tags=tuple(wanted.tags or ()),
             payload=payload,
             options=_DEFAULT_OPTIONS if plain else _options(wanted),
             policies=None if plain else policies_of(wanted, job_id),
         )
 
-    def node_definition(self, wanted: JobIn, caller: Caller) -> Definition:
-        """What a node of a workflow runs; its payload is made when it starts."""
+    def template(self, wanted: JobIn, caller: Caller) -> Definition:
+        """What the jobs of a set, or the runs of a node, have alike: everything but the payload."""
         return Definition(
             owner=caller.owner,
             name=wanted.name,
             task=wanted.task or "",
-            pool=wanted.pool,
+            pool=wanted.pool or _DEFAULT_POOL,
             priority=_PRIORITIES[wanted.priority],
-            tags=tuple(wanted.tags),
+            tags=tuple(wanted.tags or ()),
             payload=None,
             options=_options(wanted),
             policies=policies_of(wanted, None),
@@ -251,15 +293,18 @@ class JobBuilder:
             error.__traceback__ = error.__context__ = None  # ten thousand of them would keep as many frames
             return error
 
-    def patched(self, before: Definition, patch: JobPatch, job_id: UUID | None = None) -> Definition:
-        """A definition with some fields changed."""
-        changes = {name: value for name in _OPTIONS.names if (value := getattr(patch, name)) is not UNSET}
+    def patched(self, before: Definition, patch: JobPatch, namespace: str, job_id: UUID | None = None) -> Definition:
+        """A definition with some fields changed. What it got from its task when it was submitted stays."""
+        changes = {name: value for name in _CHANGEABLE_OPTIONS if (value := getattr(patch, name)) is not UNSET}
         options = msgspec.structs.replace(decode_options(before.options), **_stored_options(changes))
         payload = before.payload if patch.payload is UNSET else self.payload(patch.payload)
         # An unchanged payload in object storage was checked when it came.
         unseen = before.blob is not None and patch.payload is UNSET
         task = before.task if patch.task is UNSET else patch.task
         task = task if unseen else _check_task(task, payload)
+        is_checked = not unseen and not (patch.payload is UNSET and patch.task is UNSET)
+        if is_checked and (known := self._find_task(namespace, task)) is not None:
+            known.check(payload)
         return Definition(
             owner=before.owner,
             name=before.name if patch.name is UNSET else patch.name,
@@ -274,6 +319,7 @@ class JobBuilder:
 
     def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
         """A timetable with some fields changed; raises BadInputError if the result is not a schedule."""
+        patch = _patch_with_start(patch)
         _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
         if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
             raise BadInputError("give this or cronExpression, not both", field="everySeconds")
@@ -294,6 +340,7 @@ class JobBuilder:
         if patch.misfire is not UNSET:
             changes["misfire"] = _misfire(patch.misfire)
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
+        _check_type(patch, after.schedule_type)
         _check_end(after, now)
         if after != before:
             _first_fire(after, job_id, now)
@@ -303,6 +350,7 @@ class JobBuilder:
         """A one-shot's new time; None: unchanged."""
         fields = ("cron_expression", "every_seconds", *_CALENDAR.names)
         _refuse(patch, fields, "is for recurring jobs; this one runs once")
+        _check_type(patch, "future")
         return None if patch.schedule_time is UNSET else _check_time(patch.schedule_time, self._now())
 
     def _one_shot(
@@ -311,24 +359,32 @@ class JobBuilder:
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
         run_id = new_id(planned.timestamp())
-        item = OneShot(caller.namespace, run_id, shard_of(run_id, self._shards), definition, run_at, None, unique)
+        shard, chosen_id = shard_of(run_id, self._shards), wanted.job_id
+        item = OneShot(caller.namespace, run_id, shard, definition, run_at, None, unique, chosen_id)
         status = _first_status(definition.policies, waits=planned is not now)
         shown_job, shown_run = show_one_shot(run_id)
-        return item, Submitted(job_id=shown_job, status=status, run_id=shown_run)
+        return item, Submitted(job_id=chosen_id or shown_job, status=status, run_id=shown_run)
 
     def declared(self, wanted: JobIn, caller: Caller, app: str) -> DeclaredSchedule:
         """A schedule that an application declares; raises BadInputError naming the field."""
-        if wanted.unique_key is not None:
+        if wanted.unique_key:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
+        if wanted.job_id is not None:
+            raise BadInputError("a declared schedule is identified by its name: leave this out", field="jobId")
+        wanted = _with_start(wanted)
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
         return DeclaredSchedule(
             self.definition(wanted, caller, job_id), self._timetable(wanted, job_id, ANCHOR, self._now())
         )
 
-    def _recurring(self, wanted: JobIn, caller: Caller, now: datetime) -> tuple[Recurring, Submitted]:
+    def _recurring(
+        self, wanted: JobIn, caller: Caller, now: datetime, known: KnownTask | None
+    ) -> tuple[Recurring, Submitted]:
         job_id = new_id(now.timestamp())
         definition = self.definition(wanted, caller, job_id)
+        if known is not None:
+            known.check(definition.payload)
         timetable = self._timetable(wanted, job_id, now, now)
         _check_end(timetable, now)
         first = _first_fire(timetable, job_id, now)
@@ -337,8 +393,8 @@ class JobBuilder:
             words = "'replace' is for jobs that run once; change a recurring job with PUT"
             raise BadInputError(words, field="onDuplicate")
         shard = shard_of(job_id, self._shards)
-        item = Recurring(caller.namespace, job_id, shard, definition, timetable, first, None, unique)
-        return item, Submitted(job_id=show_job(job_id), status="scheduled")
+        item = Recurring(caller.namespace, job_id, shard, definition, timetable, first, None, unique, wanted.job_id)
+        return item, Submitted(job_id=wanted.job_id or show_job(job_id), status="scheduled")
 
     def _timetable(self, wanted: JobIn, job_id: UUID, anchor: datetime, now: datetime) -> Timetable:
         timetable = Timetable(
@@ -396,7 +452,19 @@ def _check_task(task: str | None, payload: str | None) -> str:
 
 def _options(wanted: JobIn) -> str:
     given = _OPTIONS.given(wanted)
-    return encode_options(RunOptions(**_stored_options(given))) if given else _DEFAULT_OPTIONS
+    if not given:
+        return _DEFAULT_OPTIONS
+    return _encode_few(**given) if _VARIED.isdisjoint(given) else _encode(given)
+
+
+def _encode(given: Mapping[str, Any]) -> str:
+    return encode_options(RunOptions(**_stored_options(given)))
+
+
+@lru_cache(_MOST_KNOWN)
+def _encode_few(**given: Any) -> str:
+    """The jobs of a task mostly have the same."""
+    return _encode(given)
 
 
 def _stored_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -441,9 +509,9 @@ def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:
 def _unique(wanted: JobIn, caller: Caller) -> Unique | None:
     if not (given := _UNIQUE.given(wanted)):
         return None
-    if wanted.unique_key is None:
+    if not wanted.unique_key:
         raise BadInputError("needs a uniqueKey", field=wire_name(next(iter(given))))
-    return Unique(caller.own(wanted.unique_key), wanted.unique_seconds, wanted.on_duplicate or "reject")
+    return Unique(caller.own(wanted.unique_key), wanted.unique_seconds or None, wanted.on_duplicate or "reject")
 
 
 def _misfire(given: str | Misfire | None) -> str | None:
@@ -452,6 +520,31 @@ def _misfire(given: str | Misfire | None) -> str | None:
         return None
     rule = MisfireRule(**({"policy": given} if isinstance(given, str) else msgspec.structs.asdict(given)))
     return None if rule == MisfireRule() else msgspec.json.encode(rule).decode()
+
+
+def _with_start(wanted: JobIn) -> JobIn:
+    """A cron job whose time, if it has one, is its start."""
+    if wanted.schedule_type != "cron" or wanted.schedule_time is None:
+        return wanted
+    if wanted.start_time is not None:
+        raise BadInputError(_TWO_STARTS, field="scheduleTime")
+    return msgspec.structs.replace(wanted, start_time=wanted.schedule_time, schedule_time=None)
+
+
+def _patch_with_start(patch: JobPatch) -> JobPatch:
+    """A change of a cron expression whose time, if it has one, is its start."""
+    if patch.cron_expression is UNSET or patch.schedule_time is UNSET:
+        return patch
+    if patch.start_time is not UNSET:
+        raise BadInputError(_TWO_STARTS, field="scheduleTime")
+    return msgspec.structs.replace(patch, start_time=patch.schedule_time, schedule_time=UNSET)
+
+
+def _check_type(patch: JobPatch, schedule_type: str) -> None:
+    """Raises BadInputError if a change names another type of schedule than the job has after it."""
+    if patch.schedule_type not in (UNSET, schedule_type):
+        words = f"can't be changed to this: with the other fields, the job is {schedule_type!r}"
+        raise BadInputError(words, field="scheduleType")
 
 
 def _check_timing_fields(wanted: JobIn) -> None:

@@ -20,7 +20,7 @@ from itertools import groupby
 import msgspec
 
 from rota.access.limits.backlog import Backlog
-from rota.contract.jobs import AcceptedJobs, JobIn, JobSetOut, RefusedJobs, Submitted
+from rota.contract.jobs import AcceptedJobs, JobSetOut, RefusedJobs, Submitted
 from rota.domain.ids import show_following, show_one_shot
 from rota.domain.job import STORED_BYTES, SURELY_INLINE, JobSet, OneShot, PlainSet, SubmissionKey
 from rota.domain.rights import Caller
@@ -68,6 +68,9 @@ class JobSets:
         """What became of each job, once all are committed; raises RotaError if none of them can be taken."""
         if wanted.positions is not None:
             return await self._repeat(wanted, caller)
+        if self._job_builder.is_made_unique(wanted.job, caller):
+            positions = range(len(wanted.payloads))
+            return await self._by_themselves(wanted, _payloads_at(wanted, positions), caller)
         try:
             shape = self._job_builder.prepare_set(wanted.job, caller, self._now())
         except BadInputError:
@@ -92,13 +95,17 @@ class JobSets:
         counted: list[OneShot],
     ) -> _Part:
         """Makes the jobs of a part, except those that are refused; adds those that count as waiting."""
-        await Breather().breathe()
+        breather = Breather()
+        await breather.breathe()
         payloads = wanted.payloads[start : start + MOST_PER_PART]
-        if self._backlog.is_unlimited and (plain := self._plain_set(payloads, caller, shape)):
+        unchecked = None if shape.accepts_all(payloads) else shape
+        if unchecked is None and self._backlog.is_unlimited and (plain := self._plain_set(payloads, caller, shape)):
             return _Part(start, plain, range(start, start + len(payloads)), shape.status, {}, None)
         refused: dict[int, RotaError] = {}
         for position, payload in enumerate(payloads, start):
-            if error := payload if isinstance(payload, RotaError) else self._refusal(wanted.job, payload, caller):
+            if unchecked is not None:
+                await breather.breathe()
+            if error := payload if isinstance(payload, RotaError) else self._refusal(unchecked, payload, caller):
                 refused[position] = error
         positions: Sequence[int] = range(start, start + len(payloads))
         if refused:
@@ -125,9 +132,10 @@ class JobSets:
             return None
         return shape.plain_set(payloads)  # type: ignore[arg-type]
 
-    def _refusal(self, job: JobIn, payload: str | None, caller: Caller) -> RotaError | None:
+    def _refusal(self, shape: SetShape | None, payload: str | None, caller: Caller) -> RotaError | None:
         try:
-            self._job_builder.check_task(job, payload)
+            if shape is not None:
+                shape.check(payload)
             self._check_payload(caller, payload)
         except RotaError as error:
             return error

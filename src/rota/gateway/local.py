@@ -30,11 +30,13 @@ from rota.gateway.coalescing import own_error
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
+from rota.gateway.known_tasks import KnownTask, KnownTasks
 from rota.gateway.protocol import OutgoingJob, RunSnapshot, are_alike
 from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.gateway.set_answers import answers_of
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
+from rota.store.announce import Announcements
 from rota.store.cancel import Cancellations
 from rota.store.postgres.database import Database
 from rota.store.read.runs import Runs
@@ -63,8 +65,11 @@ class LocalGateway:
         now: Callable[[], datetime],
         defaults: Limits | None = None,
         lazy: bool = False,
+        check_payloads: bool = True,
+        is_listening: Callable[[], bool] = lambda: False,
     ) -> None:
-        """A lazy one reads nothing from the database before the first submission."""
+        """A lazy one reads nothing from the database before the first submission. `is_listening`: whether `tasks` is
+        woken when a worker joins."""
         self._submissions = Submissions(database)
         self._runs = Runs(database)
         self._cancellations = Cancellations(database)
@@ -72,7 +77,10 @@ class LocalGateway:
         self._now = now
         self.limits = TenantLimits(LimitTable(database), defaults or Limits())
         self.backlog = Backlog(BacklogCounts(database), self.limits, now=now, lazy=lazy)
-        self.job_builder = JobBuilder(shards=shards, payload_limit_bytes=payload_limit_bytes, now=now)
+        self.tasks = KnownTasks(Announcements(database), checks=check_payloads, is_listening=is_listening)
+        self.job_builder = JobBuilder(
+            shards=shards, payload_limit_bytes=payload_limit_bytes, now=now, find_task=self.tasks.find
+        )
         self._committer = GroupCommitter(submissions=self._submissions, now=now)
         self._sets = JobSets(
             submissions=self._submissions,
@@ -88,7 +96,7 @@ class LocalGateway:
 
     @property
     def services(self) -> list[Service]:
-        return [*self._committer.writers, self.limits, self.backlog]
+        return [*self._committer.writers, self.limits, self.backlog, self.tasks]
 
     def for_caller(self, caller: Caller) -> CallerGateway:
         return CallerGateway(self, partial(_itself, caller))
@@ -97,20 +105,28 @@ class LocalGateway:
         """A gateway for the task of this run; can be called from any thread."""
         return RunGateway(self, partial(self._owner_of, claim))
 
+    async def load(self, caller: Caller) -> None:
+        """Reads what the checks of this caller's jobs need, the first time."""
+        await self.limits.load()
+        await self.tasks.load(caller.namespace)
+
     async def submit(self, requests: Sequence[JobRequest], caller: Caller) -> list[Answer]:
         """The answer or refusal of each, in order, once all are committed; raises TooLargeError for too many."""
-        await self.limits.load()
+        await self.load(caller)
         self.limits.check_batch(caller, len(requests))
         now = self._now()
         answers: list[Answer] = []
         items: dict[int, SingleJob] = {}
+        known: dict[str | None, KnownTask | None] = {}
         refused: list[int] = []
         breather = Breather()
         for position, (job, key, request_hash) in enumerate(requests):
             await breather.breathe()
             try:
                 async with costly_step(len(job.payload) if job.payload else 0):
-                    item, answer = self.job_builder.prepare(job, caller, now)
+                    if job.task not in known:
+                        known[job.task] = self.job_builder.find_task(job, caller)
+                    item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
                 self.limits.check_payload(caller, item.definition.payload)
                 if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
                     item = await self._offload(item)
@@ -141,7 +157,7 @@ class LocalGateway:
 
     async def submit_set(self, wanted: SetRequest, caller: Caller) -> JobSetOut:
         """What became of each job of a set, once all are committed; raises TooLargeError for too many."""
-        await self.limits.load()
+        await self.load(caller)
         self.limits.check_batch(caller, len(wanted.payloads))
         return await self._sets.submit(wanted, caller)
 
@@ -291,5 +307,5 @@ def _answer(declined: Declined, request_hash: bytes) -> Answer:
         return msgspec.json.decode(declined.answer, type=Repeated)
     if isinstance(declined, Duplicate):
         run_id = None if declined.recurring else show_run(declined.job_id)
-        return Submitted(job_id=show_job(declined.job_id), status=declined.status, run_id=run_id, duplicate=True)
+        return Submitted(job_id=declined.shown_id, status=declined.status, run_id=run_id, duplicate=True)
     return declined

@@ -43,7 +43,8 @@ class FieldGroup:
         values = self._read(wanted)
         if values == self._defaults:
             return {}
-        return {name: value for name, value in zip(self.names, values, strict=True) if value is not None}
+        pairs = zip(self.names, values, strict=True)
+        return {name: value for name, value in pairs if value is not None and value is not UNSET}
 
 
 POLICY_FIELDS = FieldGroup(*PolicyFields.__struct_fields__)

@@ -67,6 +67,9 @@ def _detail(error: RotaError) -> str:
     if isinstance(error, DatabaseUnavailableError):
         return "the database did not answer, so the outcome is unknown; repeat with an Idempotency-Key to be safe"
     if isinstance(error, BadInputError) and error.fields:
-        field, message = error.fields[0]
-        return message if message.startswith(field) else f"{field}: {message}"
+        return "; ".join(_named(field, message) for field, message in error.fields)
     return str(error)
+
+
+def _named(field: str, message: str) -> str:
+    return message if message.startswith(field) else f"{field}: {message}"

@@ -38,7 +38,8 @@ class JobTemplate:
         self.job = job
         self.text = _encoder.encode(job)
         runs_once = job.schedule_type in ("immediate", "future")
-        self.fits_sets = runs_once and job.unique_key is None and job.idempotency_key is None
+        own = job.unique_key or job.idempotency_key or job.job_id
+        self.fits_sets = runs_once and not own
 
 
 class SetMember(NamedTuple):

@@ -18,14 +18,15 @@ import msgspec
 
 from rota.contract.jobs import AcceptedJobs, BatchJobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
-from rota.domain.ids import show_job, show_one_shot, show_run
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob
+from rota.domain.ids import show_one_shot, show_run
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob, show_job_of
 from rota.domain.rights import Caller
-from rota.errors import DuplicateError, KeyReusedError, RotaError, SetupError
+from rota.errors import ConflictError, DuplicateError, KeyReusedError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder, SetShape
 from rota.gateway.protocol import OutgoingJob, are_alike
 from rota.gateway.requests import Payload
 from rota.gateway.set_answers import answers_of
+from rota.gateway.transaction_tasks import TransactionTasks
 
 # Larger ones belong in object storage, which is not part of the transaction.
 _LARGEST_PAYLOAD_BYTES = 1024 * 1024
@@ -33,11 +34,15 @@ _LARGEST_PAYLOAD_BYTES = 1024 * 1024
 _ALL_SHARDS = 1 << 62
 # Called with texts; all but the first may be missing in a database of the release before, or not be granted.
 _SUBMIT = "rota.submit_v1({})"
+_SUBMIT_WITH_IDS = "rota.submit_v2({})"
 _SUBMIT_SET = "rota.submit_set_v1({}, {})"
 _FIND = "rota.find_submissions_v1({})"
 _CAN = "CASE WHEN has_function_privilege(to_regprocedure({}), 'EXECUTE') THEN 'yes' END"
 _FINDING = "rota.find_submissions_v1(text)"
 _SETTING = "rota.submit_set_v1(text, text)"
+_CHOOSING = "rota.submit_v2(text)"
+_DEFAULTS = "rota.task_defaults_v1({}, {})"
+_DEFAULTING = "rota.task_defaults_v1(text, text)"
 
 
 class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -64,6 +69,7 @@ class JobRow(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     request_hash: str | None = None
     answer: str | None = None
     unique: Any = None
+    chosen_id: str | None = None
 
 
 class _RequestKey(msgspec.Struct, rename="camel"):
@@ -82,6 +88,8 @@ class WrittenJob(msgspec.Struct, rename="camel"):
     recurring: bool = False
     repeated: str | None = None
     same: bool = True
+    options: str | None = None
+    taken: bool = False
 
 
 def given_connection(connection: Any) -> Any:
@@ -96,35 +104,58 @@ class KnownFunctions:
 
     sets: bool | None = None  # whether it can submit sets; None: not asked yet
 
+    def __init__(self) -> None:
+        self.tasks = TransactionTasks()
+
 
 async def submit_within(
     connection: Any, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime, known: KnownFunctions
 ) -> list[Submitted | RotaError]:
     """Submits through an async connection: asyncpg, psycopg, or a SQLAlchemy session or connection."""
-    if (alike := _Set.of(jobs, caller, now)) and known.sets is not False:
+    tasks = known.tasks
+    if names := tasks.to_ask(jobs, caller.namespace):
+        if tasks.is_told is None:
+            tasks.is_told = await _ask(connection, _CAN, _DEFAULTING) == "yes"
+        if tasks.is_told:
+            told = await _ask(connection, _DEFAULTS, caller.namespace, msgspec.json.encode(names).decode())
+            tasks.learn(caller.namespace, names, told)
+    builder = _builder(now, tasks)
+    if (alike := _Set.of(jobs, caller, now, builder)) and known.sets is not False:
         if known.sets is None:
             known.sets = await _ask(connection, _CAN, _SETTING) == "yes"
         if known.sets:
             return alike.answers(await _ask(connection, _SUBMIT_SET, alike.shape, alike.payloads))
-    batch = _Batch([job.job for job in jobs], caller, now)
+    batch = _Batch([job.job for job in jobs], caller, now, builder)
     if batch.refused and await _ask(connection, _CAN, _FINDING) == "yes":
         batch.found(await _ask(connection, _FIND, batch.refused))
-    return batch.answers(await _ask(connection, _SUBMIT, batch.text) if batch.text else "[]")
+    if batch.has_chosen_ids and await _ask(connection, _CAN, _CHOOSING) != "yes":
+        raise _no_chosen_ids()
+    return batch.answers(await _ask(connection, batch.function, batch.text) if batch.text else "[]")
 
 
 def submit_within_sync(
     connection: Any, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime, known: KnownFunctions
 ) -> list[Submitted | RotaError]:
     """Submits through a sync connection: psycopg, Django, SQLAlchemy, or another DB-API driver."""
-    if (alike := _Set.of(jobs, caller, now)) and known.sets is not False:
+    tasks = known.tasks
+    if names := tasks.to_ask(jobs, caller.namespace):
+        if tasks.is_told is None:
+            tasks.is_told = _ask_sync(connection, _CAN, _DEFAULTING) == "yes"
+        if tasks.is_told:
+            told = _ask_sync(connection, _DEFAULTS, caller.namespace, msgspec.json.encode(names).decode())
+            tasks.learn(caller.namespace, names, told)
+    builder = _builder(now, tasks)
+    if (alike := _Set.of(jobs, caller, now, builder)) and known.sets is not False:
         if known.sets is None:
             known.sets = _ask_sync(connection, _CAN, _SETTING) == "yes"
         if known.sets:
             return alike.answers(_ask_sync(connection, _SUBMIT_SET, alike.shape, alike.payloads))
-    batch = _Batch([job.job for job in jobs], caller, now)
+    batch = _Batch([job.job for job in jobs], caller, now, builder)
     if batch.refused and _ask_sync(connection, _CAN, _FINDING) == "yes":
         batch.found(_ask_sync(connection, _FIND, batch.refused))
-    return batch.answers(_ask_sync(connection, _SUBMIT, batch.text) if batch.text else "[]")
+    if batch.has_chosen_ids and _ask_sync(connection, _CAN, _CHOOSING) != "yes":
+        raise _no_chosen_ids()
+    return batch.answers(_ask_sync(connection, batch.function, batch.text) if batch.text else "[]")
 
 
 async def _ask(connection: Any, function: str, *texts: str) -> str:
@@ -221,6 +252,13 @@ def _first_value(_cursor: Any) -> Any:
     return lambda values: values[0]
 
 
+def _no_chosen_ids() -> SetupError:
+    return SetupError(
+        "This database role can't submit jobs with a job_id in a transaction: bring the schema up to date with "
+        "`rota migrate`, as its owner, which also grants the role what is new."
+    )
+
+
 def _unknown(connection: Any) -> SetupError:
     return SetupError(
         f"{type(connection).__module__}.{type(connection).__qualname__} is not a supported connection: use asyncpg, "
@@ -270,11 +308,10 @@ class _Set:
         self.payloads = _ascii(msgspec.json.encode(payloads).decode())
 
     @classmethod
-    def of(cls, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime) -> _Set | None:
+    def of(cls, jobs: Sequence[OutgoingJob], caller: Caller, now: datetime, builder: JobBuilder) -> _Set | None:
         """None for jobs that must be looked at one by one."""
         if not are_alike(jobs):
             return None
-        builder = _builder(now)
         array = b"[" + b",".join([job.payload or b"null" for job in jobs]) + b"]"
         wanted = jobs[0].template.job
         try:
@@ -293,31 +330,33 @@ class _Set:
         return answers_of(JobSetOut(accepted=[accepted], refused=[]), self._count)
 
 
-def _builder(now: datetime) -> JobBuilder:
-    return JobBuilder(shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now)
+def _builder(now: datetime, tasks: TransactionTasks) -> JobBuilder:
+    return JobBuilder(
+        shards=_ALL_SHARDS, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: now, find_task=tasks.find
+    )
 
 
 class _Batch:
     """Jobs to submit in a transaction."""
 
-    def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime) -> None:
-        builder = _builder(now)
-        self._jobs = jobs
+    def __init__(self, jobs: Sequence[BatchJobIn], caller: Caller, now: datetime, builder: JobBuilder) -> None:
         self._answers: list[Submitted | RotaError] = []
-        self._positions: list[int] = []
+        self._positions: dict[int, SingleJob] = {}
         self._refused: list[int] = []
         rows: list[JobRow] = []
         for position, job in enumerate(jobs):
             try:
-                item, answer = builder.prepare(job, caller, now)
+                item, answer = builder.prepare(job, caller, now, builder.find_task(job, caller))
             except RotaError as error:
                 self._answers.append(error)
                 if job.idempotency_key:
                     self._refused.append(position)
                 continue
             self._answers.append(answer)
-            self._positions.append(position)
+            self._positions[position] = item
             rows.append(_row_of(item, job, answer, caller))
+        self.has_chosen_ids = any(row.chosen_id for row in rows)
+        self.function = _SUBMIT_WITH_IDS if self.has_chosen_ids else _SUBMIT
         self.text = _ascii(msgspec.json.encode(rows).decode()) if rows else ""
         keys = [_key_of(jobs[position], caller) for position in self._refused]
         self.refused = _ascii(msgspec.json.encode(keys).decode()) if keys else ""
@@ -330,10 +369,11 @@ class _Batch:
 
     def answers(self, text: str) -> list[Submitted | RotaError]:
         """The outcome of each job, in order."""
-        for position, said in zip(self._positions, msgspec.json.decode(text, type=list[WrittenJob]), strict=True):
+        written = msgspec.json.decode(text, type=list[WrittenJob])
+        for (position, item), said in zip(self._positions.items(), written, strict=True):
             answer = self._answers[position]
             assert isinstance(answer, Submitted)  # noqa: S101 - the others were not sent
-            self._answers[position] = _answer(said, answer, self._jobs[position].on_duplicate)
+            self._answers[position] = _answer(said, answer, item.unique.on_duplicate if item.unique else None)
         return self._answers
 
 
@@ -358,6 +398,7 @@ def _row_of(item: SingleJob, job: BatchJobIn, answer: Submitted, caller: Caller)
         payload=it.payload,
         options=it.options,
         policies=it.policies,
+        chosen_id=item.chosen_id,
     )
     if isinstance(item, Recurring):
         made.timetable, made.next_fire_at = msgspec.structs.asdict(item.timetable), item.next_fire_at
@@ -389,11 +430,14 @@ def _repeated(said: WrittenJob) -> Submitted | RotaError:
 def _answer(said: WrittenJob, answer: Submitted, on_duplicate: str | None) -> Submitted | RotaError:
     if said.repeated is not None:
         return _repeated(said)
+    if said.taken:
+        return ConflictError(f"another job has the jobId {answer.job_id!r} already")
     if said.duplicate is None:
         answer.status = said.status or answer.status
         return answer
     holder = UUID(said.duplicate)
+    shown = show_job_of(holder, said.options)
     if on_duplicate != "keep":
-        return DuplicateError(f"{show_job(holder)} has this uniqueKey already (it is {said.status})")
+        return DuplicateError(f"{shown} has this uniqueKey already (it is {said.status})")
     run_id = None if said.recurring else show_run(holder)
-    return Submitted(job_id=show_job(holder), status=said.status or "", run_id=run_id, duplicate=True)
+    return Submitted(job_id=shown, status=said.status or "", run_id=run_id, duplicate=True)

@@ -141,7 +141,7 @@ def _plan_of(
         raise BadInputError("required, but missing", field=f"{field}.task")
     job = JobIn(name=f"{workflow}/{key}"[:200], schedule_type="immediate", **fields)
     try:
-        definition = builder.node_definition(job, owner)
+        definition = builder.template(job, owner)
     except BadInputError as error:
         raise _within(error, field) from None
     return NodePlan(key, definition, payload, node.when, _map_of(node.map, f"{field}.map", inputs))

@@ -61,7 +61,7 @@ class Figures(msgspec.Struct, rename="camel"):
 
 class _Run(msgspec.Struct, rename="camel"):
     scheduled_time: datetime
-    created_time: datetime
+    created_at: datetime
     start_time: datetime | None
     end_time: datetime | None
     status: str
@@ -98,7 +98,7 @@ class ServerBench:
         async with self._connect(_AT_ONCE) as connections:
             done = await Submitter(connections, at_once=_AT_ONCE).submit(_batches([_job(tag)] * jobs))
             runs = await self._finished(connections, tag, done.accepted)
-        first = min(run.created_time for run in runs)
+        first = min(run.created_at for run in runs)
         last = max(run.end_time for run in runs if run.end_time)
         rate = len(runs) / max((last - first).total_seconds(), 1e-6)
         return Throughput(done.accepted, done.per_second, rate, done.refused)

@@ -198,7 +198,7 @@ class Supervisor:
         settings: Settings,
         *,
         workers: int,
-        app: str | None,
+        apps: Sequence[str] = (),
         announce: Callable[[], None],
         reloader: Reloader | None = None,
     ) -> None:
@@ -208,7 +208,7 @@ class Supervisor:
         self._postgres = None if settings.database_url else EmbeddedPostgres(settings.home)
         self._servers = [self._child(name, [name]) for name in ("api", "scheduler")]
         self._worker_names = [f"worker {number + 1}" for number in range(workers)]
-        self._worker_arguments = ["worker", *(["--app", app] if app else [])]
+        self._worker_arguments = ["worker", *(word for app in apps for word in ("--app", app))]
         self._workers: list[SupervisedProcess] = []
         self._watches: list[Service] = []
         self._replaced: set[asyncio.Task[None]] = set()

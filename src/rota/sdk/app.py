@@ -25,6 +25,7 @@ from rota.sdk.middleware import Middleware
 from rota.sdk.options import Calendar, Defaults, read_duration
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
 from rota.task.context import Context
+from rota.task.retry_rule import Failures, RetryRule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,6 +144,8 @@ class App:
         isolation: Isolation | None = None,
         memory_mb: int | None = None,
         transactional: bool = False,
+        retry_on: Failures | None = None,
+        final_on: Failures | None = None,
         **defaults: Unpack[Defaults],
     ) -> Register: ...
 
@@ -155,6 +158,8 @@ class App:
         isolation: Isolation | None = None,
         memory_mb: int | None = None,
         transactional: bool = False,
+        retry_on: Failures | None = None,
+        final_on: Failures | None = None,
         **defaults: Unpack[Defaults],
     ) -> Any:
         """Makes a function, async or not, a task named `name` (else `module.function`). It can still be called.
@@ -162,7 +167,8 @@ class App:
         The other options are defaults for its jobs; a submission can override them (`with_options`). With
         `isolation="process"` it runs in a separate process, which can be killed, can crash without affecting others and
         can have a memory limit. With `transactional=True` it gets `context.connection`, whose transaction also
-        completes the run: its writes happen exactly once.
+        completes the run: its writes happen exactly once. Exceptions of `final_on` (a class or a tuple of them) fail
+        for good; with `retry_on`, only those are tried again.
         """
         if isolation not in (None, "process"):
             raise SetupError(f'The isolation of a task must be "process" or left out, not {isolation!r}.')
@@ -174,6 +180,9 @@ class App:
             raise SetupError(
                 "A task with isolation can't be transactional: it has no access to the worker's database connection."
             )
+        rule = None
+        if retry_on is not None or final_on is not None:
+            rule = RetryRule(retry_on=retry_on, final_on=final_on)
         try:
             check_options(defaults)
         except BadInputError as error:
@@ -191,6 +200,7 @@ class App:
                 isolation=isolation,
                 memory_bytes=(memory_mb or 0) * _MEGABYTE,
                 transactional=transactional,
+                retry_rule=rule,
             )
             self._register(made)
             return made

@@ -13,7 +13,7 @@ import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +24,7 @@ from rota.sdk.app import App
 from rota.sdk.declared_schedules import check_app
 from rota.secret_environment import guard_secrets
 
+_ROTA = Path(__file__).parents[1]  # not installed with the others where it runs from a checkout
 _APP = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -55,6 +56,33 @@ def load_app(where: str) -> App:
     return found
 
 
+def load_apps(named: Sequence[str]) -> list[App]:
+    """The Apps at these places, each once; raises SetupError if two of them can't be served side by side."""
+    apps: dict[str, App] = {}
+    for where in dict.fromkeys(named):
+        app = load_app(where)
+        if any(app is other for other in apps.values()):
+            continue  # by another name
+        for elsewhere, other in apps.items():
+            _check_side_by_side(elsewhere, other, where, app)
+        apps[where] = app
+    return list(apps.values())
+
+
+def _check_side_by_side(elsewhere: str, other: App, where: str, app: App) -> None:
+    if shared := sorted(app.tasks.keys() & other.tasks.keys()):
+        raise SetupError(
+            f"{elsewhere} and {where} both have a task called {shared[0]!r}; "
+            "give one of them another name: @app.task(name=…)"
+        )
+    same = (app.name, app.caller.namespace) == (other.name, other.caller.namespace)
+    if same and app.has_name and other.has_name:
+        raise SetupError(
+            f"{elsewhere} and {where} are both called {app.name!r}, so the schedules of one would replace those of the "
+            'other; give each a name of its own: rota.App("…")'
+        )
+
+
 def check_form(where: str) -> None:
     """Raises SetupError unless it is module:name; callers put the option's name before the message."""
     if not _APP.fullmatch(where):
@@ -80,29 +108,42 @@ def _import(module_name: str, where: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise SetupError(f"{where}: there is no module {error.name!r} in {Path.cwd()}") from error
-        raise SetupError(f"{where}: {module_name} needs {error.name!r}, which is not installed") from error
+        words = f"{module_name} needs {error.name!r}, which is not installed"
+        raise SetupError(f"{where}: {words}{_place_of(error)}") from error
     except SetupError as error:
-        raise SetupError(f"{where}: {error}") from error
+        raise SetupError(f"{where}: {error}{_place_of(error)}") from error
     except Exception as error:
-        raise SetupError(f"{where} can't be imported: {_blame(error)}") from error
+        # A syntax error names its place itself.
+        said = error.msg if isinstance(error, SyntaxError) else error
+        words = f"{type(error).__name__}: {said}"
+        raise SetupError(f"{where} can't be imported: {words}{_place_of(error)}") from error
 
 
-def _blame(error: Exception) -> str:
-    """The error and its line of code."""
-    words = f"{type(error).__name__}: {error}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) or not frames:
-        return words
-    return f"{words} ({frames[-1].filename}, line {frames[-1].lineno})"
+def _place_of(error: Exception) -> str:
+    """The last line of the application's own code that led to the error, in brackets; else the last line of all."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _show_place(error.filename, error.lineno, error.text)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_file()]
+    found = [frame for frame in frames if _is_own(Path(frame.filename))] or frames
+    return _show_place(found[-1].filename, found[-1].lineno, found[-1].line) if found else ""
+
+
+def _show_place(file: str, line: int | None, code: str | None) -> str:
+    return f" ({file}, line {line}" + (f": {code.strip()})" if code and code.strip() else ")")
 
 
 def _own_files(modules: Iterable[ModuleType]) -> list[str]:
-    """The files of modules that are neither in the standard library nor installed."""
-    others = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    others |= {*site.getsitepackages(), site.getusersitepackages()}
+    """The files of the application's modules."""
     named = {getattr(module, "__file__", None) or "" for module in modules}
     files = {Path(file).resolve() for file in named if file.endswith(".py")}
-    return sorted(str(file) for file in files if not any(file.is_relative_to(other) for other in others))
+    return sorted(str(file) for file in files if _is_own(file))
+
+
+def _is_own(file: Path) -> bool:
+    """Whether it is the application's: neither in the standard library, nor installed, nor Rota's."""
+    others = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    others |= {*site.getsitepackages(), site.getusersitepackages(), str(_ROTA)}
+    return not any(file.resolve().is_relative_to(other) for other in others)
 
 
 def main(arguments: list[str]) -> None:

@@ -15,7 +15,16 @@ from rota.contract.json_rules import bad_json
 from rota.domain.durations import Duration
 from rota.errors import BadInputError, RotaError
 from rota.gateway.protocol import JobTemplate, OutgoingJob
-from rota.sdk.options import Calendar, fields_of, known_options, read_duration
+from rota.sdk.options import (
+    Calendar,
+    Defaults,
+    contract_name,
+    depends_on_arguments,
+    fields_of,
+    known_options,
+    read_duration,
+    without_function,
+)
 from rota.task.arguments import encode
 
 if TYPE_CHECKING:
@@ -27,6 +36,9 @@ R = TypeVar("R")
 When = Mapping[str, Any]
 NOW: When = {"schedule_type": "immediate"}
 NOTHING: Mapping[str, Any] = {}
+# Fields that always have a value: this one, unless the job or its task says otherwise.
+_GLOBAL = {"max_retries": 3, "priority": "normal", "pool": "default", "tags": []}
+_OPTIONAL = frozenset(map(contract_name, Defaults.__annotations__)) - _GLOBAL.keys()
 
 
 class Plan:
@@ -41,7 +53,7 @@ class Plan:
         self.patience_seconds = None if patience is None else read_duration(patience, "patience")
         self._when = when
         self._given = given
-        self.template = None if any(map(callable, given.values())) else self._make({})
+        self.template = None if any(map(depends_on_arguments, given.values())) else self._make({})
 
     def template_for(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> JobTemplate:
         """For a call with these arguments."""
@@ -49,7 +61,11 @@ class Plan:
 
     def _make(self, arguments: Mapping[str, Any]) -> JobTemplate:
         name = self.task.name
-        return JobTemplate(_read_job({"name": name, **fields_of(self._given, arguments), **self._when, "task": name}))
+        fields = {"name": name, **fields_of(self._given, arguments), **self._when, "task": name}
+        # Said to be none: else the server would take what workers announce.
+        lifted = [contract_name(option) for option, value in self._given.items() if value is None]
+        fields |= {option: _GLOBAL[option] for option in lifted if option in _GLOBAL}
+        return JobTemplate(_read_job(fields, [option for option in lifted if option in _OPTIONAL]))
 
 
 class Call(Generic[R]):
@@ -144,16 +160,17 @@ def recurring(calendar: Calendar, *, cron: str | None = None, every: Duration | 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raises BadInputError for invalid options; keys that depend on arguments are checked later."""
-    fixed = {name: value for name, value in known_options(options).items() if not callable(value)}
+    fixed = {name: without_function(value) for name, value in known_options(options).items()}
     fields = fields_of(fixed, {})
     for name in ("ordering_on_failure", "concurrency_limit", "unique_seconds", "on_duplicate"):
         fields.pop(name, None)  # they can belong to such a key
     _read_job({**fields, **NOW, "name": "check", "task": "check"})
 
 
-def _read_job(fields: Mapping[str, Any]) -> BatchJobIn:
-    """A job from its fields; raises BadInputError that names the bad one."""
+def _read_job(fields: Mapping[str, Any], lifted: Iterable[str] = ()) -> BatchJobIn:
+    """A job from its fields; `lifted` are explicitly none. Raises BadInputError that names the bad one."""
     given = {wire_name(name): value for name, value in fields.items() if value is not None}
+    given |= {wire_name(name): None for name in lifted}
     try:
         return msgspec.convert(msgspec.json.decode(encode(given)), BatchJobIn)
     except msgspec.ValidationError as error:

@@ -19,6 +19,7 @@ from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
+from rota.sdk.announced_tasks import describe_task
 from rota.sdk.call import Call, Plan, When
 from rota.task.arguments import check_importable
 
@@ -108,4 +109,5 @@ def describe_app(app: App, namespaces: Sequence[str]) -> Application:
             schedules.append(builder.declared(job, caller, app.name))
         except BadInputError as error:
             raise SetupError(f"The schedule {job.name!r}: {error}") from error
-    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules))
+    tasks = {name: describe_task(task) for name, task in app.tasks.items()}
+    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules), tasks)

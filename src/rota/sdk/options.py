@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
+import msgspec
+
 from rota.contract.fields import Dst, MisfirePolicy, OnDuplicate, OnFailure, PriorityName
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
 from rota.domain.durations import Duration, seconds_of
@@ -16,6 +18,8 @@ from rota.errors import BadInputError
 
 # A key, or a function of the task's arguments that makes one.
 Key = str | Callable[..., str]
+# Options with a key of their own, which can be a function as well.
+Keyed = RateLimit | Breaker
 
 
 class Defaults(TypedDict, total=False):
@@ -44,6 +48,7 @@ class SubmitOptions(Defaults, total=False):
     """Options of one submission."""
 
     name: str
+    job_id: str
     idempotency_key: str
     patience: Duration
 
@@ -74,11 +79,15 @@ _NAMES = {
 _OTHER_NAMES = {"queue": "pool", "max_retries": "retries", "countdown": "timeout", "time_limit": "timeout"}
 _DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter"})
 _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
+# Options of the function, not of its jobs.
+_OF_TASKS = frozenset({"isolation", "memory_mb", "transactional", "retry_on", "final_on"})
 
 
 def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options; raises BadInputError for an unknown one."""
     for name in options:
+        if name in _OF_TASKS:
+            raise BadInputError(f"{name} is for the task: @app.task({name}=…)", field=name)
         if name not in SubmitOptions.__annotations__:
             near = difflib.get_close_matches(_OTHER_NAMES.get(name, name), SubmitOptions.__annotations__, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
@@ -89,7 +98,12 @@ def known_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def fields_of(options: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The contract's fields for these options; keys that are functions are called with the arguments."""
     given = {name: value for name, value in options.items() if value is not None}
-    return {_NAMES.get(name, name): _field_value(name, value, arguments) for name, value in given.items()}
+    return {contract_name(name): _field_value(name, value, arguments) for name, value in given.items()}
+
+
+def contract_name(option: str) -> str:
+    """The contract's name of an option."""
+    return _NAMES.get(option, option)
 
 
 def _field_value(name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
@@ -97,7 +111,21 @@ def _field_value(name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
         return read_duration(value, name)
     if name in _KEYS and callable(value):
         return _made_of(value, arguments)
+    if isinstance(value, Keyed) and callable(value.key):
+        return msgspec.structs.replace(value, key=_made_of(value.key, arguments))
     return _read_rate(value) if name == "rate_limit" and isinstance(value, str) else value
+
+
+def depends_on_arguments(value: Any) -> bool:
+    """Whether an option is, or has, a key that is a function of the task's arguments."""
+    return callable(value) or (isinstance(value, Keyed) and callable(value.key))
+
+
+def without_function(value: Any) -> Any:
+    """What can be said of an option without arguments; None for a key that is a function."""
+    if not depends_on_arguments(value):
+        return value
+    return None if callable(value) else msgspec.structs.replace(value, key=None)
 
 
 def _made_of(key: Callable[..., str], arguments: Mapping[str, Any]) -> str:

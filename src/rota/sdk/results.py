@@ -9,7 +9,7 @@ import msgspec
 
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
-from rota.task.arguments import ArgumentsError, convert
+from rota.task.arguments import ArgumentsError
 
 if TYPE_CHECKING:
     from rota.sdk.task import Task
@@ -22,9 +22,8 @@ def value_of(task: Task[..., R], run_id: str, outcome: RunSnapshot) -> R:
     """The task's return value; raises RunFailedError."""
     if outcome.status != "success":
         raise RunFailedError(run_id, outcome.status, outcome.error or outcome.reason, outcome.traceback)
-    returns: Any = task.parameters.returns
     try:
-        value: R = convert(outcome.result, returns)
+        value: R = task.parameters.result_of(outcome.result)
     except msgspec.ValidationError as error:
         raise ArgumentsError(f"the result of {run_id} doesn't fit the return type of {task.name}: {error}") from None
     return value

@@ -29,6 +29,11 @@ from rota.sdk.call import (
 from rota.sdk.options import Calendar, SubmitOptions, known_options
 from rota.sdk.results import WAIT_SECONDS, NotAcceptedError, value_of
 
+# async only
+from rota.sdk.sender_sync import SyncRecurrence, SyncSender
+
+# end of async only
+
 if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
@@ -100,6 +105,14 @@ class Sender(Generic[P, R]):
         if self._plan_made is None:
             self._plan_made = Plan(self._task, self._when, self._options)
         return self._plan_made
+
+    # async only
+    @property
+    def sync(self) -> SyncSender[P, R]:
+        """The same for code that can't await."""
+        return SyncSender(self._task, self._when, self._options, self._connection)
+
+    # end of async only
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> Sender[P, R]:
         """Adds options: retries, timeout, priority, keys, …"""
@@ -176,6 +189,14 @@ class Recurrence(Generic[P]):
         self._when = when
         self._options = options
         self._connection = connection
+
+    # async only
+    @property
+    def sync(self) -> SyncRecurrence[P]:
+        """The same for code that can't await."""
+        return SyncRecurrence(self._task, self._when, self._options, self._connection)
+
+    # end of async only
 
     def with_options(self, **options: Unpack[SubmitOptions]) -> Recurrence[P]:
         """Adds options."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from rota.sdk.sender import Sender
-from rota.sdk.sender_sync import SyncSender
 from rota.task.arguments import Arguments
 from rota.task.context import Context, current_context
+from rota.task.retry_rule import RetryRule
 
 if TYPE_CHECKING:
     from rota.sdk.app import App
@@ -32,6 +32,7 @@ class Task(Sender[P, R]):
         isolation: Isolation | None = None,
         memory_bytes: int = 0,
         transactional: bool = False,
+        retry_rule: RetryRule | None = None,
     ) -> None:
         super().__init__(self)
         self.app = app
@@ -41,6 +42,7 @@ class Task(Sender[P, R]):
         self.isolation = isolation
         self.memory_bytes = memory_bytes
         self.transactional = transactional
+        self.retry_rule = retry_rule
         self.parameters = Arguments(function)
         for attribute in functools.WRAPPER_ASSIGNMENTS:
             setattr(self, attribute, getattr(function, attribute, None))
@@ -56,11 +58,6 @@ class Task(Sender[P, R]):
             return self.function(*arguments, **keywords)
         mine = current_context() or Context.outside(self.name)
         return self.function(**{**self.parameters.bind(arguments, keywords), name: mine})
-
-    @property
-    def sync(self) -> SyncSender[P, R]:
-        """The task for code that can't await."""
-        return SyncSender(self)
 
 
 class AsyncTask(Task[P, R], Generic[P, R]):

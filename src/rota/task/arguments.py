@@ -18,6 +18,8 @@ import msgspec
 
 from rota.errors import BadInputError, SetupError
 from rota.task.context import Context
+from rota.task.decoders import decoder_of
+from rota.task.parameter_schema import Schema, schema_of
 
 _CONTEXT = (Context, "Context", "rota.Context")
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -46,10 +48,14 @@ class Arguments:
         """The parameter that gets the context, if any."""
         return next((name for name, hint in self._hints.items() if name != "return" and hint in _CONTEXT), None)
 
-    @cached_property
-    def returns(self) -> Any:
-        """The function's return type."""
-        return self._hints.get("return", Any)
+    @property
+    def schema(self) -> Schema:
+        """The JSON schema of payloads."""
+        return schema_of(self._signature.parameters.values(), self._hints)
+
+    def result_of(self, value: Any) -> Any:
+        """The function's result behind decoded JSON; raises msgspec.ValidationError if it is not of its type."""
+        return self._result_decoder.decode(encode(value))
 
     def encode(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
         """The payload for such a call; raises TypeError if it does not fit the parameters."""
@@ -107,7 +113,7 @@ class Arguments:
             return {}
         given = payload or {}
         try:
-            known: dict[str, Any] = convert(given, self._type)
+            known: dict[str, Any] = self._decoder.decode(encode(given))
         except (msgspec.ValidationError, TypeError) as error:
             raise ArgumentsError(_in_words(str(error))) from None
         if len(known) < len(given):
@@ -118,7 +124,7 @@ class Arguments:
         if not self._rest:
             raise ArgumentsError(f"there is no parameter {' or '.join(map(repr, others))}")
         try:
-            checked: dict[str, Any] = convert(others, dict[str, self._hints.get(self._rest, Any)])  # type: ignore[misc]
+            checked: dict[str, Any] = self._rest_decoder.decode(encode(others))
         except (msgspec.ValidationError, TypeError) as error:
             raise ArgumentsError(_in_words(str(error))) from None
         return checked
@@ -140,7 +146,15 @@ class Arguments:
 
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
-        return msgspec.json.Decoder(self._type, dec_hook=_decoded)
+        return decoder_of(self._type)
+
+    @cached_property
+    def _rest_decoder(self) -> msgspec.json.Decoder[Any]:
+        return decoder_of(dict[str, self._hints.get(self._rest or "", Any)])  # type: ignore[misc]
+
+    @cached_property
+    def _result_decoder(self) -> msgspec.json.Decoder[Any]:
+        return decoder_of(self._hints.get("return", Any))
 
     @cached_property
     def _rest(self) -> str | None:
@@ -193,19 +207,6 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(value)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
         raise ArgumentsError(f"can't be written as JSON: {error}") from None
-
-
-def convert(value: Any, kind: Any) -> Any:
-    """Converts decoded JSON to this type; raises msgspec.ValidationError."""
-    return msgspec.convert(value, kind, str_keys=True, dec_hook=_decoded)
-
-
-def _decoded(kind: Any, value: Any) -> Any:
-    if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
-    if isinstance(kind, type) and isinstance(value, kind):
-        return value
-    raise TypeError(f"JSON can't hold a {getattr(kind, '__qualname__', kind)}")
 
 
 def _in_words(message: str) -> str:

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import show_job, show_run
-from rota.domain.job import decode_options
+from rota.domain.ids import show_run
+from rota.domain.job import decode_options, show_job_of
 from rota.domain.run import Claim
 from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
@@ -147,6 +147,7 @@ class Context:
         "_writer",
         "has_begun",
         "host",
+        "is_final",
         "noticed",
         "quiet",
         "recorded",
@@ -171,6 +172,7 @@ class Context:
         self.has_begun = False
         self.noticed = False
         self.quiet = False  # its start is not recorded while it runs
+        self.is_final = False  # by its task's rule, its failure is not worth another attempt
         self.recorded = False  # its success is already in the database, with its writes
         self.secrets: Mapping[str, str] = _NOTHING
         self.host: Host | None = None
@@ -188,8 +190,8 @@ class Context:
 
     @property
     def job_id(self) -> str:
-        """`job_…`"""
-        return show_job(self._claim.job_id)
+        """The id that was chosen for the job, or `job_…`"""
+        return show_job_of(self._claim.job_id, self._claim.options)
 
     @property
     def task(self) -> str:

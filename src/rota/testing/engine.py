@@ -17,12 +17,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rota.access.limits.tenant_limits import default_limits
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
-from rota.domain.run import Report
+from rota.domain.ids import parse_run
+from rota.domain.run import Claim, Report
 from rota.errors import RotaError, SetupError
 from rota.gateway.local import LocalGateway
+from rota.gateway.protocol import JobGateway, RunSnapshot
 from rota.scheduler.scheduler import Scheduler
 from rota.sdk.app import App
 from rota.service import Service, ServiceGroup
@@ -32,7 +36,8 @@ from rota.store.postgres.database import Database
 from rota.store.postgres.statements import load
 from rota.task.output import RunHandler, RunStream, current
 from rota.testing.databases import SEARCH_PATH
-from rota.testing.kit_worker import AppWorker, RecordedWakeUps
+from rota.testing.kit_gateway import RunKitGateway
+from rota.testing.kit_worker import AppWorker, RecordedWakeUps, Turns
 
 _CONNECTIONS = 8
 LEASE_SECONDS = 24 * 3600.0  # there is no other scheduler
@@ -58,6 +63,7 @@ class Engine:
         self.patience_seconds = PATIENCE_SECONDS
         self.most_runs = _MOST_RUNS
         self.workers: list[AppWorker] = []
+        self.turns = Turns()
         self.blobs = Blobs.open(settings.blobs)
         self._database = database
         self._database_url = database_url
@@ -121,10 +127,18 @@ class Engine:
             clock=self.clock,
             blobs=self.blobs,
             settings=self._settings,
-            gateways=self.gateway.for_run,
+            gateways=self._for_run,
+            turns=self.turns,
         )
         self.workers.append(worker)
         await worker.open()
+
+    async def status_ahead(self, run_id: str, found: RunSnapshot) -> RunSnapshot:
+        """What was found of a run, with the status that it has by a clock that stands still."""
+        if found.status != "queued":
+            return found
+        rows = await self.fetch("status_ahead", run_id=parse_run(run_id))
+        return msgspec.structs.replace(found, status=rows[0]["status"]) if rows else found
 
     async def set_clock(self, moment: datetime) -> None:
         """Sets the clock and does nothing else."""
@@ -175,6 +189,9 @@ class Engine:
             scheduler.log_keeper,
         )
         return [service for service in scheduler.services if service not in apart]
+
+    def _for_run(self, claim: Claim) -> JobGateway:
+        return RunKitGateway(self.gateway.for_run(claim), self.turns.pass_on, self.status_ahead)
 
     async def _close(self) -> None:
         for worker in reversed(self.workers):

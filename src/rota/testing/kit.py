@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from rota.contract.jobs import Submitted
-from rota.domain.ids import parse_job
+from rota.domain.job import show_job_of
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
@@ -27,7 +27,8 @@ _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 class Kit:
     """Runs due jobs and moves time, only when called.
 
-    Call it in the event loop that opened it. Calls that run jobs return the ended runs in order of time.
+    Call it in the event loop that opened it. Runs start one after the other: in order of time, then of priority, then
+    of submission. Calls that run jobs return the ended runs in the order in which they started.
     """
 
     def __init__(self, engine: Engine, database_url: str) -> None:
@@ -36,7 +37,7 @@ class Kit:
         self._bindings = ExitStack()
         self._bindings.enter_context(_barred())
         self._known: set[UUID] = set()  # ended runs already returned
-        self._submitted: dict[UUID, int] = {}  # their order: many have the same time
+        self._submitted: dict[str, int] = {}  # their order: many have the same time
 
     # Time
 
@@ -109,7 +110,7 @@ class Kit:
         """All submissions in order, without schedules declared in code."""
         rows = await self._engine.fetch("read_submissions", task=_name(task))
         last = len(self._submitted)
-        rows.sort(key=lambda row: (row["created_at"], self._submitted.get(row["job_id"], last), row["job_id"]))
+        rows.sort(key=lambda row: (row["created_at"], self._submitted.get(_shown_id(row), last), row["job_id"]))
         return [submission_of(row, await self._text(row["payload"], row["payload_blob"])) for row in rows]
 
     async def assert_submitted(
@@ -142,7 +143,8 @@ class Kit:
     async def use(self, app: App) -> None:
         """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""
         outside = self._engine.gateway.for_caller(app.caller)
-        gateway = KitGateway(outside, settle=self._engine.settle, note=self._note)
+        engine = self._engine
+        gateway = KitGateway(outside, settle=engine.settle, status_ahead=engine.status_ahead, note=self._note)
         self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
@@ -163,7 +165,7 @@ class Kit:
     def _note(self, answers: Iterable[Submitted | RotaError]) -> None:
         for answer in answers:
             if isinstance(answer, Submitted):
-                self._submitted.setdefault(parse_job(answer.job_id), len(self._submitted))
+                self._submitted.setdefault(answer.job_id, len(self._submitted))
 
     async def _newly_ended(self) -> list[RunRecord]:
         ended = {row["id"] for row in await self._engine.fetch("finished_in_test")} - self._known
@@ -172,7 +174,16 @@ class Kit:
 
     async def _read_runs(self, ids: Sequence[UUID] | None, task: str | None, status: str | None) -> list[RunRecord]:
         rows = await self._engine.fetch("read_runs", ids=ids, task=task, status=status)
-        rows.sort(key=lambda row: (row["started_at"] or row["run_at"], row["claim"] or 0, row["id"]))
+        turns = self._engine.turns
+        last = len(turns)
+        rows.sort(
+            key=lambda row: (
+                row["started_at"] or row["run_at"],
+                turns.get(row["claim"], last),
+                row["job_id"],
+                row["id"],
+            )
+        )
         return [
             run_of(
                 row,
@@ -198,6 +209,10 @@ async def running(*apps: App, database_url: str) -> AsyncIterator[Kit]:
             yield kit
         finally:
             kit.unbind()
+
+
+def _shown_id(row: Any) -> str:
+    return show_job_of(row["job_id"], row["options"])
 
 
 def _name(task: AnyTask | None) -> str | None:

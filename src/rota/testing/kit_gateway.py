@@ -1,4 +1,5 @@
-"""The gateway of code under test: submits to the test's database from any event loop or thread."""
+"""The gateways of code under test, outside and inside runs: they submit to the test's database from any event loop or
+thread."""
 
 from __future__ import annotations
 
@@ -14,6 +15,35 @@ from rota.gateway.thread import ThreadGateway
 from rota.task.context import current_context
 
 T = TypeVar("T")
+# The state of a run, with the status that it has by the kit's clock.
+StatusAhead = Callable[[str, RunSnapshot], Awaitable[RunSnapshot]]
+
+
+class RunKitGateway:
+    """The gateway of one run: tells when the run waits for another, which must then get its turn."""
+
+    def __init__(self, inside: JobGateway, waits: Callable[[], None], status_ahead: StatusAhead) -> None:
+        self._inside = inside
+        self._waits = waits
+        self._status_ahead = status_ahead
+
+    async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
+        """As in a worker."""
+        return await self._inside.submit(jobs)
+
+    async def look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
+        """As in a worker, by the kit's clock."""
+        if wait_seconds:
+            self._waits()
+        return await self._status_ahead(run_id, await self._inside.look(run_id, wait_seconds))
+
+    async def cancel(self, run_id: str) -> None:
+        """As in a worker."""
+        await self._inside.cancel(run_id)
+
+    async def caller(self) -> tuple[str, str] | None:
+        """As in a worker."""
+        return await self._inside.caller()
 
 
 class KitGateway:
@@ -24,11 +54,13 @@ class KitGateway:
         outside: JobGateway,
         *,
         settle: Callable[[], Awaitable[Any]],
+        status_ahead: StatusAhead,
         note: Callable[[Sequence[Submitted | RotaError]], None],
     ) -> None:
         """`outside` is for code outside runs."""
         self._outside = outside
         self._settle = settle
+        self._status_ahead = status_ahead
         self._note = note
         self._loop = asyncio.get_running_loop()
 
@@ -52,11 +84,11 @@ class KitGateway:
         return await self._hop((_of_run() or self._outside).caller())
 
     async def _look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
-        outcome = await self._outside.look(run_id, 0)
+        outcome = await self._status_ahead(run_id, await self._outside.look(run_id, 0))
         if outcome.ended or not wait_seconds:
             return outcome
         await self._settle()
-        outcome = await self._outside.look(run_id, 0)
+        outcome = await self._status_ahead(run_id, await self._outside.look(run_id, 0))
         if not outcome.ended:
             raise SetupError(
                 f"{run_id} is {outcome.status}, and nothing more is due now. Move time first (kit.advance)."

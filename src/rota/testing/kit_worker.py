@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -36,6 +37,7 @@ from rota.worker.runners.registry import Runners
 SLOTS = 100
 LEASE_SECONDS = 3600.0
 _STOP_SECONDS = 1.0
+_TURN_SECONDS = 1.0  # one that takes longer may wait for another in a way that can't be seen
 
 
 class RecordedWakeUps(WakeUps):
@@ -48,6 +50,39 @@ class RecordedWakeUps(WakeUps):
         """There may be work."""
         if any(wanted.values()):
             self.some.set()
+
+
+class Turns:
+    """Runs take turns, so that what they do comes in the same order each time: the next one starts when the one before
+    has ended, waits for another run, or takes long. Knows the order in which claims were started."""
+
+    def __init__(self) -> None:
+        self._started: dict[int, int] = {}
+        self._passed_on = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._started)
+
+    def get(self, claim: int | None, default: int) -> int:
+        """Which turn this claim had."""
+        return default if claim is None else self._started.get(claim, default)
+
+    def pass_on(self) -> None:
+        """A run waits for another one."""
+        self._passed_on.set()
+
+    async def take(self, claim: int, start: Callable[[], asyncio.Task[None] | None]) -> None:
+        """Starts a run; returns when it is the next one's turn."""
+        self._started[claim] = len(self._started)
+        self._passed_on.clear()
+        task = start()
+        if task is None:
+            return
+        waits = asyncio.ensure_future(self._passed_on.wait())
+        try:
+            await asyncio.wait({task, waits}, timeout=_TURN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waits.cancel()
 
 
 class AppWorker:
@@ -64,8 +99,10 @@ class AppWorker:
         blobs: Blobs,
         settings: Settings,
         gateways: Callable[[Claim], JobGateway],
+        turns: Turns,
     ) -> None:
         self.app = app
+        self._turns = turns
         self.reports: list[Report] = []  # of all its runs
         self._wake_ups = wake_ups
         self._stack = AsyncExitStack()
@@ -139,13 +176,18 @@ class AppWorker:
         self._ids.append(await self._broker.join(profile))
 
     async def start_due(self) -> int:
-        """Starts due runs; returns the count."""
+        """Starts due runs in order; returns the count."""
         room = SLOTS - len(self._under_way)
         claims = await self._broker.claim(room) if room > 0 else []
-        for claim in sorted(claims, key=lambda claim: (claim.rank, claim.number)):
-            self._under_way.add(claim.number)
-            self._executor.start(claim)
+        self._under_way |= {claim.number for claim in claims}
+        # Ids of jobs grow in the order of submission; numbers of claims come as the database finds the rows.
+        for claim in sorted(claims, key=lambda claim: (claim.rank, claim.job_id, claim.run_id)):
+            await self._turns.take(claim.number, partial(self._start, claim))
         return len(claims)
+
+    def _start(self, claim: Claim) -> asyncio.Task[None] | None:
+        self._executor.start(claim)
+        return self._executor.running[claim.number].task
 
     async def stop_cancelled(self) -> None:
         """Stops cancelled runs."""

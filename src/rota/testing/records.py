@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rota.domain.ids import show_job, show_run
-from rota.domain.job import Priority
+from rota.domain.ids import show_run
+from rota.domain.job import Priority, show_job_of
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def run_of(row: Any, payload: str | None, result: str | None) -> RunRecord:
     """A run from its row; payload and result can come from object storage."""
     return RunRecord(
         run_id=show_run(row["id"]),
-        job_id=show_job(row["job_id"]),
+        job_id=show_job_of(row["job_id"], row["options"]),
         task=row["task"],
         status=row["status"],
         attempt=row["attempt"],
@@ -84,7 +84,7 @@ def run_of(row: Any, payload: str | None, result: str | None) -> RunRecord:
 def submission_of(row: Any, payload: str | None) -> Submission:
     """A submission from its row."""
     return Submission(
-        job_id=show_job(row["job_id"]),
+        job_id=show_job_of(row["job_id"], row["options"]),
         task=row["task"],
         name=row["name"],
         arguments=_decoded(payload) or {},

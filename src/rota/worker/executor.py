@@ -195,7 +195,8 @@ class Executor:
                 return Outcome.released, None, None
             if attempt.stop_as:
                 return attempt.stop_as, self._why_stopped(attempt), None
-        outcome = attempt.stop_as or (Outcome.final if isinstance(problem, FINAL) else Outcome.failed)
+        is_final = isinstance(problem, FINAL) or attempt.context.is_final
+        outcome = attempt.stop_as or (Outcome.final if is_final else Outcome.failed)
         return outcome, *describe(problem, self._mask)
 
     # The context's host; all but store_result can be called from any thread
@@ -358,7 +359,7 @@ def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[
     try:
         words = str(problem) or "no message"
         frames = problem.__traceback__
-        while frames and frames.tb_next and _is_ours(frames.tb_frame.f_code.co_filename):
+        while frames and frames.tb_next and is_ours(frames.tb_frame.f_code.co_filename):
             frames = frames.tb_next
         trace = "".join(traceback.format_exception(type(problem), problem, frames))
     except BaseException:  # noqa: BLE001 - even str() of an error can fail
@@ -367,25 +368,6 @@ def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[
     return mask(clean_text(error))[:_ERROR_LIMIT], mask(clean_text(trace))[-_ERROR_LIMIT:]
 
 
-def _is_ours(file: str) -> bool:
+def is_ours(file: str) -> bool:
+    """Whether a file is Rota's."""
     return Path(file).is_relative_to(_OURS)
-
-
-def tell_failure(report: Report) -> None:
-    """Logs a failed attempt: its task, error and, if known, the line of code."""
-    claim = report.claim
-    _log.warning(
-        f"{claim.task} failed: {_first_line(report.error)}{_place(report.traceback)}",
-        attempt=claim.attempt + 1,
-        run_id=show_run(claim.run_id),
-    )
-
-
-def _first_line(error: str | None) -> str:
-    return next(iter((error or "").strip().splitlines()), "no message")[:_LONGEST_LINE]
-
-
-def _place(trace: str | None) -> str:
-    """The last line in the traceback that is not Rota's own."""
-    found = [place for place in _PLACE.findall(trace or "") if not _is_ours(place[0])]
-    return f" ({Path(found[-1][0]).name}, line {found[-1][1]})" if found else ""

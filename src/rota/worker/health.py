@@ -9,10 +9,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,6 +37,18 @@ class WorkerHealth(msgspec.Struct, frozen=True):
     well: bool
     status: str
     detail: str | None
+
+
+class HealthyOrNot(Protocol):
+    """A worker."""
+
+    def health(self) -> WorkerHealth: ...
+
+
+def worst_health(workers: Sequence[HealthyOrNot]) -> WorkerHealth:
+    """The state of the worker of this process that is worst off."""
+    states = [worker.health() for worker in workers]
+    return min(states, key=lambda state: (state.well, state.detail is None, state.status == "live"))
 
 
 class HealthServer:

@@ -37,7 +37,6 @@ from rota.worker.watchdog import Watchdog
 _STALLED_SECONDS = 75.0
 _MOST_ABANDONED = 16
 EXIT_CODE_CUT_OFF = 70
-_FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _log = get_logger("worker")
 
 
@@ -237,7 +236,7 @@ class Worker:
         self._upkeep.begin()
 
     def _ended(self, report: Report) -> None:
-        if self._on_failure and report.outcome in _FAILED:
+        if self._on_failure and report.outcome is not Outcome.success:
             self._on_failure(report)
         if self.slots.executor.abandoned >= self._most_abandoned:
             self._restart("too many runs did not stop when asked")

@@ -4,7 +4,7 @@ uvicorn parses and answers; this module watches. There are no timers per request
 reading and since when, and the doorkeeper looks at all connections about once a second.
 
     idle --first byte--> head --its end--> body --its end--> idle
-                                             \\--answered before it was whole--> rest --its end--> idle
+                                             \\--answered before it was whole--> rest --its end--> idle, or closed
     any --a request that can't be read, or is too slow--> deaf
 
 When it is unclear where a request ends, nothing after it is read: it gets one answer, or none if the application has
@@ -320,6 +320,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         super().on_message_complete()
         self._enter(Phase.idle)
+        if isinstance(self.cycle, GuardedCycle) and self.cycle.closes_after_body:
+            self.transport.close()
 
     def _check_head(self, version: str) -> None:
         if version not in ("1.1", "1.0"):
@@ -452,8 +454,12 @@ class GuardedCycle(RequestResponseCycle):
     """One request and its answer. An answer that is whole is written at once; all others are uvicorn's to write."""
 
     _head = b""  # of an answer whose body has not come yet
+    closes_after_body = False  # the request's, which was answered before it was whole
 
     async def send(self, message: Any) -> None:
+        if self.more_body and not self.keep_alive and self.response_started and not message.get("more_body", False):
+            # Closing a socket with unread data would discard the answer on its way.
+            self.keep_alive = self.closes_after_body = True
         if self._head:
             if self._can_finish(message):
                 self._finish(message["body"])

@@ -17,23 +17,12 @@ from rota.api.routes import (
     schedules,
     sessions,
     submit,
+    tasks,
     workflows,
 )
 
 _MODULES = (
-    submit,
-    jobs,
-    runs,
-    workflows,
-    logs,
-    dead_letters,
-    schedules,
-    pools,
-    limits,
-    events,
-    fleet,
-    api_keys,
-    sessions,
-    audit,
+    *(submit, jobs, runs, workflows, logs, dead_letters, schedules, pools, limits, events, fleet, tasks),
+    *(api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

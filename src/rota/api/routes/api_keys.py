@@ -54,7 +54,7 @@ async def create_key(services: Backend, call: ApiRequest) -> KeyCreated:
         sees=grant.sight,
         scopes=None if scopes is None else sorted(scopes),
         status="active",
-        created_time=created_at,
+        created_at=created_at,
         created_by=new.created_by,
         expires_time=new.expires_at,
     )
@@ -135,7 +135,7 @@ def _show(row: Any) -> KeyOut:
         sees=grant.sight,
         scopes=row["scopes"],
         status="revoked" if row["revoked_at"] else "expired" if row["expired"] else "active",
-        created_time=row["created_at"],
+        created_at=row["created_at"],
         created_by=row["created_by"],
         expires_time=row["expires_at"],
         revoked_time=row["revoked_at"],

@@ -13,7 +13,7 @@ from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import PAGE_PARAMETERS, next_cursor, read_cursor, read_limit, read_text
 from rota.api.representations import show_dead_letter
 from rota.contract.runs import CountOut, DeadLetterGroup, DeadLetterGroups, DeadLetterList, DeadLetterSelection
-from rota.domain.ids import parse_job, parse_run, show_run
+from rota.domain.ids import FIRST_ID, parse_run, show_run
 from rota.domain.rights import Right
 from rota.errors import BadInputError
 from rota.store.redrive import DeadLetterFilter
@@ -39,7 +39,7 @@ async def list_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterLi
     wanted = DeadLetterFilter(
         before=read_cursor(query),
         task=read_text(query, "task"),
-        job_id=parse_job(query["jobId"]) if "jobId" in query else None,
+        job_id=await _find_job(services, call, query.get("jobId")),
         name=read_text(query, "name"),
         owner=call.only,
         error=read_text(query, "error"),
@@ -86,6 +86,11 @@ async def discard(services: Backend, call: ApiRequest) -> CountOut:
     return CountOut(count=await _each_page(services, call, partial(services.redrives.discard, call.namespace)))
 
 
+async def _find_job(services: Backend, call: ApiRequest, text: str | None) -> UUID | None:
+    """The job to filter by. One that is not there has no dead letters: FIRST_ID is no job's."""
+    return None if text is None else await services.jobs.find_id(call.namespace, text) or FIRST_ID
+
+
 async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
     """Acts on the selected dead letters, page by page."""
     chosen: DeadLetterSelection = decode(call.body, DeadLetterSelection)
@@ -101,7 +106,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
         raise BadInputError("give runIds, a filter (task, jobId, name, error), or all: true")
     wanted = DeadLetterFilter(
         task=chosen.task,
-        job_id=parse_job(chosen.job_id) if chosen.job_id else None,
+        job_id=await _find_job(services, call, chosen.job_id),
         name=chosen.name,
         owner=call.only,
         error=chosen.error,

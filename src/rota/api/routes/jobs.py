@@ -17,17 +17,18 @@ from rota.api.paging import (
     DEFAULT_RANGE,
     LIST_PARAMETERS,
     PAGE_PARAMETERS,
-    job_filter,
     next_cursor,
+    one_shot_filter,
     read_cursor,
     read_limit,
+    schedule_filter,
 )
 from rota.api.representations import show_one_shot, show_recurring, show_runs, show_status
 from rota.api.routes.submit import JOB_LIMIT_BYTES
 from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
 from rota.contract.runs import RunList
-from rota.domain.ids import new_id, show_job, show_run
-from rota.domain.job import Definition
+from rota.domain.ids import new_id, show_run
+from rota.domain.job import Definition, show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError, VersionMismatchError
 from rota.store.change import JobChange, OneShotRows
@@ -41,13 +42,16 @@ _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 async def list_jobs(services: Backend, call: ApiRequest) -> JobList:
     """List jobs, recurring and one-shot, latest first."""
     limit, now = read_limit(call.query), services.now
-    recurring = await services.jobs.find(call.namespace, job_filter(call.query, since=None, only=call.only), limit)
-    wanted = job_filter(call.query, since=now - DEFAULT_RANGE, only=call.only)
+    schedules = schedule_filter(call.query, only=call.only)
+    recurring = await services.jobs.find(call.namespace, schedules, limit)
+    # Those that are paused are few, and wait however long ago their time was.
+    since = None if schedules.statuses == ["paused"] else now - DEFAULT_RANGE
+    wanted = one_shot_filter(call.query, since=since, only=call.only)
     one_shots = await services.jobs.find_one_shots(call.namespace, wanted, limit)
-    shown = [(row["id"], show_recurring(row, now, whole=False)) for row in recurring]
+    shown = [(row["listed_as"], show_recurring(row, now, whole=False)) for row in recurring]
     shown += [(row["id"], show_one_shot(row, row, whole=False)) for row in one_shots]
     page = sorted(shown, key=lambda pair: pair[0], reverse=True)[:limit]
-    return JobList(items=[job for _, job in page], next_cursor=next_cursor([job_id for job_id, _ in page], limit))
+    return JobList(items=[job for _, job in page], next_cursor=next_cursor([place for place, _ in page], limit))
 
 
 @Operation("GET", "/v1/jobs/{jobId}", Right.READ, answer=JobOut, errors=(404,))
@@ -90,6 +94,9 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Change a job and all its runs that have not started."""
     job_id = call.job_id
     patch: JobPatch = decode(call.body, JobPatch)
+    if patch.job_id not in (UNSET, call.path["jobId"]):
+        raise BadInputError("is not that of the path, and a job keeps its id", field="jobId")
+    await services.gateway.load(call.caller)
     services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))
     expected = _read_if_match(call)
     if await services.jobs.get(call.namespace, job_id) is None:
@@ -106,7 +113,7 @@ async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     done = await services.cancellations.cancel_job(
         call.namespace, call.job_id, lambda row: _in_state(row, state="cancelled")
     )
-    return JobCancelled(job_id=show_job(call.job_id), status=done.status, stopping=done.stopping)
+    return JobCancelled(job_id=show_job_of(call.job_id, done.options), status=done.status, stopping=done.stopping)
 
 
 @Operation("POST", "/v1/jobs/{jobId}/run", Right.CHANGE, status=202, errors=(404, 409))
@@ -114,18 +121,18 @@ async def run_job(services: Backend, call: ApiRequest) -> RunStarted:
     """Run a job now, in addition to its schedule."""
     namespace, job_id, now = call.namespace, call.job_id, services.now
     run_id = new_id(now.timestamp())
-    status = await services.changes.run_now(namespace, job_id, run_id)
-    if status is None:
+    made = await services.changes.run_now(namespace, job_id, run_id)
+    if made is None:
         if await services.jobs.get(namespace, job_id) is not None:
             raise ConflictError("the job is cancelled")
         latest = await services.jobs.latest_run(namespace, job_id, now)
         if latest is None:
             raise _no_such_job()
-        made = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
-        if not made:
+        rows = await services.redrives.rerun(namespace, [latest["id"]], "manual", now)
+        if not rows:
             raise ConflictError("the job changed at the same time; try again")
-        run_id, status = made[0]["id"], made[0]["status"]
-    return RunStarted(job_id=show_job(job_id), run_id=show_run(run_id), status=status)
+        made = rows[0]
+    return RunStarted(job_id=show_job_of(job_id, made["options"]), run_id=show_run(made["id"]), status=made["status"])
 
 
 @Operation("POST", "/v1/jobs/{jobId}/pause", Right.CHANGE, answer=JobOut, errors=(404, 409))
@@ -206,7 +213,9 @@ async def _change_recurring(
     def decide(row: Any) -> JobChange:
         if row["state"] in ("cancelled", "completed"):
             raise ConflictError(f"the job is {row['state']}")
-        after, payload_id = _patched(services, definition_of(row), row["payload_id"], patch, new_blob, row["id"])
+        after, payload_id = _patched(
+            services, call.namespace, definition_of(row), row["payload_id"], patch, new_blob, row["id"]
+        )
         old = timetable_of(row)
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
@@ -228,7 +237,8 @@ async def _change_one_shot(
             raise _no_such_job()
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
-        definition, payload_id = _patched(services, definition_of(run), run["payload_id"], patch, new_blob)
+        before = definition_of(run)
+        definition, payload_id = _patched(services, call.namespace, before, run["payload_id"], patch, new_blob)
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
             rows = await services.changes.change_one_shot(
@@ -238,13 +248,14 @@ async def _change_one_shot(
             if expected is not None:
                 raise
             continue  # another change came first and no version was named: apply ours on top of it
-        before = await _show_one_shot(services, OneShotRows(run, run))
-        return before, await _show_one_shot(services, rows)
+        shown = await _show_one_shot(services, OneShotRows(run, run))
+        return shown, await _show_one_shot(services, rows)
     raise ConflictError("the job kept changing while it was being changed; try again")
 
 
 def _patched(
     services: Backend,
+    namespace: str,
     before: Definition,
     payload_id: UUID | None,
     patch: JobPatch,
@@ -252,7 +263,7 @@ def _patched(
     job_id: UUID | None = None,
 ) -> tuple[Definition, UUID | None]:
     """The changed definition, and the id of its payload if that is stored separately."""
-    after = services.gateway.job_builder.patched(before, patch, job_id)
+    after = services.gateway.job_builder.patched(before, patch, namespace, job_id)
     if patch.payload is UNSET and payload_id is not None:
         return msgspec.structs.replace(after, payload=None), payload_id
     if new_blob:

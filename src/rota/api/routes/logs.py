@@ -15,11 +15,12 @@ from starlette.responses import Response
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, json_response
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_moment
+from rota.api.streams.log_tail import LOOK_SECONDS, LogTail
 from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_position, read_switch
 from rota.contract.runs import LogLine, LogList, LogUrl
 from rota.domain.ids import FIRST_ID, floor_id, show_run
 from rota.domain.rights import Right
-from rota.errors import BadInputError, ConflictError, NotFoundError
+from rota.errors import BadInputError, ConflictError, DatabaseUnavailableError, NotFoundError
 from rota.service import Breather
 from rota.store.logs import ChunkKey
 
@@ -75,13 +76,17 @@ async def get_logs_of_job(services: Backend, call: ApiRequest) -> Response:
     Right.READ,
     query={
         "search": "the text; case is ignored",
+        "follow": "true: instead, stream what all runs write from now on (server-sent events)",
         "startTime": "of runs planned at or after this time (RFC 3339)",
         "endTime": "of runs planned before this time (RFC 3339)",
         **PAGE_PARAMETERS,
     },
+    answer=LogList,
 )
-async def search_logs(services: Backend, call: ApiRequest) -> LogList:
-    """Search the logs of recent runs for a text."""
+async def search_logs(services: Backend, call: ApiRequest) -> Any:
+    """Search the logs of recent runs for a text, or follow the logs of all runs."""
+    if read_switch(call, "follow"):
+        return _follow_all(services, call)
     text = call.query.get("search", "")
     if not text.strip() or len(text) > _LONGEST_SEARCH or "\x00" in text:
         raise BadInputError(f"must have 1 to {_LONGEST_SEARCH} characters, none of them NUL", field="search")
@@ -104,6 +109,41 @@ async def search_logs(services: Backend, call: ApiRequest) -> LogList:
                 position = (row["run_id"], row["claim"], row["number"])
                 break
     return LogList(items=found, next_cursor=f"{position[0].hex}.{position[1]}.{position[2]}" if position else None)
+
+
+def _follow_all(services: Backend, call: ApiRequest) -> Response:
+    for name in call.query:
+        if name != "follow":
+            raise BadInputError("needs follow=false", field=name)
+    services.tail.check_room(call.namespace, call.caller.owner)
+    return event_stream(call, _all_events(services, call, read_position(call)))
+
+
+async def _all_events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
+    """Server-sent events: `line` for each line of each run that the caller may see."""
+    tail = LogTail(services.logs, services.runs, call.namespace, call.only, after)
+    with services.tail.shares.place(call.namespace, call.caller.owner):
+        yield b": following\n\n"
+        spoke = time.monotonic()
+        while True:
+            try:
+                chunks = await tail.look(services.now)
+            except DatabaseUnavailableError:
+                return  # the client reconnects and continues from its position
+            for run_id, row in chunks:
+                spoke = time.monotonic()
+                yield _chunk_events(run_id, row["attempt"], row["body"], row["position"])
+            if time.monotonic() - spoke >= BEAT_SECONDS:
+                spoke = time.monotonic()
+                yield BEAT
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _chunk_events(run_id: UUID, attempt: int, body: str, position: int) -> bytes:
+    """The lines of a chunk. The last has its position: whoever is cut off before it gets the whole chunk again."""
+    lines = _lines({"run_id": run_id, "attempt": attempt, "body": body})
+    ids = [*[None] * (len(lines) - 1), position]
+    return b"".join(event("line", line, number) for line, number in zip(lines, ids, strict=False))
 
 
 def _read_position(cursor: str | None, before: UUID) -> ChunkKey:
@@ -168,10 +208,7 @@ async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int)
             if isinstance(coming, str):
                 yield event("end", {"status": coming})
                 return
-            # The id comes with the last line: a client that is cut off before it gets the whole chunk again.
-            lines = _lines({"run_id": run_id, "attempt": coming.attempt, "body": coming.body})
-            ids = [*[None] * (len(lines) - 1), coming.position]
-            yield b"".join(event("line", line, number) for line, number in zip(lines, ids, strict=False))
+            yield _chunk_events(run_id, coming.attempt, coming.body, coming.position)
 
 
 def _lines(row: Any) -> list[LogLine]:

@@ -16,10 +16,11 @@ from rota.api.paging import DEFAULT_RANGE, LIST_PARAMETERS, owner_within, read_l
 from rota.api.representations import show_attempt_row, show_run_row, show_runs, show_timeline
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
-from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_job, show_run
+from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_run
+from rota.domain.job import show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
-from rota.store.read.runs import RunFilter
+from rota.store.read.runs import RunFilter, waits_again
 
 _OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
 _PAGE = 500
@@ -62,6 +63,8 @@ async def get_run(services: Backend, call: ApiRequest) -> RunOut:
     if attempts is None:
         attempts = await services.runs.attempts(call.namespace, run_id)
     out.attempts = [show_attempt_row(attempt) for attempt in attempts]
+    if attempts and waits_again(row):
+        out.error = attempts[-1]["error"]
     out.timeline = show_timeline(row, attempts)
     if waiting_for := await services.waiting_reasons.explain(row, naming=call.only is None):
         out.waiting_for = waiting_for
@@ -121,7 +124,8 @@ async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
     made = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
     if not made:
         raise NotFoundError("there is no such run")  # history has just dropped it
-    return RunStarted(job_id=show_job(row["job_id"]), run_id=show_run(made[0]["id"]), status=made[0]["status"])
+    job_id = show_job_of(row["job_id"], row["options"])
+    return RunStarted(job_id=job_id, run_id=show_run(made[0]["id"]), status=made[0]["status"])
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from rota.access.audit import KEPT_BACK
 from rota.access.authorization import take
 from rota.access.limits.rate_limiter import UNLIMITED, tighter
 from rota.api.backend import Backend
 from rota.api.http.body_budget import BYTES_PER_JOB
-from rota.api.operations import ApiRequest, Operation, decode, fields_of, json_response, only_header
+from rota.api.operations import ApiRequest, Operation, decode, json_response, only_header, shown_fields
 from rota.api.problems import problem_of
 from rota.contract.fields import Key
 from rota.contract.jobs import BatchJobIn, BatchOut, BatchResult, JobIn, JobSetIn, JobSetOut, Submitted
@@ -34,6 +33,7 @@ JOB_LIMIT_BYTES = 11 * 1024 * 1024  # the largest payload and the other fields
 # A batch up to this size is decoded at once; a larger one in groups, with pauses for other requests.
 _READ_AT_ONCE_BYTES = 256 * 1024
 _GROUP_BYTES = 64 * 1024
+_GROUP_JOBS = 1_000  # jobs in other words than ours, and bad ones, are read one by one
 _MOST_KNOWN, _KNOWN_BYTES = 512, 2048  # templates of sets that are not decoded again, and their size
 _Positions = list[Annotated[int, Meta(ge=0, lt=MOST_PER_BATCH)]]
 
@@ -60,9 +60,10 @@ async def submit(services: Backend, call: ApiRequest) -> Any:
         request = _read_job(call.body, key)
     wanted = request.job
     if wanted.schedule_type in _RECURRING:
-        await services.auditor.begin("submit", call, fields_of(JobIn) - KEPT_BACK)
-    if wanted.on_duplicate == "replace":
-        _check_replacing(call, [wanted])
+        await services.auditor.begin("submit", call, shown_fields(JobIn))
+    await services.gateway.load(call.caller)
+    if services.gateway.job_builder.may_replace(wanted, call.caller):
+        _check_replacing(services, call, [wanted])
     await _take(services, call, 1)
     (answer,) = await services.gateway.submit([request], call.caller)
     if isinstance(answer, RotaError):
@@ -95,7 +96,8 @@ async def submit_batch(services: Backend, call: ApiRequest) -> BatchOut | JobSet
     asked = [one for one in batch if isinstance(one, JobRequest)]
     if any(one.job.schedule_type in _RECURRING for one in asked):
         await services.auditor.begin("submit_batch", call)
-    _check_replacing(call, [one.job for one in asked])
+    await services.gateway.load(call.caller)
+    _check_replacing(services, call, [one.job for one in asked])
     await _take(services, call, len(asked))
     coming = iter(await services.gateway.submit(asked, call.caller) if asked else ())
     results: list[BatchResult] = []
@@ -118,6 +120,8 @@ async def _submit_set(services: Backend, call: ApiRequest, key: str | None) -> J
     request = await _read_set(services, call, key)
     if not request.payloads:
         return JobSetOut(accepted=[], refused=[])
+    await services.gateway.load(call.caller)
+    _check_replacing(services, call, [request.job])
     await _take(services, call, len(request.payloads))
     try:
         return await services.gateway.submit_set(request, call.caller)
@@ -219,10 +223,12 @@ def _read_job(body: bytes, key: str | None) -> JobRequest:
     return JobRequest(decode(body, JobIn), key, hash_request(body) if key else b"")
 
 
-def _check_replacing(call: ApiRequest, jobs: Sequence[JobIn]) -> None:
-    """Replacing a waiting job is a change."""
-    replacing = any(job.on_duplicate == "replace" for job in jobs)
-    if replacing and not call.access.identity.may(Right.CHANGE, call.namespace):
+def _check_replacing(services: Backend, call: ApiRequest, jobs: Sequence[JobIn]) -> None:
+    """Replacing a waiting job is a change, also where the job's task says so."""
+    if call.access.identity.may(Right.CHANGE, call.namespace):
+        return
+    may_replace, caller = services.gateway.job_builder.may_replace, call.caller
+    if any(may_replace(job, caller) for job in jobs):
         raise ForbiddenError("onDuplicate: replace changes a job, and your key lacks the scope 'change'")
 
 
@@ -283,7 +289,7 @@ def _grouped(texts: Iterator[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for text in texts:
-        if group and size + len(text) > _GROUP_BYTES:
+        if group and (size + len(text) > _GROUP_BYTES or len(group) == _GROUP_JOBS):
             yield group
             group, size = [], 0
         group.append(text)

@@ -17,7 +17,7 @@ from tasks import charge, greet, morning_report
 def test_a_greeting_is_as_long_as_asked(rota_kit_sync: SyncKit) -> None:
     run = greet.sync.submit("Ada", times=2)
     rota_kit_sync.run_until_idle()
-    assert run.result() == "Hello, Ada! Hello, Ada!"
+    assert run.result().count("Ada") == 2
 
 
 def test_nothing_is_charged_for_nothing_and_it_is_not_tried_again(rota_kit_sync: SyncKit) -> None:

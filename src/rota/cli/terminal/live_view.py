@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Group
-from rich.live import Live
 from rich.text import Text
 
 from rota.cli.terminal.output import PATIENCE_SECONDS
@@ -45,6 +44,8 @@ def show_live(draw: Callable[[int, int], Lines], *, seconds: float, whole_screen
     """
     screen = console()
     lines: Lines = []
+    from rich.live import Live  # noqa: PLC0415 - every command imports this module, few draw
+
     with Live(console=screen, screen=whole_screen, auto_refresh=False) as live, _keys() as quit_within:
         while True:
             note = None

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -49,7 +50,6 @@ JsonFlag = typer.Option(False, "--json", help="Print JSON for programs.")
 CursorOption = typer.Option(None, "--cursor", help="nextCursor of the page before.")
 LimitOption = typer.Option(20, "--limit", "-n", min=1, max=500, help="How many at most.")
 _ID = re.compile(r"(job|run)_[0-9a-f]{32}")
-_LIST = {"job": "rota jobs", "run": "rota runs"}
 
 
 def say(message: str, style: str = "") -> None:
@@ -161,16 +161,16 @@ def _token_words(settings: Settings, said: str) -> str:
     return f"{where} needs a token, and {settings.admin_token_file} can't be read. {fix}"
 
 
-def check_id(content: str, kind: str, field: str) -> str:
-    """The id, stripped; raises BadInputError unless it is one of this kind (`job` or `run`)."""
+def check_run_id(content: str, field: str) -> str:
+    """The id of a run, stripped; raises BadInputError unless it is one."""
     content = content.strip()
     match = _ID.fullmatch(content)
     if match is None:
         raise BadInputError(
-            f"{content[:80]!r} is not an id: {kind}_ and 32 hex digits, as `{_LIST[kind]}` shows them", field=field
+            f"{content[:80]!r} is not an id: run_ and 32 hex digits, as `rota runs` shows them", field=field
         )
-    if match[1] != kind:
-        raise BadInputError(f"{content} is a {match[1]}; give a {kind} ({kind}_…)", field=field)
+    if match[1] != "run":
+        raise BadInputError(f"{content} is a job; give a run (run_…)", field=field)
     return content
 
 
@@ -185,6 +185,18 @@ def read_object(content: str | None, field: str) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise BadInputError("must be a JSON object, such as '{\"days\": 30}'", field=field)
     return found
+
+
+def read_source(content: str | None, field: str) -> str | None:
+    """The text of an option: itself, that of a file (@FILE), or standard input (-)."""
+    if content is None or (content != "-" and not content.startswith("@")):
+        return content
+    try:
+        return sys.stdin.read() if content == "-" else Path(content[1:]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInputError(f"{content[1:] or 'standard input'} can't be read: {error.strerror}", field=field) from None
+    except UnicodeDecodeError:
+        raise BadInputError(f"{content[1:] or 'standard input'} is not UTF-8 text", field=field) from None
 
 
 def refuse_options_before(command: str, *given: Any) -> None:

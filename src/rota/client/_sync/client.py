@@ -24,6 +24,7 @@ from rota.client.bodies import (
     LimitChanges,
     RunChoice,
     RunFilters,
+    ScheduleFilters,
     changes_body,
     fields_of,
     limits_body,
@@ -62,6 +63,8 @@ from rota.contract.jobs import (
     JobOut,
     JobStatusOut,
     RunStarted,
+    ScheduleList,
+    ScheduleOut,
     SchedulePreview,
 )
 from rota.contract.runs import (
@@ -77,6 +80,7 @@ from rota.contract.runs import (
     RunList,
     RunOut,
 )
+from rota.contract.tasks import TaskList, TaskOut
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -207,6 +211,13 @@ class Client(JobSubmissions):
         """As `log_url`, for a job's latest run."""
         return self._ask(LogUrl, "GET", f"{_job(job_id)}/logs", query={"url": "true"}, repeatable=True)
 
+    def follow_logs(self) -> Iterator[LogLine]:
+        """The log lines of all runs that the caller may see, as they arrive from now on, without an end.
+
+        Reconnects for ever. Lines that are written while it is not connected may be missed.
+        """
+        return self._follow_logs()
+
     def search_logs(
         self,
         text: str,
@@ -262,6 +273,14 @@ class Client(JobSubmissions):
     def workers(self) -> list[WorkerOut]:
         """Live workers, and those gone within the last hour."""
         return (self._ask(WorkerList, "GET", "/v1/workers", repeatable=True)).items
+
+    def tasks(self, *, page_size: int = _PAGE_SIZE) -> Iterator[TaskOut]:
+        """The tasks that workers know, by name, with their parameters and defaults."""
+        return self._items(TaskList, "/v1/tasks", {}, page_size)
+
+    def task(self, name: str) -> TaskOut:
+        """A task with its parameters and defaults."""
+        return self._ask(TaskOut, "GET", f"/v1/tasks/{quote(name, safe='')}", repeatable=True)
 
     def shards(self) -> list[ShardOut]:
         """The shards and their schedulers."""
@@ -347,6 +366,10 @@ class Client(JobSubmissions):
         """Changes limits of a key or owner, or of the whole namespace; None removes a limit."""
         path = "/v1/limits" if subject is None else f"/v1/limits/{quote(subject, safe='')}"
         return self._ask(LimitsOut, "PUT", path, body=limits_body(changes), repeatable=True)
+
+    def schedules(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[ScheduleFilters]) -> Iterator[ScheduleOut]:
+        """Recurring jobs with their next fire times and latest runs, latest made first."""
+        return self._items(ScheduleList, "/v1/schedules", filters, page_size)
 
     def preview(
         self,

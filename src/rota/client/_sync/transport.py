@@ -203,6 +203,22 @@ class Calls:
                 return
             time.sleep(patience.pause_after(lost))
 
+    def _follow_logs(self) -> Iterator[LogLine]:
+        """Lines of all runs without an end; reconnects."""
+        position, patience = None, Patience(None)
+        while True:
+            lost: ServerUnreachableError | AnswerError = ServerUnreachableError(f"{self.url} ended the stream")
+            try:
+                with closing(self.stream("/v1/logs", query=_FOLLOW, after=position)) as events:
+                    for event in events:
+                        patience.begin_anew()
+                        position = event.id or position
+                        if event.event == "line":
+                            yield msgspec.convert(event.data, LogLine)
+            except (ServerUnreachableError, AnswerError) as error:
+                lost = error
+            time.sleep(patience.pause_after(lost))
+
     def _follow_events(self, after: int | None) -> Iterator[EventOut]:
         """Events without an end; reconnects."""
         position, patience = None if after is None else str(after), Patience(None)

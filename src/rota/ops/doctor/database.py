@@ -45,6 +45,10 @@ async def reach(settings: Settings) -> AsyncIterator[Database | Finding]:
 
 
 def _unreached(settings: Settings, error: SetupError) -> Finding:
+    if isinstance(error.__cause__, PermissionError):
+        return problem(
+            _CHECK, f"the embedded PostgreSQL is in {settings.home}, out of reach", "set ROTA_HOME to another"
+        )
     if not settings.database_url:
         return warning(_CHECK, f"the embedded PostgreSQL of {settings.home} is not running", "start it: rota up")
     if isinstance(error.__cause__, DatabaseUnavailableError):

@@ -22,7 +22,7 @@ from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
 from rota.private_files import GROUP_AND_OTHERS, OTHERS, exposure
 from rota.settings import Settings
-from rota.store.postgres.embedded import DIRECTORY, check_root_home, is_foreign_link
+from rota.store.postgres.embedded import DIRECTORY, check_reach, check_root_home, is_foreign_link
 
 _OLDEST_PYTHON = (3, 11)
 _LITTLE_BYTES = 1024**3
@@ -43,6 +43,11 @@ def check_versions() -> Iterator[Finding]:
 def check_home(settings: Settings) -> Iterator[Finding]:
     """Whether Rota's directory is usable and private."""
     home = settings.home
+    try:
+        check_reach(home)
+    except SetupError as error:
+        yield problem("home", str(error), "set ROTA_HOME to another")
+        return
     if not home.exists():
         parent = next(path for path in home.parents if path.exists())
         if not os.access(parent, os.W_OK | os.X_OK) or not parent.is_dir():
@@ -102,7 +107,7 @@ def check_disk(
     settings: Settings, *, little: int = _LITTLE_BYTES, too_little: int = _TOO_LITTLE_BYTES
 ) -> Iterator[Finding]:
     """Disk space for the home with the embedded database."""
-    path = next(path for path in (settings.home, *settings.home.parents) if path.exists())
+    path = next(path for path in (settings.home, *settings.home.parents) if os.access(path, os.F_OK))
     usage = shutil.disk_usage(path)
     words = f"{_show_bytes(usage.free)} free of {_show_bytes(usage.total)} at {path}"
     fix = "make room, or set ROTA_HOME to a directory on another disk"

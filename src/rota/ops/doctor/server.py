@@ -132,7 +132,7 @@ def check_token(settings: Settings, client: Client) -> Iterator[Finding]:
 
 def fetch_fleet(client: Client) -> dict[str, Any]:
     """The data for the fleet checks; None for what our token can't see."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"whose": _whose(client)}
     paths = {"workers": "/v1/workers", "shards": "/v1/shards", "queued": "/v1/runs", "pools": "/v1/pools"}
     for name, path in paths.items():
         query = {"status": "queued", "limit": 500} if name == "queued" else None
@@ -144,6 +144,16 @@ def fetch_fleet(client: Client) -> dict[str, Any]:
     for run in found["queued"] or ():
         run["paused"] = run["pool"] in paused
     return found
+
+
+def _whose(client: Client) -> str | None:
+    """The owner whose runs are all that our token shows; None if it shows everyone's."""
+    try:
+        who = client.call("GET", "/v1/session")
+    except AnswerError:
+        return None  # check_token reports it
+    sees_all = any(grant["sees"] == "all" for grant in who["grants"])
+    return None if sees_all else str(who["name"])
 
 
 def _date(answer: HttpAnswer) -> datetime | None:

@@ -17,8 +17,13 @@ _CONTENT = b"a probe of rota doctor: safe to delete"
 
 async def check_storage(settings: Settings) -> AsyncIterator[Finding]:
     """Whether ROTA_BLOBS works, or the directory in the home, which the server makes when it needs it."""
-    if not _is_there(settings):
-        yield ok("object storage", f"{settings.blobs} does not exist yet; the server makes it")
+    try:
+        if not _is_there(settings):
+            yield ok("object storage", f"{settings.blobs} does not exist yet; the server makes it")
+            return
+    except PermissionError:
+        words = f"{settings.blobs} is out of this account's reach"
+        yield problem("object storage", words, "set ROTA_HOME or ROTA_BLOBS to another")
         return
     fix = "set ROTA_BLOBS to a writable directory or bucket, with its credentials"
     key = f"doctor/{uuid4().hex}"

@@ -20,10 +20,11 @@ from rota.store.schema.partitions import with_days
 
 class JobCancellation(msgspec.Struct, frozen=True):
     """What a cancel did, as its own transaction saw it: the job's status, and how many of its runs workers were asked
-    to stop. Those may still end in another way."""
+    to stop. Those may still end in another way. The job's options have the id that was chosen for it."""
 
     status: str
     stopping: int
+    options: str
 
 
 class Cancellations:
@@ -70,8 +71,10 @@ class Cancellations:
                 changed.version = await write_job(statements, row, change, row["fired_through"])
             hit, stopping = await _cancel_runs_of_job(statements, namespace, job_id)
             changed.workers.update(worker_id for worker_id in hit.values() if worker_id)
-            status = "cancelled" if row is not None else await _status_of_one_shot(statements, namespace, job_id, hit)
-            return JobCancellation(status, stopping), changed
+            if row is not None:
+                return JobCancellation("cancelled", stopping, row["options"]), changed
+            latest = await _latest_of_one_shot(statements, namespace, job_id, hit)
+            return JobCancellation(latest["status"], stopping, latest["options"]), changed
 
         open_runs = [
             row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
@@ -123,12 +126,11 @@ async def _cancel_runs_of_job(
     return hit, stopping
 
 
-async def _status_of_one_shot(statements: Statements, namespace: str, job_id: UUID, hit: Collection[UUID]) -> str:
-    """The status of a one-shot of which these runs were cancelled: that of its latest run."""
+async def _latest_of_one_shot(statements: Statements, namespace: str, job_id: UUID, hit: Collection[UUID]) -> Any:
+    """The latest run of a one-shot of which these runs were cancelled: its status is the job's."""
     latest = await find_latest_run(statements, namespace, job_id)
     if latest is None:
         raise NotFoundError("there is no such job")
-    status: str = latest["status"]
-    if not hit and latest["place"] == "finished" and status != "cancelled":
-        raise ConflictError(f"the job has already ended: {status}")
-    return status
+    if not hit and latest["place"] == "finished" and latest["status"] != "cancelled":
+        raise ConflictError(f"the job has already ended: {latest['status']}")
+    return latest

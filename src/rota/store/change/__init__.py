@@ -143,15 +143,13 @@ class Changes:
 
         return await self._change_run(namespace, job_id, replace, version=version)
 
-    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> str | None:
-        """Runs a recurring job now, besides its schedule; returns the run's status. None: there is no such job, or it
-        is cancelled."""
+    async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> Any | None:
+        """Runs a recurring job now, besides its schedule; returns the run's id, status and options. None: there is no
+        such job, or it is cancelled."""
         row = await self._database.fetch_row("run_now", namespace=namespace, job_id=job_id, run_id=run_id)
-        if row is None:
-            return None
-        self._database.wake(pools=[row["pool"]], gates=True)
-        status: str = row["status"]
-        return status
+        if row is not None:
+            self._database.wake(pools=[row["pool"]], gates=True)
+        return row
 
     async def pause_pool(self, namespace: str, pool: str, *, paused: bool) -> Any:
         """Nothing more is claimed from a paused pool. Returns the pool."""

@@ -16,4 +16,4 @@ WITH job AS MATERIALIZED (
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM made WHERE policies IS NOT NULL
 )
-SELECT pool, CASE WHEN policies IS NULL THEN 'queued' ELSE 'blocked' END AS status FROM made
+SELECT id, pool, options, CASE WHEN policies IS NULL THEN 'queued' ELSE 'blocked' END AS status FROM made

@@ -14,6 +14,7 @@ from rota.domain.fleet import WorkerProfile
 from rota.domain.lag_histogram import STEPS
 from rota.domain.run import Claim
 from rota.errors import SetupError
+from rota.store.announce import Announcements
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
@@ -90,6 +91,7 @@ class Claims:
         self._database = database
         self._positions = ScanPositions()
         self._portion = ClaimSize()
+        self._announcements = Announcements(database)
 
     async def register(self, worker_id: UUID, profile: WorkerProfile, lease: timedelta) -> dict[PoolKey, list[int]]:
         """Makes the worker known; returns the lanes it may claim from, by (namespace, pool).
@@ -99,6 +101,7 @@ class Claims:
         await self._check_binding(profile)
         lanes: dict[PoolKey, list[int]] = {}
         app = profile.application
+        announced = await self._announcements.announce(app) if app else None
         rows = await self._database.fetch(
             "register_worker",
             worker_id=worker_id,
@@ -114,10 +117,11 @@ class Claims:
             version=app.version if app else None,
             schedules=encode_schedules(app.schedules) if app else None,
             release=release_of(app.version) if app else None,
+            announced=announced,
         )
         for row in rows:
             lanes.setdefault((row["namespace"], row["pool"]), []).append(row["lane"])
-        self._database.wake(schedules=app is not None)
+        self._database.wake(schedules=app is not None, tasks=app is not None)
         return lanes
 
     async def claim(

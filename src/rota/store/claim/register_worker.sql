@@ -1,12 +1,13 @@
 -- Registers a worker under a new random id, and gives its lanes by namespace and pool (a lane is hashed by the database
 -- alone). With its application: the schedules it declares (null: none) and the numbers of its version (`release`, null:
--- it is not made of numbers).
+-- it is not made of numbers); `announced`: the digest of its announced tasks (null: none).
 -- Index: primary keys.
 -- Locks: the row of the application's version.
 WITH registered AS (
-    INSERT INTO rota.workers (id, host, pid, namespaces, pools, tasks, slots, lease, app_namespace, app, app_version)
+    INSERT INTO rota.workers (id, host, pid, namespaces, pools, tasks, slots, lease, app_namespace, app, app_version,
+                              announced)
     VALUES (:worker_id, :host, :pid, :namespaces::text[], :pools::text[], :tasks::text[], :slots, :lease,
-            :app_namespace::text, :app::text, :version::text)
+            :app_namespace::text, :app::text, :version::text, :announced::text)
 ), declared AS (
     INSERT INTO rota.app_versions AS v (namespace, app, version, schedules, release)
     SELECT :app_namespace::text, :app::text, :version::text, :schedules::jsonb, :release::bigint[]

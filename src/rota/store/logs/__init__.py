@@ -88,6 +88,20 @@ class Logs:
             limit=limit,
         )
 
+    async def recent(self, namespace: str, first: UUID, seconds: float, limit: int) -> list[UUID]:
+        """Runs that workers have, or that ended in the last seconds (planned from `first` on, or with a log)."""
+        rows = await self._database.fetch("recent_logs", namespace=namespace, first=first, seconds=seconds, limit=limit)
+        return [row["id"] for row in rows]
+
+    async def last_positions(self, namespace: str, run_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """The positions of the last chunks of these runs, of those that have one."""
+        if not run_ids:
+            return {}
+        rows = await self._database.fetch(
+            "last_log_positions", namespace=namespace, run_ids=run_ids, first=min(run_ids), last=max(run_ids)
+        )
+        return {row["run_id"]: row["position"] for row in rows}
+
     async def kept(self, namespace: str, run_id: UUID) -> list[Any]:
         """Where the logs of its attempts are in object storage, in order."""
         return await self._database.fetch("kept_logs_of_run", namespace=namespace, run_id=run_id)

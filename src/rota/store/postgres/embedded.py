@@ -82,6 +82,7 @@ class EmbeddedPostgres:
     """One server with its data under `<home>/postgres`."""
 
     def __init__(self, home: Path, *, settings: dict[str, str] | None = None, binaries: Path | None = None) -> None:
+        check_reach(home)
         self.directory = home / DIRECTORY
         self.data = self.directory / "data"
         self.log_file = self.directory / "server.log"
@@ -387,6 +388,19 @@ def is_foreign_link(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return stat.S_ISLNK(found.st_mode) and (found.st_uid != os.geteuid() or found.st_nlink > 1)
+
+
+def check_reach(home: Path) -> None:
+    """Raises SetupError if the home is another account's, which this one may not look into."""
+    try:
+        (home / DIRECTORY / "data" / "PG_VERSION").lstat()
+    except PermissionError as error:
+        raise SetupError(
+            f"{home} can't be used as Rota's home: it belongs to another account, and this one may not look into it. "
+            "Choose another: --home DIR, or set ROTA_HOME"
+        ) from error
+    except OSError:
+        return  # not there yet; what else is wrong with it shows when it is made
 
 
 def check_root_home(home: Path) -> None:

@@ -28,6 +28,7 @@ FLOW = "rota_flow"  # payload: empty; the run of a node ended, or a workflow run
 SCHEDULE = "rota_schedule"  # payload: empty; a job was made or changed, or a run was given back
 AWAITED = "rota_awaited"  # payload: "now"; clients wait for runs: for a while, tell when some end
 ENDED = "rota_ended"  # payload: the marks of runs that ended, with spaces between; empty: look which ones
+TASKS = "rota_tasks"  # payload: empty; a worker joined that may have announced other tasks
 # How long ends are told after the last AWAITED. Servers repeat it in less than half the time while clients wait.
 AWAITED_SECONDS = 3.0
 MOST_MARKS = 100  # in one announcement; to look is cheaper then, and a payload has its limit
@@ -76,10 +77,11 @@ class WakeUps:
         awaited: bool = False,
         ended: Collection[tuple[str, UUID]] = (),
         soon: bool = False,
+        tasks: bool = False,
     ) -> None:
         """Wakes workers of these pools, these workers, schedulers for gates, workflows, schedules or runs that are
-        due within SOON_SECONDS, processes that end runs, or those that wait for these runs (each with its namespace),
-        within a tick."""
+        due within SOON_SECONDS, processes that end runs, those that wait for these runs (each with its namespace), or
+        those that know announced tasks, within a tick."""
         if not self._enabled:
             return
         told = False
@@ -91,6 +93,7 @@ class WakeUps:
             (SCHEDULE, {*([""] if schedules else ()), *([SOON] if soon and self._must_tell_soon() else ())}),
             (AWAITED, {"now"} if awaited else set()),
             (ENDED, _marks(ended)),
+            (TASKS, {""} if tasks else set()),
         ):
             if payloads:
                 self._pending[channel] |= payloads

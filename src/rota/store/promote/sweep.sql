@@ -1,6 +1,7 @@
 -- Housekeeping on small tables, at most `limit` rows of each: expired keys (a unique key whose job still waits is
 -- kept), buckets that are full again, ended sessions, old events, gone workers that hold no runs (marked, so that the
--- reaper need not look again; deleted after an hour), old tallies, schedulers silent for a day.
+-- reaper need not look again; deleted after an hour), old tallies, schedulers silent for a day, tasks that no worker has
+-- announced for a week (those of live workers are marked as seen).
 -- Index: submission_keys_expiry, gates_idle, api_keys_ended_sessions, the primary key of events, live_runs_claimed; the
 -- rest reads small tables.
 -- Locks: keys, gates and buckets FOR UPDATE SKIP LOCKED; the rows it deletes.
@@ -45,6 +46,18 @@ WITH expired AS MATERIALIZED (
     DELETE FROM rota.tallies WHERE at < now() - interval '15 minutes'
 ), old_workers AS (
     DELETE FROM rota.workers WHERE gone_at < now() - interval '1 hour' AND reaped
+), seen_tasks AS (
+    UPDATE rota.announced_tasks AS a SET seen_at = now()
+     WHERE a.seen_at < now() - interval '1 hour'
+       AND EXISTS (SELECT FROM rota.workers AS w
+                    WHERE w.app_namespace = a.namespace AND w.app = a.app AND w.app_version = a.version
+                      AND w.announced = a.digest AND w.gone_at IS NULL)
+), old_tasks AS (
+    DELETE FROM rota.announced_tasks AS a
+     WHERE a.seen_at < now() - interval '7 days'
+       AND NOT EXISTS (SELECT FROM rota.workers AS w
+                        WHERE w.app_namespace = a.namespace AND w.app = a.app AND w.app_version = a.version
+                          AND w.announced = a.digest AND w.gone_at IS NULL)
 ), old_schedulers AS (
     DELETE FROM rota.schedulers AS s
      WHERE s.beat_at < now() - interval '1 day'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -9,12 +10,14 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.ids import LAST_ID, floor_id
+from rota.domain.ids import LAST_ID, find_job_id, floor_id
 from rota.domain.job import Definition, Timetable
 from rota.store.postgres.database import Database, Statements
-from rota.store.read.runs import RunFilter, find_run, find_runs, read_list
+from rota.store.read.runs import RunFilter, find_run, find_runs, read_list, waits_again
+from rota.store.submit.chosen_ids import find_chosen
 
 Row = TypeVar("Row", bound=msgspec.Struct)
+_CHOSEN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")  # the database is asked for nothing else
 
 
 class Jobs:
@@ -26,6 +29,13 @@ class Jobs:
     async def get(self, namespace: str, job_id: UUID) -> Any | None:
         """The row of a recurring job, or None."""
         return await find_job(self._database, namespace, job_id)
+
+    async def find_id(self, namespace: str, text: str) -> UUID | None:
+        """The generated id of the job that has this id, generated or chosen; None: no job has chosen it."""
+        generated = find_job_id(text)
+        if generated is not None or not _CHOSEN.fullmatch(text):
+            return generated
+        return (await find_chosen(self._database, [(namespace, text)])).get((namespace, text))
 
     async def owner(self, namespace: str, job_id: UUID) -> str | None:
         """Whose job it is; None when there is none."""
@@ -41,17 +51,36 @@ class Jobs:
         return await find_latest_run(self._database, namespace, job_id, _bound(now))
 
     async def statuses(self, asked: Sequence[tuple[str, UUID]], now: datetime) -> dict[tuple[str, UUID], Any]:
-        """Of each of these jobs that exists: its latest run as `latest_run` finds it, in short, and its state."""
+        """Of each of these jobs that exists: its latest run as `latest_run` finds it, in short, and its state. Of a run
+        that waits for its retry, the error is that of its last attempt."""
         rows = await self._database.fetch(
             "statuses_of_jobs",
             namespaces=[namespace for namespace, _ in asked],
             job_ids=[job_id for _, job_id in asked],
             before=_bound(now),
         )
-        return {(row["namespace"], row["asked_for"]): row for row in rows}
+        found = {(row["namespace"], row["asked_for"]): row for row in rows}
+        # A statement of its own, for these few: the other would lock the days of the attempts, too.
+        again = {key: row for key, row in found.items() if row["id"] is not None and waits_again(row)}
+        if again:
+            errors = await self._last_errors([(key[0], row["id"]) for key, row in again.items()])
+            found |= {key: {**row, "error": errors.get((key[0], row["id"]))} for key, row in again.items()}
+        return found
+
+    async def _last_errors(self, runs: Sequence[tuple[str, UUID]]) -> dict[tuple[str, UUID], str | None]:
+        """The errors of these runs' last attempts."""
+        ids = [run_id for _, run_id in runs]
+        rows = await self._database.fetch(
+            "last_errors",
+            namespaces=[namespace for namespace, _ in runs],
+            run_ids=ids,
+            first=min(ids),
+            last=max(ids),
+        )
+        return {(row["namespace"], row["id"]): row["error"] for row in rows}
 
     async def find(self, namespace: str, wanted: RunFilter, limit: int) -> list[Any]:
-        """Recurring jobs that match, latest made first."""
+        """Recurring jobs that match, latest made first; `listed_as` is where they stand among others."""
 
         async def read(statements: Statements) -> list[Any]:
             return await statements.fetch(

@@ -3,7 +3,7 @@
 -- Locks: none
 SELECT id, host, pid, namespaces, pools, tasks, slots, busy, fenced, draining, started_at, beat_at, gone_at,
        gone_why, ailing,
-       app_namespace, app, app_version,
+       app_namespace, app, app_version, announced,
        CASE WHEN gone_at IS NOT NULL THEN 'gone' WHEN now() - beat_at > lease THEN 'silent'
             WHEN draining THEN 'draining' WHEN ailing IS NOT NULL THEN 'ailing' ELSE 'live' END AS status
   FROM rota.workers

@@ -21,6 +21,7 @@ from rota.errors import BadInputError, DatabaseUnavailableError, NotFoundError
 from rota.store.postgres.database import Database, Statements
 
 LIST_SECONDS = 5.0
+_WAITING = frozenset({"retrying", "blocked", "queued"})
 _USUAL = {"success", "scheduled"}  # statuses without labels: nearly all runs have one of them
 _WALK = 3000  # runs that are read in order before the index is asked: a frequent value fills a page sooner than that
 
@@ -42,6 +43,11 @@ class RunFilter(msgspec.Struct, frozen=True):
         if any(one is not None for one in (self.owner, self.name, self.tag, self.task)):
             return True
         return self.statuses is not None and not _USUAL & {*self.statuses}
+
+
+def waits_again(row: Any) -> bool:
+    """Whether a run waits for its next attempt, after one that failed."""
+    return row["attempt"] > 0 and row["status"] in _WAITING
 
 
 class Runs:

@@ -110,9 +110,11 @@ SELECT * FROM (
     SELECT * FROM upcoming_before
     UNION ALL
     (SELECT *, true FROM rota.runs
-      WHERE place = 'held' AND (:statuses::text[] IS NULL OR :statuses && ARRAY['blocked', 'scheduled', 'retrying'])
+      WHERE place = 'held'
+        AND (:statuses::text[] IS NULL OR :statuses && ARRAY['blocked', 'scheduled', 'retrying', 'paused'])
         AND namespace = :namespace AND id >= :first AND id < :before AND (NOT :one_shots::boolean OR job_id = id)
-        AND (:owner::text IS NULL OR owner = :owner) AND (:statuses::text[] IS NULL OR status = ANY (:statuses))
+        AND (:owner::text IS NULL OR owner = :owner)
+        AND (:statuses::text[] IS NULL OR status = ANY (:statuses) OR gate = 'pause' AND 'paused' = ANY (:statuses))
         AND (:name::text IS NULL OR name = :name) AND (:tag::text IS NULL OR :tag = ANY (tags))
         AND (:task::text IS NULL OR task = :task)
       ORDER BY id DESC LIMIT :limit)

@@ -4,29 +4,29 @@
 -- Index: primary keys, upcoming_runs_of_job, live_runs_of_job, held_runs_of_job, finished_runs_of_job.
 -- Locks: none
 -- Idioms: OFFSET 0 (open runs of a job are few and found by their index, never by walking all ids backwards).
-SELECT i.namespace, i.job_id AS asked_for, j.state, r.*
+SELECT i.namespace, i.job_id AS asked_for, j.state, coalesce(j.options, r.run_options) AS options, r.*
   FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
   LEFT JOIN LATERAL (
-       SELECT j.state FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.job_id OFFSET 0
+       SELECT j.state, j.options FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.job_id OFFSET 0
        ) AS j ON true
   LEFT JOIN LATERAL (
        SELECT *
          FROM (
                (SELECT r.id, r.job_id, r.status, r.started_at, r.finished_at, r.progress, r.worker_id, r.attempt,
-                       r.error, r.created_at
+                       r.error, r.created_at, r.options AS run_options
                   FROM rota.runs AS r
                  WHERE r.namespace = i.namespace AND r.id = i.job_id AND r.job_id = r.id)
                UNION ALL
                (SELECT *
                   FROM (
                         (SELECT r.id, r.job_id, r.status, r.started_at, r.finished_at, r.progress, r.worker_id,
-                                r.attempt, r.error, r.created_at
+                                r.attempt, r.error, r.created_at, r.options
                            FROM rota.open_runs AS r
                           WHERE r.namespace = i.namespace AND r.job_id = i.job_id AND r.job_id <> r.id
                             AND r.id < :before OFFSET 0)
                         UNION ALL
                         (SELECT f.id, f.job_id, f.status, f.started_at, f.finished_at, f.progress, f.worker_id,
-                                f.attempt, f.error, f.created_at
+                                f.attempt, f.error, f.created_at, f.options
                            FROM rota.finished_runs AS f
                           WHERE f.namespace = i.namespace AND f.job_id = i.job_id AND f.job_id <> f.id
                             AND f.id < :before

@@ -4,7 +4,7 @@
 -- Locks: none
 -- Idioms: OFFSET 0.
 SELECT d.run_id, d.job_id, d.name, d.task, d.error, d.buried_at, f.owner, f.attempt, f.traceback, f.nominal_at,
-       coalesce(f.payload, p.body) AS payload
+       f.options, coalesce(f.payload, p.body) AS payload
   FROM rota.dead_letters AS d
   LEFT JOIN LATERAL (
        SELECT * FROM rota.finished_runs AS f WHERE f.namespace = d.namespace AND f.id = d.run_id OFFSET 0

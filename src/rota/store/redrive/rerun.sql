@@ -30,4 +30,4 @@ WITH input AS MATERIALIZED (
 ), gated AS (
     INSERT INTO rota.held_runs ({run}, gate) SELECT {run}, 'new' FROM made WHERE policies IS NOT NULL
 )
-SELECT id, retry_of, pool, CASE WHEN policies IS NULL THEN 'queued' ELSE 'blocked' END AS status FROM made
+SELECT id, retry_of, pool, options, CASE WHEN policies IS NULL THEN 'queued' ELSE 'blocked' END AS status FROM made

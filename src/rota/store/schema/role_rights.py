@@ -33,6 +33,7 @@ _TABLES = """
     jobs               SIU     SI      namespace
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace
+    chosen_ids         SI      SI      namespace
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
@@ -43,6 +44,7 @@ _TABLES = """
     tallies            SD      SIU     namespace
     app_versions       S       SIU     namespace
     apps               SIU     -       -
+    announced_tasks    SUD     SIU     namespace
     schedulers         SIUD    -       -
     shard_leases       SU      -       -
     constants          SU      S       -
@@ -65,8 +67,11 @@ _SEQUENCES = """
 
 _FUNCTIONS = """
     submit_v1            worker submitter
+    submit_v2            worker submitter
     submit_set_v1        worker submitter
     find_submissions_v1  worker submitter
+    task_defaults_v1     worker submitter
+    announcements_of     server worker
     complete_v1          worker
     bound_to             worker
     waits_unseen         server worker

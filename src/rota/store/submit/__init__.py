@@ -1,7 +1,8 @@
 """Submitting: many jobs in one transaction, each accepted or rejected by itself.
 
 Keys are locked in one order, here and in rota.submit_v1: first all unique keys, then the idempotency keys of one-shots,
-then those of schedules, each sorted. So two submissions of the same keys wait for each other, but never in a circle.
+then those of schedules, then the ids that submitters chose, each sorted. So two submissions of the same keys wait for
+each other, but never in a circle.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
 from rota.store.postgres.wakeups import SOON_SECONDS
 from rota.store.schema.partitions import with_days
+from rota.store.submit.chosen_ids import ChosenIds
 from rota.store.submit.plain_runs import PlainRuns, is_plain
 from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys
 
@@ -107,19 +109,25 @@ class Submissions:
 
     async def _write(self, items: Sequence[Submission], fates: SubmitResult, lock_timeout: str) -> list[UUID]:
         """Writes in one transaction, mostly one statement; returns the ids whose idempotency key was taken."""
-        insert = self._submit_plain if is_plain(items[0]) else self._submit_runs
-        if not any(item.unique or isinstance(item, Recurring) for item in items):
+        plain = is_plain(items[0])  # then all are: the others are written apart
+        insert = self._submit_plain if plain else self._submit_runs
+        if plain or not any(item.unique or item.chosen_id or isinstance(item, Recurring) for item in items):
             ordered = sorted(items, key=_by_key) if any(item.key for item in items) else items
             with _held_keys():
                 return await insert(self._database, ordered, lock_timeout)
         unique = UniqueKeys([item for item in items if item.unique])
+        chosen = ChosenIds([item for item in items if item.chosen_id])
         others = [item for item in items if not item.unique]
 
         async def submit_keyed(statements: Statements) -> list[UUID]:
             await limit_lock_waits(statements, lock_timeout)
-            goes = await unique.take(statements)
-            left_out = await self._insert(statements, sorted([*goes, *others], key=_by_key), lock_timeout)
+            refused = await chosen.look(statements)
+            goes = await unique.take(statements, refused)
+            goes += [item for item in others if item.id not in refused]
+            left_out = await self._insert(statements, sorted(goes, key=_by_key), lock_timeout)
             await unique.settle(statements, left_out)
+            gone = {*left_out}
+            await chosen.take(statements, [item for item in goes if item.id not in gone])
             return left_out
 
         left_out: list[UUID] | None = None
@@ -129,7 +137,8 @@ class Submissions:
                     self._database, unique.replaced, lambda: self._database.transact(submit_keyed)
                 )
         fates.duplicates |= unique.duplicates
-        return [*unique.repeated, *left_out]
+        fates.rejected |= chosen.conflicts
+        return [*unique.repeated, *chosen.repeated, *left_out]
 
     async def _insert(self, statements: Statements, items: Sequence[Submission], lock_timeout: str) -> list[UUID]:
         one_shots = [item for item in items if not isinstance(item, Recurring)]

@@ -24,7 +24,7 @@ def is_plain(item: Submission) -> bool:
         return True
     if isinstance(item, JobSet):
         return all(map(is_plain, item.items))
-    if not isinstance(item, OneShot) or item.run_at is not None or item.unique is not None:
+    if not isinstance(item, OneShot) or item.run_at is not None or item.unique or item.chosen_id:
         return False
     it = item.definition
     return it.policies is None and it.blob is None and (it.payload is None or len(it.payload) <= SURELY_INLINE)

@@ -6,14 +6,14 @@ items, reassign the keys, cancel the jobs that are replaced.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from rota.domain.ids import show_job
-from rota.domain.job import Recurring, Submission, Unique
+from rota.domain.job import Recurring, Submission, Unique, show_job_of
 from rota.errors import RotaError
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Statements
@@ -31,6 +31,7 @@ class Duplicate(msgspec.Struct, frozen=True):
     status: str
     recurring: bool
     kept: bool
+    shown_id: str
 
 
 class _KeyHolder(msgspec.Struct, frozen=True):
@@ -42,6 +43,7 @@ class _KeyHolder(msgspec.Struct, frozen=True):
     waits: bool
     unseen: bool
     in_window: bool
+    shown_id: str
 
 
 class UniqueKeys:
@@ -62,10 +64,10 @@ class UniqueKeys:
         self._met: list[tuple[Submission, _KeyHolder]] = []
         self._replacing: dict[tuple[str, UUID], Submission] = {}
 
-    async def take(self, statements: Statements) -> list[Submission]:
-        """Locks the keys; returns the items to write. Raises DecidedAnewError."""
+    async def take(self, statements: Statements, refused: Collection[UUID]) -> list[Submission]:
+        """Locks the keys of all but the refused items; returns the items to write. Raises DecidedAnewError."""
         self._forget()
-        items = [item for item in self._items if item.id not in self.repeated]
+        items = [item for item in self._items if item.id not in self.repeated and item.id not in refused]
         if not items:
             return []
         firsts: dict[tuple[str, str], Submission] = {}
@@ -73,7 +75,7 @@ class UniqueKeys:
             firsts.setdefault(_key(item), item)
         holders = await _holders(statements, [firsts[key] for key in sorted(firsts)])
         # We waited for the unique keys. If the same request was sent twice, the other one has been written by now.
-        self._leave_out(await _repeated(statements, items))
+        self._leave_out(await find_repeated(statements, items))
         for item in items:
             holder = holders.get(_key(item))
             if holder is not None and _is_in_the_way(item, holder):
@@ -91,6 +93,7 @@ class UniqueKeys:
                 waits=True,
                 unseen=item.id in self._unseen,
                 in_window=False,
+                shown_id=item.chosen_id or show_job(item.id),
             )
         self.replaced += (job_id for _, job_id in self._replacing)
         return list(self._going.values())
@@ -102,7 +105,7 @@ class UniqueKeys:
         for item, holder in self._met:
             status = statuses.get(holder.job_id, holder.status)
             self.duplicates[item.id] = Duplicate(
-                holder.job_id, status, holder.recurring, kept=_unique(item).on_duplicate == "keep"
+                holder.job_id, status, holder.recurring, _unique(item).on_duplicate == "keep", holder.shown_id
             )
         if self._owners:
             await statements.fetch("reassign_unique_keys", **_unique_columns(self._owners.values()))
@@ -128,7 +131,7 @@ async def _look(statements: Statements, jobs: Sequence[tuple[str, UUID]]) -> lis
     return await statements.fetch("unique_holders", **columns(jobs, "namespaces job_ids")) if jobs else []
 
 
-async def _repeated(statements: Statements, items: Sequence[Submission]) -> set[UUID]:
+async def find_repeated(statements: Statements, items: Sequence[Submission]) -> set[UUID]:
     """Items whose idempotency key is taken: they get the first answer."""
     keyed = [(item, item.key) for item in items if item.key]
     if not keyed:
@@ -151,7 +154,13 @@ async def _holders(statements: Statements, items: Sequence[Submission]) -> dict[
     for row in others:
         it = how[row["namespace"], row["job_id"]]
         holders[row["namespace"], row["key"]] = _KeyHolder(
-            row["job_id"], _status(it), it["recurring"], it["waits"], it["unseen"], row["in_window"]
+            row["job_id"],
+            _status(it),
+            it["recurring"],
+            it["waits"],
+            it["unseen"],
+            row["in_window"],
+            show_job_of(row["job_id"], it["options"]),
         )
     return holders
 

@@ -23,5 +23,6 @@ WITH moments (at) AS (
 )
 SELECT coalesce(bool_or(at <= now()), false) AS is_due,
        min(at) FILTER (WHERE at > now()) AS next_at,
-       (SELECT min(run_at) FROM rota.runs WHERE status = 'retrying') AS retry_at
+       (SELECT min(run_at) FROM rota.open_runs
+         WHERE attempt > 0 AND run_at > now() AND status IN ('retrying', 'queued')) AS retry_at
   FROM moments

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from contextvars import copy_context
 from typing import Any
@@ -27,6 +28,7 @@ from rota.task.arguments import encode
 from rota.task.context import FINAL, Context, Final, Snooze
 from rota.task.middleware import surrounded
 from rota.task.output import capture_output, current
+from rota.task.retry_rule import kinds_of
 from rota.worker.executor import describe
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
@@ -60,6 +62,7 @@ class ChildProcess:
         self._unended: dict[str, bytes] = {}
         self._context: Context | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._raised = _Raised()
         self._runner = asyncio.Runner()
         self._calls: dict[tuple[str, str], ChildCall] = {}
         self._stopped: int | None = None
@@ -170,6 +173,7 @@ class ChildProcess:
         context.host = self
         context.secrets = wanted.secrets
         self._context = context
+        self._raised = _Raised()
         self.send(Ready(wanted.claim.number))
         if not self._may_begin(wanted.claim.number):
             return RunDone(begun=False)
@@ -187,7 +191,7 @@ class ChildProcess:
         except asyncio.CancelledError:
             return RunDone(stopped=True, noticed=True)
         except BaseException as problem:  # noqa: BLE001 - anything it raises is its outcome
-            return _failed(problem, noticed=context.noticed)
+            return _failed(problem, self._raised.kinds, noticed=context.noticed)
         finally:
             current.reset(token)
             self._context = self._task = None
@@ -202,13 +206,15 @@ class ChildProcess:
     def _called(self, call: ChildCall, arguments: dict[str, Any], context: Context) -> Any:
         """Calls it outside of the event loop, which it may need itself; middleware is entered in the loop."""
         if call.app is None:
-            return call.function(**arguments)
+            with self._raised:
+                return call.function(**arguments)
         shared = copy_context()
         self._runner.run(self._bring_to_life(call), context=shared)
         around = surrounded(call.app.middleware, context)
         self._runner.run(around.__aenter__(), context=shared)
         try:
-            value = shared.run(lambda: call.function(**arguments))
+            with self._raised:
+                value = shared.run(lambda: call.function(**arguments))
         except BaseException as problem:
             kind, trace = type(problem), problem.__traceback__
             if not self._runner.run(around.__aexit__(kind, problem, trace), context=shared):
@@ -228,7 +234,8 @@ class ChildProcess:
             self._task = asyncio.current_task()
             if self._stopped == context.claim.number:
                 raise asyncio.CancelledError
-            return await call.function(**arguments)
+            with self._raised:
+                return await call.function(**arguments)
 
     def _call(self, wanted: StartRun) -> ChildCall:
         key = (wanted.module, wanted.name)
@@ -244,6 +251,19 @@ class ChildCall(TaskFunction):
         super().__init__(getattr(found, "function", found))
         app = getattr(found, "app", None)
         self.app = app if app is not None and (app.middleware or app.has_lifespan) else None
+
+
+class _Raised:
+    """Keeps which kinds of exception a function raised, whatever the middleware around it makes of that."""
+
+    kinds: Sequence[str] = ()
+
+    def __enter__(self) -> None:
+        """Called just before the function."""
+
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
+        if isinstance(problem, Exception) and not isinstance(problem, StopIteration):
+            self.kinds = kinds_of(problem)
 
 
 class _ChildContext(Context):
@@ -280,12 +300,13 @@ def _done(value: Any, *, noticed: bool) -> RunDone:
     return RunDone(result=result, noticed=noticed)
 
 
-def _failed(problem: BaseException, *, noticed: bool) -> RunDone:
+def _failed(problem: BaseException, kinds: Sequence[str], *, noticed: bool) -> RunDone:
     spent = isinstance(problem, MemoryError)
     if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
         problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
     error, trace = describe(problem)
-    return RunDone(error=error, trace=trace, final=isinstance(problem, FINAL), noticed=noticed, spent=spent)
+    is_final = isinstance(problem, FINAL)
+    return RunDone(error=error, trace=trace, final=is_final, noticed=noticed, spent=spent, kinds=kinds)
 
 
 def main(arguments: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -62,8 +62,8 @@ class Told(msgspec.Struct, tag=True):
 
 
 class RunDone(msgspec.Struct, tag=True):
-    """The function has ended, or did not begin. `result` is JSON; `final`: it failed for good; `spent`: the process
-    must be replaced."""
+    """The function has ended, or did not begin. `result` is JSON; `final`: it failed for good; `kinds`: what it raised
+    (see `kinds_of`); `spent`: the process must be replaced."""
 
     claim: int = -1
     begun: bool = True
@@ -75,6 +75,7 @@ class RunDone(msgspec.Struct, tag=True):
     stopped: bool = False
     noticed: bool = False
     spent: bool = False
+    kinds: Sequence[str] = ()
 
 
 ToChild = StartRun | Begin | Stop | ChildAnswer

@@ -10,6 +10,7 @@ from typing import Any
 from rota.domain.text import clean_text
 from rota.task.context import Context, PlainError
 from rota.worker.runners.guarded_process import ERR, OUT, Subprocesses, clean_environment, describe_end
+from rota.worker.runners.progress_lines import ProgressLines
 
 KEPT_BYTES = 4 * 1024
 
@@ -37,10 +38,15 @@ class CommandRunner:
     ) -> Any:
         """Runs one process; the end of its output is part of the result."""
         kept = {OUT: b"", ERR: b""}
+        progress = {stream: ProgressLines(context.progress) for stream in kept}
+
+        def keep(stream: str, data: bytes) -> None:
+            if data:
+                kept[stream] = (kept[stream] + data)[-2 * KEPT_BYTES :]
+                context.feed(stream, data)
 
         def output(stream: str, data: bytes) -> None:
-            kept[stream] = (kept[stream] + data)[-2 * KEPT_BYTES :]
-            context.feed(stream, data)
+            keep(stream, progress[stream].feed(data))
 
         context.begin()
         process = await self._subprocesses.start(
@@ -55,6 +61,9 @@ class CommandRunner:
         except asyncio.CancelledError:
             await process.stop(min(self._grace, context.stop_within))
             raise
+        finally:
+            for stream, lines in progress.items():
+                keep(stream, lines.rest())
         # Mask before cutting: half a secret would not be found.
         said = {
             stream: context.mask(clean_text(data.decode("utf-8", "replace")))[-KEPT_BYTES:]

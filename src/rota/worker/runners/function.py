@@ -13,6 +13,7 @@ from rota.errors import EndedByTaskError, SetupError
 from rota.task.arguments import Arguments, ArgumentsError
 from rota.task.context import Context, Final, NotBegunError, PlainError, Snooze, Transaction
 from rota.task.middleware import Around, Transactions, surrounded
+from rota.task.retry_rule import RetryRule, kinds_of
 
 Box = list[tuple[Any, BaseException | None]]
 
@@ -36,6 +37,7 @@ class FunctionRunner:
         around: Sequence[Around] = (),
         transactional: Collection[str] = (),
         transactions: Transactions | None = None,
+        rules: Mapping[str, RetryRule | None] | None = None,
     ) -> None:
         if transactional and transactions is None:
             raise SetupError(f"{', '.join(sorted(transactional))}: this worker's broker has no transactions to share")
@@ -43,7 +45,8 @@ class FunctionRunner:
         self._transactional = frozenset(transactional)
         self._transactions = transactions
         self._threads = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="rota-task")
-        self._calls = {name: TaskFunction(function) for name, function in functions.items()}
+        known = rules or {}
+        self._calls = {name: TaskFunction(function, known.get(name)) for name, function in functions.items()}
         for name in transactional:
             if transactions and not self._calls[name].is_async:
                 transactions.check_plain(name)
@@ -74,8 +77,14 @@ class FunctionRunner:
     async def _call(self, call: TaskFunction, arguments: dict[str, Any], context: Context) -> Any:
         if call.is_async:
             context.begin()
-            return await call.function(**arguments)
-        return await self._in_thread(call.function, arguments, context)
+        try:
+            if call.is_async:
+                return await call.function(**arguments)
+            return await self._in_thread(call.function, arguments, context)
+        except Exception as problem:
+            if call.rule and not isinstance(problem, TaskEscapedError):
+                context.is_final = call.rule.is_final(kinds_of(problem))
+            raise
 
     async def _in_transaction(
         self, transactions: Transactions, call: TaskFunction, arguments: dict[str, Any], context: Context
@@ -154,8 +163,9 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any], box: Box, con
 class TaskFunction:
     """A function and how to call it."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], rule: RetryRule | None = None) -> None:
         self.function = function
+        self.rule = rule
         self.is_async = inspect.iscoroutinefunction(function)
         self._arguments = Arguments(function)
 

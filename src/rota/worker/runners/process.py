@@ -19,6 +19,7 @@ import msgspec
 from rota.gateway.child import ChildQuestion, answer
 from rota.task.arguments import check_importable
 from rota.task.context import Context, Final, NotBegunError, PlainError, Said, Snooze
+from rota.task.retry_rule import RetryRule
 from rota.telemetry import get_logger
 from rota.worker.executor import RemoteError
 from rota.worker.runners.child_messages import (
@@ -45,6 +46,7 @@ class Isolated(msgspec.Struct, frozen=True):
 
     function: Callable[..., Any]
     memory_bytes: int = 0
+    rule: RetryRule | None = None
 
 
 class ProcessError(PlainError):
@@ -98,6 +100,8 @@ class ProcessRunner:
                 if self._closed:
                     raise
                 done = await self._run(isolated, payload, context)  # the process died while idle
+        # Nothing was raised if there are no kinds: it was stopped, say.
+        context.is_final = bool(isolated.rule and done.kinds and isolated.rule.is_final(done.kinds))
         return _outcome(done, context)
 
     async def _run(self, isolated: Isolated, payload: Any, context: Context) -> RunDone:

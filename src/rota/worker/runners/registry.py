@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from rota.domain.job import HTTP_TASK, SCRIPT_TASK, SHELL_TASK
 from rota.settings import Settings
 from rota.task.middleware import Around, Transactions
+from rota.task.retry_rule import RetryRule
 from rota.worker.runners import Runner
 from rota.worker.runners.examples import EXAMPLES
 from rota.worker.runners.function import FunctionRunner
@@ -25,6 +26,7 @@ class DeclaredTask(Protocol):
     function: Callable[..., Any]
     memory_bytes: int
     transactional: bool
+    retry_rule: RetryRule | None
 
     @property
     def isolation(self) -> str | None: ...
@@ -54,8 +56,13 @@ class Runners:
             around=app.middleware if app else (),
             transactional=[name for name, task in tasks.items() if task.transactional],
             transactions=transactions,
+            rules={name: task.retry_rule for name, task in tasks.items()},
         )
-        isolated = {name: Isolated(task.function, task.memory_bytes) for name, task in tasks.items() if task.isolation}
+        isolated = {
+            name: Isolated(task.function, task.memory_bytes, task.retry_rule)
+            for name, task in tasks.items()
+            if task.isolation
+        }
         self.processes = ProcessRunner(isolated, self.subprocesses, processes=settings.processes, grace_seconds=grace)
         self.http = HttpRunner(AddressGuard(settings.http_allow))
         self.by_task: dict[str, Runner] = {

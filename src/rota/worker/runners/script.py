@@ -12,7 +12,7 @@ import msgspec
 from rota.domain.job import check_script_name
 from rota.errors import BadInputError
 from rota.task.context import Context, Final
-from rota.worker.runners.command import CommandError, CommandRunner
+from rota.worker.runners.command import CommandRunner
 from rota.worker.runners.guarded_process import Subprocesses
 
 # Larger parameters are on standard input only, because the system limits the environment.
@@ -28,11 +28,16 @@ class ScriptRunner(CommandRunner):
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
         wanted = payload if isinstance(payload, dict) else {}
-        script = find_script(self._directory, wanted.get("script"))
+        try:
+            script = find_script(self._directory, wanted.get("script"))
+            command = _command(script)
+        except Final as error:
+            context.write("stderr", str(error))  # where people look first: nothing else is in its log
+            raise
         parameters = msgspec.json.encode(wanted.get("params", {}))
         variables = {"ROTA_PARAMS": parameters.decode()} if len(parameters) <= LARGEST_VARIABLE_BYTES else {}
         return await self.run_command(
-            _command(script),
+            command,
             context,
             name=script.name,
             environment={**context.secrets, **variables},
@@ -42,8 +47,8 @@ class ScriptRunner(CommandRunner):
 
 
 def find_script(directory: Path, name: Any) -> Path:
-    """The script's resolved path, so that what was checked is what runs, even if a link changes. Raises Final when the
-    name leads out of the directory."""
+    """The script's resolved path, so that what was checked is what runs, even if a link changes. Raises Final when
+    there is no such script, or the name leads out of the directory."""
     try:
         check_script_name(name)  # not every job comes through the API
     except BadInputError as error:
@@ -53,11 +58,11 @@ def find_script(directory: Path, name: Any) -> Path:
         path: Path = (root / name).resolve()
         is_there: bool = path.is_file()
     except (OSError, RuntimeError) as error:  # a name too long, a link to itself
-        raise CommandError(f"{name!r} can't be looked for in the scripts directory: {error}") from None
+        raise Final(f"{name!r} can't be looked for in the scripts directory: {error}") from None
     if not path.is_relative_to(root) or path == root:
         raise Final(f"{name!r} leads out of the scripts directory")
     if not is_there:
-        raise CommandError(f"there is no script {name!r} in the scripts directory of this worker")
+        raise Final(f"there is no script {name!r} in the scripts directory of this worker")
     return path
 
 
@@ -65,5 +70,5 @@ def _command(script: Path) -> list[str]:
     if script.suffix == ".py":
         return [sys.executable, "-u", str(script)]
     if not os.access(script, os.X_OK):
-        raise CommandError(f"{script.name} is not executable (chmod +x it; only .py files run without)")
+        raise Final(f"{script.name} is not executable (chmod +x it; only .py files run without)")
     return [str(script)]

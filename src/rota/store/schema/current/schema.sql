@@ -31,6 +31,7 @@ CREATE SCHEMA rota;
 \ir expiry_of.sql
 \ir changed_expiry.sql
 \ir id_floor.sql
+\ir announcements_of.sql
 
 -- Partitions.
 \ir make_day.sql
@@ -45,8 +46,10 @@ CREATE SCHEMA rota;
 \ir replace_waiting.sql
 \ir submit_unbound.sql
 \ir submit_v1.sql
+\ir submit_v2.sql
 \ir submit_set_v1.sql
 \ir find_submissions_v1.sql
+\ir task_defaults_v1.sql
 \ir complete_unbound.sql
 \ir complete_v1.sql
 

@@ -4,10 +4,11 @@
 --
 -- Takes a JSON array of jobs (JobRow). Returns a JSON array with one answer each, in the same order:
 --   status                        it went in
---   duplicate, status, recurring  the job that has its unique key
+--   duplicate, status, recurring  the job that has its unique key; its options, which name the id that was chosen for it
+--   taken                         another job has its chosen id
 --   repeated, same                the first answer to its idempotency key, and whether the request is the same
 -- Jobs are decided in their order, but keys are locked first, in the order in which store/submit locks them: all unique
--- keys, then the idempotency keys of one-shots, then those of schedules, each sorted.
+-- keys, then the idempotency keys of one-shots, then those of schedules, then chosen ids, each sorted.
 -- Plans are pinned here because the session belongs to the caller. Wake-ups are sent when the caller commits.
 CREATE FUNCTION rota.submit_unbound(jobs text) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
@@ -43,6 +44,8 @@ DECLARE
     pools     text[];
     barred    boolean;
     before    rota.submission_keys;
+    id_holder uuid;
+    shown     text;
     status    text;
 BEGIN
     -- The first job with a key takes it if it is free.
@@ -72,6 +75,16 @@ BEGIN
            SET request_hash = excluded.request_hash, answer = excluded.answer, expires_at = excluded.expires_at
          WHERE k.expires_at < moment;
     END IF;
+    IF strpos(jobs, '"chosenId"') > 0 THEN
+        INSERT INTO rota.chosen_ids (namespace, chosen_id, job_id)
+        SELECT c.namespace, c.chosen_id, c.id
+          FROM (SELECT DISTINCT ON (1, 2) (a.job ->> 'namespace') COLLATE "C" AS namespace,
+                       (a.job ->> 'chosenId') COLLATE "C" AS chosen_id, (a.job ->> 'id')::uuid AS id
+                  FROM jsonb_array_elements(all_jobs) WITH ORDINALITY AS a (job, place)
+                 WHERE a.job ? 'chosenId' ORDER BY 1, 2, a.place) AS c
+         ORDER BY c.namespace, c.chosen_id
+        ON CONFLICT ON CONSTRAINT chosen_ids_pkey DO NOTHING;
+    END IF;
 
     FOR job, place IN
         SELECT a.job, a.place FROM jsonb_array_elements(all_jobs) WITH ORDINALITY AS a (job, place) ORDER BY a.place
@@ -87,6 +100,8 @@ BEGIN
                 DELETE FROM rota.submission_keys AS k
                  WHERE job ? 'unique' AND k.namespace = ns AND k.kind = 'unique' AND k.key = job -> 'unique' ->> 'key'
                    AND k.answer = job_id::text;
+                DELETE FROM rota.chosen_ids AS c
+                 WHERE job ? 'chosenId' AND c.namespace = ns AND c.chosen_id = job ->> 'chosenId' AND c.job_id = job_id;
                 answers[place] := jsonb_build_object('repeated', before.answer,
                     'same', before.request_hash = decode(job ->> 'requestHash', 'hex'))::text;
                 CONTINUE;
@@ -96,6 +111,23 @@ BEGIN
                 INSERT INTO rota.submission_keys (namespace, kind, key, request_hash, answer, expires_at)
                 VALUES (ns, 'idempotency', job ->> 'key', decode(job ->> 'requestHash', 'hex'), job ->> 'answer',
                         moment + interval '24 hours');
+            END IF;
+        END IF;
+
+        -- Chosen id: ours, or another job's. None: a job of this call had it, and was not written.
+        IF job ? 'chosenId' THEN
+            INSERT INTO rota.chosen_ids (namespace, chosen_id, job_id) VALUES (ns, job ->> 'chosenId', job_id)
+            ON CONFLICT ON CONSTRAINT chosen_ids_pkey DO NOTHING;
+            SELECT c.job_id INTO id_holder FROM rota.chosen_ids AS c
+             WHERE c.namespace = ns AND c.chosen_id = job ->> 'chosenId';
+            IF id_holder IS DISTINCT FROM job_id THEN
+                DELETE FROM rota.submission_keys AS k
+                 WHERE k.namespace = ns
+                   AND (job ? 'key' AND k.kind = 'idempotency' AND k.key = job ->> 'key'
+                        OR job ? 'unique' AND k.kind = 'unique' AND k.key = job -> 'unique' ->> 'key'
+                           AND k.answer = job_id::text);
+                answers[place] := '{"taken": true}';
+                CONTINUE;
             END IF;
         END IF;
 
@@ -110,8 +142,9 @@ BEGIN
                               THEN (SELECT b.pools FROM rota.bound_to() AS b) END;
                 SELECT coalesce(j.state, r.status, 'gone'), j.id IS NOT NULL,
                        coalesce(j.state IN ('scheduled', 'paused'), r.place <> 'finished' AND r.claim IS NULL, false),
-                       j.id IS NOT NULL OR coalesce(r.place = 'live' AND r.pool <> ALL (pools), false)
-                  INTO stands, recurring, waits, barred
+                       j.id IS NOT NULL OR coalesce(r.place = 'live' AND r.pool <> ALL (pools), false),
+                       coalesce(j.options, r.options)
+                  INTO stands, recurring, waits, barred, shown
                   FROM (SELECT 1) AS one
                   LEFT JOIN LATERAL (SELECT * FROM rota.jobs AS j
                                       WHERE j.namespace = ns AND j.id = holder OFFSET 0) AS j ON true
@@ -121,8 +154,11 @@ BEGIN
                    AND (job -> 'unique' ->> 'onDuplicate' <> 'replace' OR (barred AND waits)) THEN
                     DELETE FROM rota.submission_keys AS k
                      WHERE job ? 'key' AND k.namespace = ns AND k.kind = 'idempotency' AND k.key = job ->> 'key';
-                    answers[place] := jsonb_build_object('duplicate', holder, 'status', stands,
-                                                         'recurring', recurring)::text;
+                    DELETE FROM rota.chosen_ids AS c
+                     WHERE job ? 'chosenId' AND c.namespace = ns AND c.chosen_id = job ->> 'chosenId'
+                       AND c.job_id = job_id;
+                    answers[place] := jsonb_build_object('duplicate', holder, 'status', stands, 'recurring', recurring,
+                                                         'options', shown)::text;
                     CONTINUE;
                 END IF;
                 INSERT INTO rota.submission_keys AS k (namespace, kind, key, request_hash, answer, expires_at)

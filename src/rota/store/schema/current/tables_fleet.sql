@@ -56,7 +56,8 @@ CREATE TABLE rota.workers (
     ailing        text,                                  -- how a worker that beats is doing; null: well
     app_namespace text COLLATE "C",                      -- the application it runs
     app           text COLLATE "C",
-    app_version   text COLLATE "C"
+    app_version   text COLLATE "C",
+    announced     text COLLATE "C"                       -- the digest of its announced tasks; null: it described none
 );
 
 -- What workers did, in portions of five seconds, for people and autoscalers who look at the last minutes; exact counts

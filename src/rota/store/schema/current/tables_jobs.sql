@@ -75,6 +75,15 @@ CREATE TABLE rota.submission_keys (
 );
 CREATE INDEX submission_keys_expiry ON rota.submission_keys (expires_at);
 
+-- Ids that submitters chose for their jobs, instead of generated ones. A row stays as long as its job is known: that of a
+-- schedule for ever, that of a job that runs once as long as its history is kept.
+CREATE TABLE rota.chosen_ids (
+    namespace text COLLATE "C" NOT NULL,
+    chosen_id text COLLATE "C" NOT NULL,   -- also among the options of the job and of its runs, to be shown
+    job_id    uuid NOT NULL,               -- the generated id, under which everything else knows the job
+    PRIMARY KEY (namespace, chosen_id)
+);
+
 -- Versions of applications that workers have run, with the schedules their code declares.
 CREATE TABLE rota.app_versions (
     namespace text COLLATE "C" NOT NULL,
@@ -95,4 +104,19 @@ CREATE TABLE rota.apps (
     schedules  jsonb,                                   -- what of it was applied
     changed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, app)
+);
+
+-- The tasks of each release of an application, as its workers announce them: parameters, and options that are defaults of
+-- their jobs. Which workers have them, and in which namespaces they count, is in rota.workers. Kept for a week after the
+-- last worker.
+CREATE TABLE rota.announced_tasks (
+    namespace text COLLATE "C" NOT NULL,                                               -- of the application
+    app       text COLLATE "C" NOT NULL,
+    version   text COLLATE "C" NOT NULL,
+    digest    text COLLATE "C" NOT NULL,                                               -- of `tasks`: code may change without its version
+    number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,                            -- order of first sight
+    release   bigint[],                                                                -- 1.10 as {1,10}; null: not a number
+    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024),      -- by name
+    seen_at   timestamptz NOT NULL DEFAULT now(),                                      -- to within an hour
+    PRIMARY KEY (namespace, app, version, digest)
 );

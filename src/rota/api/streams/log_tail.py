@@ -1,0 +1,55 @@
+"""Following the logs of all runs of a namespace, or of those of one owner.
+
+No index has chunks in the order in which they come: every line of every run would have to be entered there. Instead,
+each look finds the few runs that may have written since the last one, and asks for their new chunks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from rota.domain.ids import floor_id
+from rota.store.logs import Logs
+from rota.store.read.runs import Runs
+
+LOOK_SECONDS = 0.25
+_RECENT_SECONDS = 10.0  # how long after its end a run is still looked at; looks may fail meanwhile
+_PLANNED_WITHIN = timedelta(minutes=1)
+_CHUNKS_PER_LOOK = 20
+_MOST_RUNS = 500
+_MOST_REMEMBERED = 20_000
+
+
+class LogTail:
+    """What one follower has seen. `after`: the highest position that it has, if it was cut off."""
+
+    def __init__(self, logs: Logs, runs: Runs, namespace: str, owner: str | None, after: int | None) -> None:
+        self._logs = logs
+        self._runs = runs
+        self._namespace = namespace
+        self._owner = owner
+        self._base = after
+        self._positions: OrderedDict[UUID, int] = OrderedDict()
+
+    async def look(self, now: datetime) -> list[tuple[UUID, Any]]:
+        """The chunks that came since the last look, each with its run, in order; the first look has none."""
+        first = floor_id(now - _PLANNED_WITHIN)
+        run_ids = await self._logs.recent(self._namespace, first, _RECENT_SECONDS, _MOST_RUNS)
+        if self._owner is not None and run_ids:
+            run_ids = await self._runs.owned(self._namespace, run_ids, self._owner)
+        if self._base is None:
+            self._positions.update(await self._logs.last_positions(self._namespace, run_ids))
+            self._base = max(self._positions.values(), default=0)
+            return []
+        wanted = [(self._namespace, run_id, self._positions.get(run_id, self._base)) for run_id in run_ids]
+        rows = [row for row in await self._logs.tail(wanted, _CHUNKS_PER_LOOK) if row["position"] is not None]
+        chunks = [(run_ids[row["n"] - 1], row) for row in sorted(rows, key=lambda row: row["position"])]
+        for run_id, row in chunks:
+            self._positions[run_id] = row["position"]
+            self._positions.move_to_end(run_id)
+        while len(self._positions) > _MOST_REMEMBERED:
+            self._positions.popitem(last=False)
+        return chunks
