@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from graphs import expected, random_graph
 
-from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn
+from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn, WorkflowScheduleIn
 from rota.domain.rights import Caller
 from rota.errors import ConflictError
 from rota.gateway.job_builder import JobBuilder
@@ -203,3 +203,24 @@ async def test_one_workflow_run_that_can_not_be_written_stops_no_other(engine, w
         assert (await workflows.show_run(bad.workflow_run_id, ME)).status == "running"
         await sql.execute("ALTER TABLE rota.workflow_runs DROP CONSTRAINT workflow_runs_check1")
         assert (await ended(workflows, bad)).status == "success"
+
+
+async def test_a_schedule_opens_a_run_for_each_time_and_overlap_sees_open_ones(engine, workflows, sql):
+    held = threading.Event()
+    seen = []
+    tasks = {"act": lambda day: seen.append(day) or held.wait(20)}
+    nodes = {"act": NodeIn(task="act", payload={"day": {"$nominal": "timestamp"}})}
+    schedule = WorkflowScheduleIn(cron_expression="* * * * * *", overlap="skip")
+    await workflows.create(WorkflowIn(name="each second", nodes=nodes, schedule=schedule), ME)
+    skipped = "SELECT count(*) FROM rota.finished_runs WHERE task = 'workflow' AND status = 'skipped'"
+    async with engine.running(engine.scheduler(), engine.worker(tasks)):
+
+        async def two_were_skipped():
+            return await sql.fetchval(skipped) >= 2
+
+        await eventually(two_were_skipped)
+        assert len(seen) == 1
+        held.set()
+        await eventually(lambda: len(set(seen)) >= 2)
+    assert len(set(seen)) == len(seen)
+    assert await sql.fetchval("SELECT count(*) FROM rota.workflow_runs") == len(seen)

@@ -9,10 +9,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
+    Dst,
     Headers,
     In,
+    Jitter,
     Key,
     Limit,
+    MisfirePolicy,
+    Moment,
     Name,
     OnFailure,
     Out,
@@ -23,7 +27,8 @@ from rota.contract.fields import (
     Tag,
     TaskName,
 )
-from rota.contract.jobs import Breaker, RateLimit, Retry
+from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
+from rota.domain.policies import Overlap
 from rota.domain.workflows.graph import Trigger
 
 NodeKey = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+(?!\n)$")]
@@ -89,6 +94,31 @@ class InputIn(In, kw_only=True, omit_defaults=True):
     description: Annotated[str, Meta(max_length=1000)] | None = None
 
 
+class WorkflowScheduleIn(In, kw_only=True, omit_defaults=True):
+    """When a workflow runs by itself."""
+
+    cron_expression: str | None = None
+    """five fields, or six with seconds first"""
+    every_seconds: float | None = None
+    """an interval instead, one second or more"""
+    timezone: str | None = None
+    """the IANA zone; UTC if not given"""
+    start_time: Moment | None = None
+    """it does not fire before"""
+    end_time: Moment | None = None
+    """it does not fire after"""
+    jitter_seconds: Jitter | None = None
+    """starts each run up to this much later"""
+    dst: Dst | None = None
+    """the rule at a clock change; `shift` if not given"""
+    misfire: MisfirePolicy | Misfire | None = None
+    """which missed times still run; `latest` within an hour if not given"""
+    overlap: Overlap | None = None
+    """what to do if the previous run has not ended; `allow` if not given"""
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    """values of the workflow's inputs"""
+
+
 class WorkflowIn(In, kw_only=True, omit_defaults=True):
     """A workflow: nodes that run in dependency order."""
 
@@ -98,6 +128,8 @@ class WorkflowIn(In, kw_only=True, omit_defaults=True):
     """the nodes by their keys"""
     inputs: dict[InputName, InputIn] = msgspec.field(default_factory=dict)
     """what a run of it is given"""
+    schedule: WorkflowScheduleIn | None = None
+    """when it runs by itself; only when it is asked to if not given"""
     fail_fast: bool = False
     """whether the first failure stops everything but handlers (`any_failed`, `all_ended`)"""
     deadline_seconds: Seconds | None = None

@@ -30,6 +30,7 @@ MAX_SCRIPT_NAME = 255
 SCRIPT_TASK = "script"
 SHELL_TASK = "shell"
 HTTP_TASK = "http"
+WORKFLOW_TASK = "workflow"  # of a workflow run: no worker runs it
 RESERVED_TASKS = frozenset({SCRIPT_TASK, SHELL_TASK, HTTP_TASK})
 # Waiting this long is worth one level of priority (also in claim.sql).
 AGING_SECONDS = 300.0

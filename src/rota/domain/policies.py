@@ -35,6 +35,7 @@ class Policies(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     failures: Count = 5
     cooldown: Span = 60.0
     overlap: Overlap = "allow"
+    opens: bool = False  # a workflow run: admission opens it
 
 
 class _Order(msgspec.Struct):

@@ -73,7 +73,7 @@ class WorkflowPlan(msgspec.Struct, frozen=True):
 def canonical(wanted: WorkflowIn) -> tuple[str, str]:
     """The definition as it is stored, and its version: the same for requests that mean the same."""
     nodes = dict(sorted(wanted.nodes.items()))
-    text = _encoder.encode(msgspec.structs.replace(wanted, nodes=nodes))
+    text = _encoder.encode(msgspec.structs.replace(wanted, nodes=nodes, schedule=None))
     return text.decode(), sha256(text).hexdigest()[:32]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
+from rota.contract.jobs import JobIn
 from rota.contract.workflows import (
     MembersOut,
     NodeOut,
@@ -26,7 +28,8 @@ from rota.contract.workflows import (
 )
 from rota.domain.ids import LAST_ID, new_id, parse_workflow, parse_workflow_run, shard_of, show_run, show_workflow
 from rota.domain.ids import show_workflow_run as show_flow
-from rota.domain.job import SubmissionKey
+from rota.domain.job import WORKFLOW_TASK, Recurring, SubmissionKey
+from rota.domain.policies import decode_policies, encode_policies
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
 from rota.domain.workflows.progress import Members, NodeState, to_resume
@@ -40,7 +43,7 @@ from rota.errors import (
 )
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import canonical, check_inputs, plan_of, read_definition
-from rota.store.flow import NewFlow, NodeRow, Resume, Workflows
+from rota.store.flow import NewFlow, NewWorkflow, NodeRow, Resume, Workflows
 from rota.store.submit import Submissions
 
 _MOST_VERSIONS = 100
@@ -73,12 +76,30 @@ class WorkflowGateway:
         plan_of(wanted, caller, self._builder)
         text, version = canonical(wanted)
         workflow_id = new_id(self._now().timestamp())
-        made = await self._workflows.create(
-            caller.namespace, workflow_id, wanted.name, caller.owner, version, text, workflow_id
-        )
-        if not made:
+        new = NewWorkflow(workflow_id, wanted.name, caller.owner, version, text, wanted.deadline_seconds)
+        if not await self._workflows.create(caller.namespace, new, self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(workflow_id), caller)
+
+    def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
+        """The recurring job that fires a workflow."""
+        if wanted.schedule is None:
+            return None
+        values = check_inputs(wanted.schedule.inputs, wanted.inputs)
+        given = {name: getattr(wanted.schedule, name) for name in wanted.schedule.__struct_fields__ if name != "inputs"}
+        kind: Any = "interval" if wanted.schedule.cron_expression is None else "cron"
+        payload = msgspec.Raw(_encoder.encode(values)) if values else UNSET
+        job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
+        try:
+            item, _ = self._builder.prepare(job, caller, self._now(), None)
+        except BadInputError as error:
+            error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
+            raise
+        if not isinstance(item, Recurring):
+            raise BadInputError("needs cronExpression or everySeconds", field="schedule")
+        policies = msgspec.structs.replace(decode_policies(item.definition.policies), opens=True)
+        definition = msgspec.structs.replace(item.definition, policies=encode_policies(policies))
+        return msgspec.structs.replace(item, definition=definition)
 
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
@@ -107,7 +128,9 @@ class WorkflowGateway:
             raise BadInputError(f"a workflow keeps its name: {row['name']!r}", field="name")
         plan_of(wanted, Caller(namespace=caller.namespace, owner=row["owner"]), self._builder)
         text, version = canonical(wanted)
-        if version != row["version"] and not await self._workflows.change(row, version, text, caller.owner):
+        if version != row["version"] and not await self._workflows.change(
+            row, version, text, caller.owner, wanted.deadline_seconds
+        ):
             raise VersionMismatchError("the workflow was changed just now; look again")
         return _shown(row), await self.show(show_workflow(row["id"]), caller)
 
@@ -149,7 +172,7 @@ class WorkflowGateway:
                     return known
             values = check_inputs(inputs, wanted.inputs)
             text = _encoder.encode(values).decode() if values else None
-            new = NewFlow(flow, shard_of(flow, self._shards), text, wanted.deadline_seconds, stored)
+            new = NewFlow(flow, shard_of(flow, self._shards), text, stored)
             if (await self._workflows.open(caller.namespace, row["id"], row["version"], new))["opened"]:
                 return answer
             # It was changed just now, or a request with the same key came first: the next look sees it.

@@ -91,6 +91,7 @@ class Admitted(msgspec.Struct):
     admitted: int = 0
     pools: set[str] = msgspec.field(default_factory=set)
     workers: set[UUID] = msgspec.field(default_factory=set)
+    flows: bool = False  # whether workflow runs were opened
     events: list[Event] = msgspec.field(default_factory=list)
     aside: list[tuple[str, UUID, str]] = msgspec.field(default_factory=list)  # namespace, run, why
     again: set[Gate] = msgspec.field(default_factory=set)  # to be looked at again in a moment
@@ -157,7 +158,7 @@ class Gates:
         self._look_later(again, done.again)
         for namespace, run_id, reason in done.aside:
             _log.error("a run can't be admitted and is set aside", namespace=namespace, run_id=str(run_id), why=reason)
-        self._database.wake(pools=done.pools, workers=done.workers)
+        self._database.wake(pools=done.pools, workers=done.workers, flows=done.flows)
         return done
 
     async def next_due_in(self, owned: Mapping[int, int], *, whole: bool = False) -> tuple[bool, float]:
@@ -304,7 +305,8 @@ class _Round:
         skips = [(c.namespace, c.id, verdict.reason) for c, verdict in verdicts if verdict.fate == "skip"]
         done.aside = [(c.namespace, c.id, verdict.reason or "") for c, verdict in verdicts if verdict.fate == "aside"]
         rows = await self._move(statements, sorted(goes, key=_by_id), _admit, done)
-        done.pools = {row["pool"] for row in rows}
+        done.pools = {row["pool"] for row in rows if not row["opens"]}
+        done.flows = any(row["opens"] for row in rows)
         done.admitted = len(goes)
         done.more = done.more or bool(line.deferred) or len(goes) >= MOST_AT_A_GATE
         await self._move(statements, waits, _hold, done)

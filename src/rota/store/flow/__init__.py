@@ -13,12 +13,13 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, SubmissionKey
+from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Recurring, SubmissionKey
 from rota.domain.workflows.progress import Members
 from rota.store.cancel import cancel_runs
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.schema.partitions import with_days
+from rota.store.submit import insert_jobs
 
 _FLOWS_PER_ROUND = 50
 _NOTES_PER_ROUND = 1000
@@ -145,7 +146,8 @@ class Flows:
             return done
 
         done = await with_days(self._database, opened, lambda: self._database.transact(round_of_flows))
-        self._database.wake(pools=done.pools, gates=done.gated)
+        ended = any(one.outcome is not None for one in done.advanced)
+        self._database.wake(pools=done.pools, gates=done.gated or ended)
         return done
 
     async def stop_overdue(self, shards: Iterable[int]) -> int:
@@ -384,8 +386,18 @@ class NewFlow(msgspec.Struct, frozen=True):
     id: UUID
     shard: int
     inputs: str | None
-    deadline_seconds: float | None
     key: SubmissionKey | None = None
+
+
+class NewWorkflow(msgspec.Struct, frozen=True):
+    """A workflow to be created."""
+
+    id: UUID
+    name: str
+    owner: str
+    version: str
+    definition: str
+    deadline_seconds: float | None
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -403,21 +415,28 @@ class Workflows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(
-        self, namespace: str, workflow_id: UUID, name: str, owner: str, version: str, definition: str, job_id: UUID
-    ) -> bool:
-        """False: another workflow has the name."""
-        rows = await self._database.fetch(
-            "create_workflow",
-            namespace=namespace,
-            workflow_id=workflow_id,
-            name=name,
-            owner=owner,
-            version=version,
-            definition=definition,
-            job_id=job_id,
-        )
-        return bool(rows)
+    async def create(self, namespace: str, new: NewWorkflow, schedule: Recurring | None = None) -> bool:
+        """Creates a workflow, and the recurring job that fires it; False: another workflow has the name."""
+
+        async def create_it(statements: Statements) -> bool:
+            rows = await statements.fetch(
+                "create_workflow",
+                namespace=namespace,
+                workflow_id=new.id,
+                name=new.name,
+                owner=new.owner,
+                version=new.version,
+                definition=new.definition,
+                deadline_seconds=new.deadline_seconds,
+                job_id=new.id if schedule is None else schedule.id,
+            )
+            if rows and schedule is not None:
+                await insert_jobs(statements, [schedule])
+            return bool(rows)
+
+        made = await self._database.transact(create_it)
+        self._database.wake(schedules=schedule is not None)
+        return made
 
     async def find(self, namespace: str, *, workflow_id: UUID | None = None, name: str | None = None) -> Any | None:
         return await self._database.fetch_row("find_workflow", namespace=namespace, workflow_id=workflow_id, name=name)
@@ -434,7 +453,6 @@ class Workflows:
                 flow=flow.id,
                 shard=flow.shard,
                 inputs=flow.inputs,
-                deadline_seconds=flow.deadline_seconds,
                 key=flow.key and flow.key.key,
                 request_hash=flow.key and flow.key.request_hash,
                 answer=flow.key and flow.key.answer,
@@ -444,7 +462,9 @@ class Workflows:
         self._database.wake(flows=True)
         return row
 
-    async def change(self, row: Any, version: str, definition: str, changed_by: str) -> bool:
+    async def change(
+        self, row: Any, version: str, definition: str, changed_by: str, deadline_seconds: float | None
+    ) -> bool:
         """Gives a workflow another definition; False if it was changed since it was read."""
         rows = await self._database.fetch(
             "change_workflow",
@@ -453,6 +473,7 @@ class Workflows:
             revision=row["revision"],
             version=version,
             definition=definition,
+            deadline_seconds=deadline_seconds,
             changed_by=changed_by,
         )
         return bool(rows)

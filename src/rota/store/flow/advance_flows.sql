@@ -16,6 +16,10 @@ WITH input AS MATERIALIZED (
     RETURNING {w.run}, w.carrier_id, w.stop, w.outcome, w.culprit, w.opened_at, w.ended_at, i.again
 ), noted AS (
     INSERT INTO rota.flow_notes (shard, namespace, flow) SELECT shard, namespace, id FROM advanced WHERE again
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, carrier_id, job_id, policies, outcome FROM advanced
+     WHERE outcome IS NOT NULL AND policies IS NOT NULL
 )
 INSERT INTO rota.finished_runs ({run}, status, started_at, finished_at, cancel_requested, error, reason)
 SELECT namespace, carrier_id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id, options,

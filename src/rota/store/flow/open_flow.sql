@@ -21,7 +21,7 @@ WITH workflow AS MATERIALIZED (
                                     carrier_id, workflow_id, version, deadline_at)
     SELECT w.namespace, :flow::uuid, w.job_id, w.revision, w.owner, w.name, 'workflow', 'default', 0, '{}', :inputs, '{}',
            'manual', :shard::smallint, now(), now(), 0, 0, now(), 0, :flow::uuid, w.id, w.version,
-           now() + :deadline_seconds::float8 * interval '1 second'
+           now() + w.deadline_seconds * interval '1 second'
       FROM workflow AS w
      WHERE :key::text IS NULL OR EXISTS (SELECT FROM keyed)
     RETURNING namespace, id, shard

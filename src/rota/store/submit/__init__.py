@@ -144,7 +144,7 @@ class Submissions:
         one_shots = [item for item in items if not isinstance(item, Recurring)]
         recurring = [item for item in items if isinstance(item, Recurring)]
         left_out = await self._submit_runs(statements, one_shots, lock_timeout) if one_shots else []
-        return left_out + (await self._submit_jobs(statements, recurring) if recurring else [])
+        return left_out + (await insert_jobs(statements, recurring) if recurring else [])
 
     async def split_sets(self, keys: Sequence[tuple[str, str]], request_hash: bytes) -> dict[tuple[str, str], KnownKey]:
         """Marks the sets with these (namespace, key) pairs as split, unless they were written; gives their answers.
@@ -214,39 +214,41 @@ class Submissions:
         )
         return keys.items_of(row[0] for row in rows)
 
-    async def _submit_jobs(self, statements: Statements | Database, items: Sequence[Recurring]) -> list[UUID]:
-        definitions = [item.definition for item in items]
-        timetables = [item.timetable for item in items]
-        rows = await statements.fetch(
-            "submit_jobs",
-            namespaces=[item.namespace for item in items],
-            ids=[item.id for item in items],
-            owners=[definition.owner for definition in definitions],
-            names=[definition.name for definition in definitions],
-            tasks=[definition.task for definition in definitions],
-            pools=[definition.pool for definition in definitions],
-            priorities=[definition.priority for definition in definitions],
-            tags=[",".join(definition.tags) for definition in definitions],
-            payloads=[definition.payload for definition in definitions],
-            options=[definition.options for definition in definitions],
-            policies=[definition.policies for definition in definitions],
-            shards=[item.shard for item in items],
-            schedule_types=[timetable.schedule_type for timetable in timetables],
-            cron_expressions=[timetable.cron_expression for timetable in timetables],
-            intervals=[timetable.every_seconds for timetable in timetables],
-            timezones=[timetable.timezone for timetable in timetables],
-            anchors=[timetable.anchor_at for timetable in timetables],
-            starts=[timetable.start_at for timetable in timetables],
-            ends=[timetable.end_at for timetable in timetables],
-            jitters=[timetable.jitter_seconds for timetable in timetables],
-            dst=[timetable.dst for timetable in timetables],
-            misfires=[timetable.misfire for timetable in timetables],
-            next_fires=[item.next_fire_at for item in items],
-            **_keys(items),
-            inline_bytes=INLINE_PAYLOAD_BYTES,
-            **_blobs(items),
-        )
-        return [row[0] for row in rows]
+
+async def insert_jobs(statements: Statements | Database, items: Sequence[Recurring]) -> list[UUID]:
+    """Inserts recurring jobs; returns the ids of those whose idempotency key was taken."""
+    definitions = [item.definition for item in items]
+    timetables = [item.timetable for item in items]
+    rows = await statements.fetch(
+        "submit_jobs",
+        namespaces=[item.namespace for item in items],
+        ids=[item.id for item in items],
+        owners=[definition.owner for definition in definitions],
+        names=[definition.name for definition in definitions],
+        tasks=[definition.task for definition in definitions],
+        pools=[definition.pool for definition in definitions],
+        priorities=[definition.priority for definition in definitions],
+        tags=[",".join(definition.tags) for definition in definitions],
+        payloads=[definition.payload for definition in definitions],
+        options=[definition.options for definition in definitions],
+        policies=[definition.policies for definition in definitions],
+        shards=[item.shard for item in items],
+        schedule_types=[timetable.schedule_type for timetable in timetables],
+        cron_expressions=[timetable.cron_expression for timetable in timetables],
+        intervals=[timetable.every_seconds for timetable in timetables],
+        timezones=[timetable.timezone for timetable in timetables],
+        anchors=[timetable.anchor_at for timetable in timetables],
+        starts=[timetable.start_at for timetable in timetables],
+        ends=[timetable.end_at for timetable in timetables],
+        jitters=[timetable.jitter_seconds for timetable in timetables],
+        dst=[timetable.dst for timetable in timetables],
+        misfires=[timetable.misfire for timetable in timetables],
+        next_fires=[item.next_fire_at for item in items],
+        **_keys(items),
+        inline_bytes=INLINE_PAYLOAD_BYTES,
+        **_blobs(items),
+    )
+    return [row[0] for row in rows]
 
 
 @contextmanager

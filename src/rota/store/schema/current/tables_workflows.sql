@@ -12,10 +12,12 @@ CREATE TABLE rota.workflows (
     revision   integer NOT NULL DEFAULT 1,  -- grows with each change
     state      text NOT NULL CHECK (state IN ('active', 'paused', 'deleted')),
     job_id     uuid NOT NULL,               -- the recurring job that fires it; without a schedule it has no row
+    deadline_seconds double precision,      -- of its runs
     created_at timestamptz NOT NULL DEFAULT now(),
     changed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, id)
 );
+CREATE UNIQUE INDEX workflows_of_job ON rota.workflows (namespace, job_id);
 CREATE UNIQUE INDEX workflows_by_name ON rota.workflows (namespace, name) WHERE state <> 'deleted';
 
 -- Its definitions, by the hash of their canonical form. A workflow run keeps the one it began with.
@@ -75,7 +77,8 @@ CREATE TABLE rota.workflow_runs (
     culprit     text,                         -- the node that failed first
     PRIMARY KEY (namespace, id),
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
-) PARTITION BY RANGE (id);
+);
+CREATE UNIQUE INDEX workflow_runs_carried ON rota.workflow_runs (namespace, carrier_id);
 CREATE INDEX workflow_runs_of_job ON rota.workflow_runs (namespace, job_id) WHERE ended_at IS NULL;
 CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflow_id, id);
 CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
