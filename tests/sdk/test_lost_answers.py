@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -11,9 +12,11 @@ import pytest
 import rota
 from listening import TOKEN
 from rota.client import AnswerError, ServerUnreachableError, retries
+from rota.client.answers import JobResult
 from rota.contract.jobs import AcceptedJobs, BatchJobIn, JobSetOut, RefusedJobs
 from rota.contract.problems import Problem
 from rota.errors import BadInputError, RotaError
+from rota.gateway import deliveries
 from rota.gateway.deliveries import AsyncDelivery
 from rota.gateway.protocol import JobTemplate, OutgoingJob, SetMember
 from support import in_time
@@ -253,3 +256,21 @@ async def test_when_one_part_is_refused_and_the_other_is_lost_each_job_has_its_o
     first, second = await AsyncDelivery(script).submit([job(0, "one"), job(1, "other")])
     assert (type(first), list(first.to_repeat)) == (AnswerError, [])
     assert [(one.payload, one.member) for one in second.to_repeat] == [(b"1", SetMember(script.asked[1][0], 0))]
+
+
+async def test_a_server_that_was_replaced_is_asked_for_sets_again(monkeypatch):
+    problem = {"type": "urn:rota:bad-input", "title": "no", "status": 400, "detail": NO_SETS}
+    script = Script(AnswerError(400, problem), JobSetOut(accepted=[accepted(0)], refused=[]))
+
+    async def submit_many(jobs, patience=None):
+        return [JobResult(job_id=f"job_{0:032x}", run_id=f"run_{0:032x}", status="queued") for _ in jobs]
+
+    script.submit_many = submit_many
+    delivery = AsyncDelivery(script)
+    for _ in range(2):  # an older one, which is not asked twice
+        await delivery.submit([job(0)])
+    assert len(script.asked) == 1
+    later = time.monotonic() + deliveries._OLD_SERVER_SECONDS
+    monkeypatch.setattr(deliveries.time, "monotonic", lambda: later)
+    await delivery.submit([job(0)])
+    assert len(script.asked) == 2
