@@ -86,7 +86,7 @@ class Service(ABC):
         try:
             while await self._guarded(self.open) is None and not is_cancelled():
                 await self._rest()
-            while not is_cancelled():  # also where a round has swallowed it
+            while not is_cancelled():
                 self._woken.clear()
                 done = await self._guarded(self.tick)
                 if done is None or self.full_round is None or done < self.full_round:
@@ -95,6 +95,8 @@ class Service(ABC):
             await self._guarded(self.close)
 
     async def _rest(self) -> None:
+        if is_cancelled():
+            return  # a round has swallowed it
         try:
             pause = self.pause_seconds
         except Exception as error:  # noqa: BLE001 - a fault in there must not end the loop either
