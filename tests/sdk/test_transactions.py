@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import asyncpg
 import msgspec
@@ -398,3 +399,19 @@ async def test_a_database_of_the_release_before_has_no_defaults_to_tell(app, sen
         await send.within(connection).submit("somebody")
         await send.within(connection).submit("somebody else")
     assert await sql.fetchval(COUNT) == 2
+
+
+async def test_no_words_of_a_worker_stop_submissions_in_transactions(app, send, engine, sql, database_url):
+    other = rota.App("other")
+
+    @other.task(name="odd")
+    async def odd(separator: Literal["\x00", ","] = ",") -> None:
+        """Splits at \x00."""
+
+    @other.task(name="send", pool="mail")
+    async def described(to: str) -> None: ...
+
+    await engine.join(engine.broker(), "odd", "send", application=describe_app(other, ("default",)))
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit("somebody")
+    assert await sql.fetchval("SELECT pool FROM rota.runs") == "mail"
