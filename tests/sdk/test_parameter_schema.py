@@ -194,6 +194,15 @@ def test_parameters_that_are_missing_or_unknown_are_named():
     assert check.accepts('{"days": 1, "customer": "ä"}')
 
 
+def test_of_very_many_mistakes_only_those_that_are_shown_are_looked_for(monkeypatch):
+    looked = []
+    monkeypatch.setattr("rota.gateway.payload_check.nearest", lambda name, _: looked.append(name))
+    check = check_of(json.dumps(Arguments(function_of(int)).schema).encode())
+    errors = check.errors(json.dumps({f"it{number}": 1 for number in range(10_000)}))
+    assert len(errors) == 20
+    assert len(looked) == 19  # one parameter is missing
+
+
 def test_a_function_with_any_other_keywords_takes_any_other_field():
     def report(days: int, **rest: str) -> None: ...
 
