@@ -453,6 +453,16 @@ async def test_an_announcement_that_is_too_large_is_refused_by_the_database(flee
         )
 
 
+@pytest.mark.parametrize("text", [r"\u0000", r"\ud800"])
+async def test_an_announcement_that_the_database_could_not_look_into_is_refused_by_it(fleet, text):
+    with pytest.raises(asyncpg.DataError):
+        await fleet.sql.execute(
+            """INSERT INTO rota.announced_tasks (namespace, app, version, digest, tasks)
+               VALUES ('default', 'shop', '1', 'd', $1)""",
+            '{"bill": {"description": "' + text + '"}}',
+        )
+
+
 async def test_tasks_of_releases_that_are_gone_for_a_week_are_forgotten(fleet):
     scheduler = await fleet.engine.leading()
     gone = await fleet.start(release("1"))
