@@ -271,7 +271,7 @@ def _is_ndjson(call: ApiRequest) -> bool:
     return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
-def _read_group(texts: Sequence[bytes]) -> Sequence[JobRequest] | None:
+def _read_group(texts: Sequence[bytes]) -> list[JobRequest] | None:
     """Jobs that follow each other in an array, decoded together, which is faster; None: read them one by one."""
     return _read_jobs(b"[" + b",".join(texts) + b"]") if len(texts) > 1 else None
 
