@@ -85,7 +85,8 @@ async def test_however_many_are_due_they_come_in_order(rota_kit):
     for number, priority in enumerate(levels):
         await on_the_loop.with_options(priority=priority).submit(f"{priority} {number}")
     await rota_kit.run_until_idle()
-    assert done == [f"{level} {number}" for level in ("high", "low") for number in range(260) if levels[number] == level]
+    expected = [(level, number) for level in ("high", "low") for number in range(260) if levels[number] == level]
+    assert done == [f"{level} {number}" for level, number in expected]
 
 
 async def test_runs_of_several_applications_come_in_the_order_of_their_submission(rota_kit):

@@ -20,7 +20,8 @@ class LeftOutError(RotaError):
 def answers_of(done: JobSetOut, count: int) -> list[Submitted | RotaError]:
     """The answers in the order of the jobs, of which there are so many."""
     answers: list[Submitted | RotaError | None] = [None] * count
-    for part in (*done.accepted, *done.refused):
+    parts: list[AcceptedJobs | RefusedJobs] = [*done.accepted, *done.refused]
+    for part in parts:
         end = part.position + part.count
         if 0 <= part.position <= end <= count:  # else the answers of others would move
             answers[part.position : end] = _answers(part)

@@ -116,7 +116,7 @@ def _follow_all(services: Backend, call: ApiRequest) -> Response:
         if name != "follow":
             raise BadInputError("needs follow=false", field=name)
     services.tail.check_room(call.namespace, call.caller.owner)
-    return event_stream(call, _all_events(services, call, read_position(call)))
+    return event_stream(call, _all_events(services, call, read_position(call)), services.stopping)
 
 
 async def _all_events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
@@ -165,7 +165,7 @@ async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response
         return await _signed(services, call.namespace, run_id)
     if follow:
         services.tail.check_room(call.namespace, call.caller.owner)
-        return event_stream(call, _events(services, call, run_id, read_position(call) or 0))
+        return event_stream(call, _events(services, call, run_id, read_position(call) or 0), services.stopping)
     text = await _whole(services, call.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
