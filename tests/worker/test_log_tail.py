@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rota.api.streams import log_tail
 from rota.api.streams.log_tail import LogTail
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
@@ -43,6 +44,21 @@ async def test_every_line_of_every_run_is_seen_once(engine, shell):
         await look(tail, seen)
         await look(tail, seen)
     assert sorted(seen) == sorted(f"{letter}{number}" for letter in "ab" for number in range(10))
+
+
+async def test_no_run_is_passed_over_because_of_newer_ones(engine, shell, monkeypatch):
+    monkeypatch.setattr(log_tail, "_MOST_RUNS", 3)
+    monkeypatch.setattr(log_tail, "_MOST_REMEMBERED", 60)
+    async with engine.running(engine.worker(runners=shell)):
+        for number in range(4):
+            await engine.until(await say(engine, f"before{number}"), "success")
+        tail, seen = tail_of(engine), []
+        await look(tail, seen)
+        for number in range(8):
+            await engine.until(await say(engine, f"a{number}"), "success")
+        for _ in range(5):  # the pages of twelve runs
+            await look(tail, seen)
+    assert sorted(seen) == [f"a{number}" for number in range(8)]
 
 
 async def test_what_was_written_before_is_not_shown(engine, shell, tmp_path):
