@@ -125,6 +125,7 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
     with services.tail.shares.place(call.namespace, call.caller.owner):
         yield b": following\n\n"
         spoke = time.monotonic()
+        highest = after or 0
         while True:
             try:
                 chunks = await tail.look(services.now)
@@ -132,7 +133,9 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
                 return  # the client reconnects and continues from its position
             for run_id, row in chunks:
                 spoke = time.monotonic()
-                yield _chunk_events(run_id, row["attempt"], row["body"], row["position"])
+                # The highest so far: runs take turns, and one who was cut off must not get others' lines twice.
+                highest = max(highest, row["position"])
+                yield _chunk_events(run_id, row["attempt"], row["body"], highest)
             if time.monotonic() - spoke >= BEAT_SECONDS:
                 spoke = time.monotonic()
                 yield BEAT
