@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 
+import msgspec
 import pytest
 
 import rota
@@ -246,6 +247,40 @@ async def test_a_repeat_that_is_refused_for_now_can_be_repeated_again():
     (answer,) = await AsyncDelivery(script)._send([again], None)
     assert isinstance(answer, RotaError)
     assert list(answer.to_repeat) == [again]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        JobSetOut(accepted=[accepted(0)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(1, 5)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(-1)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(1, 10**9)], refused=[]),
+        JobSetOut(accepted=[accepted(0)], refused=[refused(7, 400)]),
+        JobSetOut(accepted=[accepted(0), msgspec.structs.replace(accepted(1, 2), run_id="nothing known")], refused=[]),
+    ],
+    ids=["too few", "too many", "before the first", "far too many", "of others", "no ids"],
+)
+async def test_jobs_that_an_answer_leaves_out_can_be_repeated_with_their_key(said):
+    script = Script(said)
+    first, *others = await AsyncDelivery(script)._send([job(0), job(1), job(2)], None)
+    assert first.run_id == f"run_{0:032x}"
+    assert ["leaves out this job" in str(one) for one in others] == [True, True]
+    assert others[0] is not others[1]  # each is raised elsewhere
+    key = script.asked[0][0]
+    assert [one.to_repeat[0].member for one in others] == [SetMember(key, 1), SetMember(key, 2)]
+
+
+async def test_a_repeated_job_that_an_answer_leaves_out_can_be_repeated_again():
+    again = job(0, member=SetMember("k", 5))
+    (answer,) = await AsyncDelivery(Script(JobSetOut(accepted=[], refused=[])))._send([again], None)
+    assert list(answer.to_repeat) == [again]
+
+
+async def test_an_unexpected_error_of_one_part_is_raised_as_it_is():
+    script = Script(RuntimeError("the client is closed"), RuntimeError("the client is closed"))
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        await AsyncDelivery(script).submit([job(0, "one"), job(1, "other")])
 
 
 async def test_when_one_part_is_refused_and_the_other_is_lost_each_job_has_its_own_error():

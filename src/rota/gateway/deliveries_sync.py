@@ -22,7 +22,7 @@ from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.errors import BadInputError, RotaError
 from rota.gateway.coalescing import MOST_BYTES, Coalescer, Flight, own_error
 from rota.gateway.protocol import JobTemplate, OutgoingJob, SetMember, are_alike
-from rota.gateway.set_answers import answers_of
+from rota.gateway.set_answers import LeftOutError, answers_of
 
 _FORBIDDEN, _TOO_LARGE, _TOO_MANY = 403, 413, 429
 _MOST_PER_PART = 500  # of a large submission, of which several parts are under way
@@ -144,7 +144,7 @@ class Delivery:
                 error.to_repeat = _members(jobs, key)
                 raise
             answers = answers_of(done, len(jobs))
-            if not done.refused:
+            if not done.refused and LeftOutError not in map(type, answers):
                 return answers
             pause = tries.pause_after_refusal() if any(map(_is_unknown, answers)) else None
             if pause is None:
@@ -302,11 +302,11 @@ def _is_unknown(answer: Any) -> bool:
 def _make_repeatable(
     answers: Sequence[Submitted | RotaError], refused: Sequence[OutgoingJob], unknown: Sequence[OutgoingJob]
 ) -> None:
-    """Gives temporary refusals the jobs that can be sent again."""
+    """Gives temporary refusals, and jobs that the answer leaves out, what can be sent again."""
     for answer, over_limit, in_doubt in zip(answers, refused, unknown, strict=True):
         if isinstance(answer, RotaError) and _is_over_limit(answer):
             answer.to_repeat = [over_limit]
-        elif isinstance(answer, RotaError) and _is_unknown(answer):
+        elif isinstance(answer, LeftOutError) or (isinstance(answer, RotaError) and _is_unknown(answer)):
             answer.to_repeat = [in_doubt]
 
 

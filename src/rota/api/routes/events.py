@@ -44,7 +44,7 @@ def _follow(services: Backend, call: ApiRequest) -> Any:
         if name in call.query:
             raise BadInputError("needs follow=false", field=name)
     services.event_tail.check_room(call.namespace, call.caller.owner)
-    return event_stream(call, _events(services, call, read_position(call)))
+    return event_stream(call, _events(services, call, read_position(call)), services.stopping)
 
 
 async def _events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:

@@ -116,7 +116,7 @@ def _follow_all(services: Backend, call: ApiRequest) -> Response:
         if name != "follow":
             raise BadInputError("needs follow=false", field=name)
     services.tail.check_room(call.namespace, call.caller.owner)
-    return event_stream(call, _all_events(services, call, read_position(call)))
+    return event_stream(call, _all_events(services, call, read_position(call)), services.stopping)
 
 
 async def _all_events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
@@ -125,6 +125,7 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
     with services.tail.shares.place(call.namespace, call.caller.owner):
         yield b": following\n\n"
         spoke = time.monotonic()
+        highest = after or 0
         while True:
             try:
                 chunks = await tail.look(services.now)
@@ -132,7 +133,9 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
                 return  # the client reconnects and continues from its position
             for run_id, row in chunks:
                 spoke = time.monotonic()
-                yield _chunk_events(run_id, row["attempt"], row["body"], row["position"])
+                # The highest so far: runs take turns, and one who was cut off must not get others' lines twice.
+                highest = max(highest, row["position"])
+                yield _chunk_events(run_id, row["attempt"], row["body"], highest)
             if time.monotonic() - spoke >= BEAT_SECONDS:
                 spoke = time.monotonic()
                 yield BEAT
@@ -165,7 +168,7 @@ async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response
         return await _signed(services, call.namespace, run_id)
     if follow:
         services.tail.check_room(call.namespace, call.caller.owner)
-        return event_stream(call, _events(services, call, run_id, read_position(call) or 0))
+        return event_stream(call, _events(services, call, run_id, read_position(call) or 0), services.stopping)
     text = await _whole(services, call.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
