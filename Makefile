@@ -39,7 +39,7 @@ $(DOCS): pyproject.toml constraints.txt tools/install.py
 # A virtual environment is kept if Rota is installed in it, it was not moved, and you name no PYTHON but the one it was made with.
 # Rota's own code is not tried: a mistake in it is no reason to install everything again.
 usable = $(BIN)/python -c 'import importlib.metadata; importlib.metadata.version("rota")' 2>/dev/null && \
-	grep -qsF '$(abspath $(BIN))/' $(BIN)/rota && { [ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ]; }
+	grep -qsF -e '$(abspath $(BIN))/' -e '$(or $(realpath $(BIN)),nowhere)/' $(BIN)/rota && { [ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ]; }
 ifneq ($(wildcard $(STAMP) $(DEV) $(DOCS)),)
 ifneq ($(shell $(usable) && echo yes),yes)
 .PHONY: $(STAMP) $(DEV) $(DOCS)

@@ -83,6 +83,11 @@ def test_an_environment_that_was_moved_is_made_again(environment, tmp_path):
     assert installs(tmp_path / "elsewhere") == [""]
 
 
+def test_an_environment_behind_a_link_is_kept(environment, tmp_path):
+    (tmp_path / "link").symlink_to(environment)
+    assert installs(tmp_path / "link") == []
+
+
 def test_another_python_that_is_named_makes_the_environment_again(environment, tmp_path):
     other = tmp_path / "python"
     other.write_text("#!/bin/sh\necho Python 3.99.0\n")
