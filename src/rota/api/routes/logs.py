@@ -23,6 +23,7 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, DatabaseUnavailableError, NotFoundError
 from rota.service import Breather
 from rota.store.logs import ChunkKey
+from rota.time_limits import time_limit
 
 _CHUNKS_PER_READ = 2000
 _CHUNKS_PER_SEARCH = 500
@@ -203,7 +204,7 @@ async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int)
         yield b": following\n\n"
         while True:
             try:
-                async with asyncio.timeout(BEAT_SECONDS):
+                async with time_limit(BEAT_SECONDS):
                     coming = await follower.coming.get()
             except TimeoutError:
                 yield BEAT

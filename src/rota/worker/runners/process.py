@@ -21,6 +21,7 @@ from rota.task.arguments import check_importable
 from rota.task.context import Context, NotBegunError, PlainError, Said, Snooze
 from rota.task.retry_rule import RetryRule
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 from rota.worker.executor import RemoteError
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
@@ -250,7 +251,7 @@ class _Process:
         """Asks it to stop, and kills it after the grace period."""
         try:
             self._writer.write(frame(Stop(context.claim.number)))
-            async with asyncio.timeout(grace_seconds if grace_seconds < math.inf else None):
+            async with time_limit(grace_seconds if grace_seconds < math.inf else None):
                 done = await self._until_done(context, begin=False)
             context.noticed |= done.noticed
             self._in_step = not done.spent
