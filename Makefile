@@ -36,9 +36,18 @@ $(DOCS): pyproject.toml constraints.txt tools/install.py
 	@$(BIN)/python tools/install.py docs
 	@touch $(STAMP) $(DOCS)
 
-# A virtual environment that works is kept, unless you name a PYTHON that it was not made with.
+# A virtual environment is kept if Rota is installed in it, it was not moved, and you name no PYTHON but the one it was made with.
+# Rota's own code is not tried: a mistake in it is no reason to install everything again.
+usable = $(BIN)/python -c 'import importlib.metadata; importlib.metadata.version("rota")' 2>/dev/null && \
+	grep -qsF -e '$(abspath $(BIN))/' -e '$(or $(realpath $(BIN)),nowhere)/' $(BIN)/rota && { [ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ]; }
+ifneq ($(wildcard $(STAMP) $(DEV) $(DOCS)),)
+ifneq ($(shell $(usable) && echo yes),yes)
+.PHONY: $(STAMP) $(DEV) $(DOCS)
+endif
+endif
+
 define make-venv
-@$(BIN)/python -m pip --version >/dev/null 2>&1 && { [ "$(origin PYTHON)" = file ] || [ "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" ]; } || { \
+@{ $(usable); } || { \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rota needs Python 3.11 or newer; name one with: make PYTHON=python3.12")' && { \
 	$(PYTHON) -m venv --clear $(VENV) || { echo "No virtual environment could be made: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }; }; }
 endef

@@ -36,7 +36,7 @@ from rota.api.server import http_config
 from rota.contract.jobs import JobIn, Submitted
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller, Grant, Identity, Right, Role
-from rota.gateway.local import Answer
+from rota.gateway.local import Answer, LocalGateway
 from rota.gateway.requests import JobRequest
 from rota.service import ServiceGroup
 from rota.store.access.api_keys import KnownCredential
@@ -72,8 +72,12 @@ async def _yes(_services: Any, _call: ApiRequest) -> Any:
 class _YesGateway:
     """Accepts every job at once."""
 
-    def __init__(self, limits: Any) -> None:
-        self.limits = limits
+    def __init__(self, gateway: LocalGateway) -> None:
+        self.limits = gateway.limits
+        self.job_builder = gateway.job_builder
+
+    async def load(self, _caller: Caller) -> None:
+        """Knows no limits and no tasks."""
 
     async def submit(self, requests: Sequence[JobRequest], _caller: Caller) -> list[Answer]:
         return [ANSWER] * len(requests)
@@ -106,7 +110,7 @@ def _backend(*, limits: Limits) -> Backend:
     known.number = 0  # nothing is there to be read
     services.limiter = RateLimiter(limits=known, buckets=_FullBuckets())  # type: ignore[arg-type]
     services.credentials = CredentialCache(_OneKey())  # type: ignore[arg-type]
-    services.gateway = _YesGateway(known)  # type: ignore[assignment]
+    services.gateway = _YesGateway(services.gateway)  # type: ignore[assignment]
     return services
 
 

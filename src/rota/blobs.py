@@ -24,6 +24,7 @@ from obstore.store import LocalStore, from_url
 
 from rota.errors import RotaError, SetupError
 from rota.private_files import GROUP_AND_OTHERS, OTHERS, close_to
+from rota.time_limits import time_limit
 
 T = TypeVar("T")
 
@@ -117,7 +118,7 @@ class Blobs:
 
     async def _translated(self, doing: str, work: Awaitable[T]) -> T:
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with time_limit(TIMEOUT_SECONDS):
                 return await work
         except (NotFoundError, FileNotFoundError) as error:
             raise BlobMissingError(f"{doing}: it is not in object storage ({self.where})") from error

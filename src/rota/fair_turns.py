@@ -11,6 +11,8 @@ import asyncio
 from collections import deque
 from contextvars import ContextVar
 
+from rota.time_limits import time_limit
+
 OURSELVES = ""  # a process's own services
 _tenant: ContextVar[str] = ContextVar("tenant", default=OURSELVES)
 
@@ -35,7 +37,7 @@ class FairTurns:
         turn = asyncio.get_running_loop().create_future()
         self._lines.setdefault(_tenant.get(), deque()).append(turn)
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 await turn
         except (asyncio.CancelledError, TimeoutError):
             if turn.done() and not turn.cancelled():

@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary
 from rota.errors import DatabaseUnavailableError, OverloadedError
 from rota.fair_turns import FairTurns
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 AGAIN_SECONDS = 0.2  # after a failed round of a service that has no interval
 LONGEST_STRETCH_SECONDS = 0.005  # of a computation on the event loop
@@ -86,7 +87,7 @@ class Service(ABC):
         try:
             while await self._guarded(self.open) is None and not is_cancelled():
                 await self._rest()
-            while not is_cancelled():  # also where a round has swallowed it
+            while not is_cancelled():
                 self._woken.clear()
                 done = await self._guarded(self.tick)
                 if done is None or self.full_round is None or done < self.full_round:
@@ -95,6 +96,8 @@ class Service(ABC):
             await self._guarded(self.close)
 
     async def _rest(self) -> None:
+        if is_cancelled():
+            return  # a round has swallowed it
         try:
             pause = self.pause_seconds
         except Exception as error:  # noqa: BLE001 - a fault in there must not end the loop either
@@ -108,7 +111,7 @@ class Service(ABC):
         pause *= 1 + random.uniform(-self.jitter, self.jitter)  # noqa: S311 - spreads load
         with suppress(TimeoutError):
             # Not wait_for: before 3.12 it swallows a cancellation that arrives just as the wait ends.
-            async with asyncio.timeout(pause):
+            async with time_limit(pause):
                 await self._woken.wait()
 
     async def _guarded(self, step: Callable[[], Awaitable[int | None]]) -> int | None:

@@ -11,6 +11,14 @@ from support import job
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+ALIKE = [
+    ({"payload": {}}, "job.payload"),
+    ({"jobId": "chosen"}, "job.jobId"),
+    ({"uniqueKey": "u"}, "job.uniqueKey"),
+    ({"scheduleType": "cron", "cronExpression": "* * * * *"}, "job.scheduleType"),
+]
+
+
 @pytest.mark.parametrize(
     ("wanted", "field"),
     [
@@ -33,6 +41,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 )
 async def test_a_bad_set_is_refused_with_its_field(spared, wanted, field):
     await spared.refuses("POST", "/v1/jobs/batch", json=wanted, field=field)
+
+
+@pytest.mark.parametrize(("fields", "field"), ALIKE, ids=[field for _, field in ALIKE])
+async def test_what_a_set_can_not_have_is_refused_when_some_of_it_is_repeated_too(spared, fields, field):
+    wanted = {"job": job(**fields), "payloads": [{}], "positions": [0]}
+    headers = {"Idempotency-Key": "k"}
+    await spared.refuses("POST", "/v1/jobs/batch", json=wanted, headers=headers, field=field)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,11 @@ async def test_the_generated_id_of_a_job_finds_it_too_and_the_answer_has_the_cho
     path = run_id.replace("run_", "/v1/jobs/job_")
     assert (await read(api, path))["jobId"] == "once"
     assert (await read(api, f"{path}/status"))["jobId"] == "once"
+    same = await read(api, path, method="PUT", json={"jobId": "once", "name": "new"})
+    assert (same["jobId"], same["name"]) == ("once", "new")
+    await submit(api, job(jobId="another", **LATER))
+    for other in ("another", "nothing"):
+        assert (await api.put(path, json={"jobId": other})).status_code == 400
     assert (await read(api, path, method="DELETE"))["jobId"] == "once"
 
 
@@ -215,6 +220,16 @@ async def test_a_job_that_is_not_there_is_not_found_whatever_its_id_looks_like(a
 @pytest.mark.parametrize("what", ["", "/logs"])
 async def test_a_run_that_is_not_there_is_not_found_whatever_its_id_looks_like(api, wanted, what):
     assert (await api.get(f"/v1/runs/{wanted}{what}")).status_code == 404
+
+
+async def test_a_preview_tells_nothing_of_a_job_that_one_may_not_see(api, somebody):
+    alice, bob = [await somebody("submitter", owner=name) for name in ("alice", "bob")]
+    await submit(alice, job(jobId="tick", **DAILY))
+    for text in ("tick", "nothing"):
+        preview = {"cronExpression": "H * * * *", "jobId": text}
+        expected = 200 if text == "tick" else 404
+        for client, status in ((alice, expected), (api, expected), (bob, 404)):
+            assert (await client.post("/v1/schedules/preview", json=preview)).status_code == status
 
 
 async def test_generated_ids_leave_the_version_that_is_kept_for_cells_alone(api):

@@ -14,7 +14,7 @@ from rota.errors import DatabaseUnavailableError, OverloadedError
 from rota.fair_turns import FairTurns, act_for
 from rota.gateway import group_commit
 from rota.service import LONGEST_STRETCH_SECONDS, costly_step
-from rota.store.postgres import database as databases
+from rota.store.postgres import connections
 from support import eventually, in_time, job
 
 
@@ -60,7 +60,7 @@ async def test_a_turn_whose_asker_gave_up_is_not_lost(moment):
 
 
 async def test_who_waits_too_long_for_a_connection_is_told_so(database, monkeypatch):
-    monkeypatch.setattr(databases, "STATEMENT_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.05)
     turns = database._connections._turns
     for _ in range(8):
         await turns.take(60)

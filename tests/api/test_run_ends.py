@@ -148,6 +148,20 @@ async def test_a_server_that_stops_lets_everybody_go(engine):
     assert again.json()["status"] == "queued"
 
 
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/events", "/v1/runs/{run_id}/logs", "/v1/jobs/{job_id}/logs"])
+async def test_a_server_that_stops_ends_all_streams(engine, path):
+    services = engine.api.services
+    run_id = await engine.submit()
+    address = path.format(run_id=run_id, job_id=run_id.replace("run_", "job_"))
+    following = asyncio.create_task(engine.api.get(address, params={"follow": "true"}))
+    tail = services.event_tail if path == "/v1/events" else services.tail
+    await eventually(lambda: tail.shares.taken)
+    services.release_waiters()
+    answer = await in_time(following)
+    assert answer.status_code == 200
+    assert "event: end" not in answer.text  # clients reconnect
+
+
 @pytest.mark.parametrize("text", ["-1", "61", "soon", "", "1e1", "60.5"])
 async def test_a_wait_of_another_length_is_refused(engine, text):
     run_id = await engine.submit()

@@ -216,6 +216,12 @@ async def test_a_schedule_can_be_an_expression_or_an_object(api, schedule, expec
     assert parts_of(await understood(api, task="rota.echo", schedule=schedule), expected) == expected
 
 
+@pytest.mark.parametrize("schedule", [{}, {"expression": None}, {"type": None, "expression": None}], ids=str)
+async def test_a_schedule_with_nothing_in_it_does_not_mean_now(api, sql, schedule):
+    assert (await wrong_fields(api, {"task": "rota.echo", "schedule": schedule})).keys() == {"schedule"}
+    assert await sql.fetchval("SELECT count(*) FROM rota.runs") == 0
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

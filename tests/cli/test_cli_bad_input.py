@@ -92,3 +92,34 @@ def test_an_address_that_is_none_is_bad_input(rota):
         done = rota.in_process("jobs", ROTA_URL=url)
         assert done.code == 2
         assert "is not the address of a server" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty; a JSON object is expected"),
+        ("{bad", "is not valid JSON"),
+        ("[1]", "must hold a JSON object"),
+    ],
+)
+def test_a_file_that_holds_no_object_is_named(rota, tmp_path, content, words):
+    file = tmp_path / "payload.json"
+    file.write_text(content)
+    done = rota.in_process("submit", "x", "--task", "rota.echo", "--payload", f"@{file}")
+    assert done.code == 2
+    assert f"--payload: {file} {words}" in done.err
+    assert "quote it" not in done.err
+
+
+def test_a_file_that_is_named_without_its_sign_is_noticed(rota, tmp_path):
+    file = tmp_path / "payload.json"
+    file.write_text("{}")
+    done = rota.in_process("submit", "x", "--task", "rota.echo", "--payload", str(file))
+    assert done.code == 2
+    assert f"for what is in the file: --payload @{file}" in done.err
+
+
+def test_a_task_that_nobody_knows_is_answered_with_the_nearest(rota):
+    done = rota.in_process("tasks", "echo")
+    assert done.code == 2
+    assert "did you mean rota.echo?" in done.err

@@ -113,3 +113,9 @@ def test_a_list_in_a_pipe_is_not_cut(rota):
     rota.json("submit", name.strip(), "--task", "rota.echo", "--in", "1d")
     assert name.strip() in rota("jobs").out
     assert not any(name.strip() in line for line in rota.on_terminal(80, "jobs")[1])
+
+
+def test_the_moment_of_creation_is_shown_once(rota):
+    job_id = rota.json("submit", "created once", "--task", "rota.echo", "--in", "1h")["jobId"]
+    shown = rota.in_process("job", job_id).out
+    assert ("createdAt" in shown, "createdTime" in shown) == (True, False)

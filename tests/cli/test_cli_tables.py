@@ -9,7 +9,15 @@ from typer.testing import CliRunner
 
 from rota.cli.main import app
 from rota.cli.terminal.tables import clean, lay_out, text, time
-from rota.cli.terminal.times import check_time, parse_duration, show_age, show_length, show_time, show_time_briefly
+from rota.cli.terminal.times import (
+    check_time,
+    parse_duration,
+    show_age,
+    show_interval,
+    show_length,
+    show_time,
+    show_time_briefly,
+)
 from rota.errors import BadInputError
 
 NOW = datetime(2030, 6, 15, 12, 0, tzinfo=UTC)
@@ -32,6 +40,22 @@ def lines(width):
 
 def headings(width):
     return [column.heading for column in lay_out(ITEMS, COLUMNS, width)[0]]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.5, "0.5 s"),
+        (60.0, "1 min"),
+        (90.0, "90 s"),
+        (900.0, "15 min"),
+        (5400.0, "90 min"),
+        (7200.0, "2 h"),
+        (86400.0, "1 d"),
+    ],
+)
+def test_intervals_are_shown_whole_in_their_largest_unit(seconds, words):
+    assert show_interval(seconds) == words
 
 
 def test_without_a_terminal_nothing_is_shortened():
@@ -127,7 +151,16 @@ def test_a_time_without_an_offset_is_refused():
         check_time("2030-01-31 09:30", "--at")
 
 
+def test_the_usage_of_every_command_names_its_arguments_as_people_write_them():
+    listed = CliRunner().invoke(app, ["--help"]).stdout.partition("Commands:\n")[2]
+    names = [line.split()[0] for line in listed.splitlines()]
+    usages = [CliRunner().invoke(app, [name, "--help"]).stdout.partition("\n")[0] for name in names]
+    assert "Usage: rota submit [OPTIONS] [NAME]" in usages
+    assert not [usage for usage in usages if "[[" in usage]
+
+
 def test_the_list_of_commands_is_whole_on_80_columns():
     listed = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout.partition("Commands:")[2]
     assert "top" in listed
     assert "..." not in listed
+    assert max(map(len, listed.splitlines())) <= 76  # a real terminal loses two columns that this one has

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "architecture.md"
 # The page is about what happens to the job. These are used along the way, or run beside it.
 HELPERS = {
     # what every part uses
-    *("clock.py", "fair_turns.py", "service.py", "errors.py", "telemetry.py"),
+    *("clock.py", "fair_turns.py", "time_limits.py", "service.py", "errors.py", "telemetry.py"),
     *("domain/ids.py", "domain/text.py", "domain/rights.py", "domain/policies.py", "domain/lag_histogram.py"),
     *("contract/fields.py", "contract/json_rules.py"),
     *(f"store/postgres/{name}.py" for name in ("database", "connections", "statements", "batches")),

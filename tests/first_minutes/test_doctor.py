@@ -325,6 +325,11 @@ def test_shards_without_a_scheduler_are_counted():
     assert "1 of 64 shards have no scheduler" in next(fleet.check_shards(shards, "owner")).words
 
 
+def test_zone_data_is_told_by_its_releases():
+    words = next(machine.check_zones()).words
+    assert re.fullmatch(r"data of release \S+( and \S+)*", words), words
+
+
 def test_old_zone_data_is_told():
     assert next(machine.check_zones(datetime(2100, 1, 1, tzinfo=UTC))).state is State.warning
     assert next(machine.check_versions()).words.startswith(f"Rota {rota.__version__} on Python")

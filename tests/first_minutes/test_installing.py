@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,60 @@ def test_each_target_installs_what_it_needs(target, installed, tmp_path):
     command = ["make", "-n", "-C", str(ROOT), target, f"VENV={tmp_path}/venv"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert re.findall(r"bin/python tools/install\.py(.*)", printed) == installed
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """A virtual environment in which `make` has installed Rota, as far as `make` looks at it."""
+    folder = tmp_path / "venv"
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "rota-1.0.dist-info").mkdir()
+    (packages / "rota-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: rota\nVersion: 1.0\n")
+    (folder / "bin" / "rota").write_text(f"#!{folder}/bin/python\n")
+    for name in (".installed", ".installed-dev"):
+        (folder / name).touch()
+    return folder
+
+
+def installs(environment, *named):
+    """The extras of each install that `make setup` would do."""
+    command = ["make", "-n", "-C", str(ROOT), "setup", f"VENV={environment}", *named]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"bin/python tools/install\.py(.*)", printed)
+
+
+def test_an_environment_that_works_is_kept(environment):
+    assert installs(environment) == []
+    assert installs(environment, f"PYTHON={sys.executable}") == []
+
+
+def test_an_environment_without_its_python_is_made_again(environment):
+    for name in environment.glob("bin/python*"):
+        name.unlink()
+    assert installs(environment) == [""]
+
+
+def test_an_environment_that_lost_its_packages_is_made_again(environment):
+    shutil.rmtree(environment / "lib")
+    assert installs(environment) == [""]
+
+
+def test_an_environment_that_was_moved_is_made_again(environment, tmp_path):
+    environment.rename(tmp_path / "elsewhere")
+    assert installs(tmp_path / "elsewhere") == [""]
+
+
+def test_an_environment_behind_a_link_is_kept(environment, tmp_path):
+    (tmp_path / "link").symlink_to(environment)
+    assert installs(tmp_path / "link") == []
+
+
+def test_another_python_that_is_named_makes_the_environment_again(environment, tmp_path):
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho Python 3.99.0\n")
+    other.chmod(0o700)
+    assert installs(environment, f"PYTHON={other}") == [""]
 
 
 class Commands:

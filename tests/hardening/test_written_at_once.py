@@ -38,7 +38,7 @@ REQUESTS = {
     "no JSON": request(b"POST /v1/jobs", TOKEN, CLOSE, body=b"{"),
     "nobody": request(b"POST /v1/jobs", CLOSE, body=BODY),
     "two of them": request(b"POST /v1/jobs", TOKEN, TOKEN, CLOSE, body=BODY),
-    "too large": request(b"POST /v1/jobs", TOKEN, b"Content-Length: 99999999\r\n", CLOSE),
+    "too large": request(b"POST /v1/jobs", TOKEN, b"Content-Length: 2000000\r\n", CLOSE) + b" " * 2_000_000,
     "a wrong method": request(b"PUT /v1/jobs", TOKEN, CLOSE),
     "nothing there": request(b"GET /nowhere", TOKEN, CLOSE),
     "a list": request(b"GET /v1/pools", TOKEN, CLOSE),

@@ -114,7 +114,7 @@ async def test_a_change_reaches_new_runs_at_once_and_those_that_run_end_with_the
 async def test_broken_code_is_told_and_survived_also_at_the_start(dev):
     dev.code.write_text(CODE + "def broken(:\n")
     await dev.start()
-    await dev.told("SyntaxError: invalid syntax (my_tasks.py, line 16). Save a change to try again.")
+    await dev.told("my_tasks.py, line 16: def broken(:). Save a change to try again.")
     early = await dev.submit(3)
     dev.code.write_text(CODE)
     await dev.told("Changed: my_tasks.py. Starting 1 worker.")

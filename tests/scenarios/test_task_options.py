@@ -18,7 +18,7 @@ app = rota.App("shop", version="{version}")
 
 
 @app.task(name="charge", retries={retries}, retry=rota.Retry(strategy="fixed", base_seconds=0.1))
-async def charge(customer: str, cents: int = 100) -> None:
+async def charge(customer: str, card: str = "", cents: int = 100) -> None:
     raise ValueError("no money")
 """
 
@@ -58,7 +58,7 @@ async def test_a_task_without_retries_runs_once_however_it_was_submitted(fleet, 
     assert refused.code != 0
     assert "payload.cents" in refused.err
     shown = command.in_process("tasks")
-    assert "charge" in shown.out
+    assert "customer, [card], [cents]" in shown.out
     assert "maxRetries 0" in shown.out
     one = command.in_process("tasks", "charge")
     assert "customer" in one.out

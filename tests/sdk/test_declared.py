@@ -227,6 +227,17 @@ async def test_a_crash_of_all_workers_is_no_decision(fleet, sql):
     assert (await fleet.jobs())["schedule 0"]["everySeconds"] == 600.0
 
 
+async def test_a_version_that_was_lost_does_not_come_back_when_its_successor_stops(fleet, sql):
+    await fleet.start(application(900, version="1"))
+    await fleet.reconcile()
+    await fleet.lose_all_workers(sql, "1 minute")
+    successor = await fleet.start(application(600, version="2"))
+    await fleet.reconcile()
+    await successor.leave()
+    assert await fleet.reconcile() == 0
+    assert (await fleet.jobs())["schedule 0"]["everySeconds"] == 600.0
+
+
 async def test_schedules_go_on_while_an_application_is_away_for_a_moment_and_pause_after_long(fleet, sql):
     broker = await fleet.start(application(900, version="1"))
     await fleet.reconcile()

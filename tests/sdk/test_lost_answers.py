@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 
+import msgspec
 import pytest
 
 import rota
 from listening import TOKEN
 from rota.client import AnswerError, ServerUnreachableError, retries
+from rota.client.answers import JobResult
 from rota.contract.jobs import AcceptedJobs, BatchJobIn, JobSetOut, RefusedJobs
 from rota.contract.problems import Problem
 from rota.errors import BadInputError, RotaError
+from rota.gateway import deliveries
 from rota.gateway.deliveries import AsyncDelivery
 from rota.gateway.protocol import JobTemplate, OutgoingJob, SetMember
 from support import in_time
@@ -245,6 +249,40 @@ async def test_a_repeat_that_is_refused_for_now_can_be_repeated_again():
     assert list(answer.to_repeat) == [again]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        JobSetOut(accepted=[accepted(0)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(1, 5)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(-1)], refused=[]),
+        JobSetOut(accepted=[accepted(0), accepted(1, 10**9)], refused=[]),
+        JobSetOut(accepted=[accepted(0)], refused=[refused(7, 400)]),
+        JobSetOut(accepted=[accepted(0), msgspec.structs.replace(accepted(1, 2), run_id="nothing known")], refused=[]),
+    ],
+    ids=["too few", "too many", "before the first", "far too many", "of others", "no ids"],
+)
+async def test_jobs_that_an_answer_leaves_out_can_be_repeated_with_their_key(said):
+    script = Script(said)
+    first, *others = await AsyncDelivery(script)._send([job(0), job(1), job(2)], None)
+    assert first.run_id == f"run_{0:032x}"
+    assert ["leaves out this job" in str(one) for one in others] == [True, True]
+    assert others[0] is not others[1]  # each is raised elsewhere
+    key = script.asked[0][0]
+    assert [one.to_repeat[0].member for one in others] == [SetMember(key, 1), SetMember(key, 2)]
+
+
+async def test_a_repeated_job_that_an_answer_leaves_out_can_be_repeated_again():
+    again = job(0, member=SetMember("k", 5))
+    (answer,) = await AsyncDelivery(Script(JobSetOut(accepted=[], refused=[])))._send([again], None)
+    assert list(answer.to_repeat) == [again]
+
+
+async def test_an_unexpected_error_of_one_part_is_raised_as_it_is():
+    script = Script(RuntimeError("the client is closed"), RuntimeError("the client is closed"))
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        await AsyncDelivery(script).submit([job(0, "one"), job(1, "other")])
+
+
 async def test_when_one_part_is_refused_and_the_other_is_lost_each_job_has_its_own_error():
     script = Script(
         AnswerError(403, {"type": "about:blank", "title": "no", "status": 403, "detail": "no"}),
@@ -253,3 +291,21 @@ async def test_when_one_part_is_refused_and_the_other_is_lost_each_job_has_its_o
     first, second = await AsyncDelivery(script).submit([job(0, "one"), job(1, "other")])
     assert (type(first), list(first.to_repeat)) == (AnswerError, [])
     assert [(one.payload, one.member) for one in second.to_repeat] == [(b"1", SetMember(script.asked[1][0], 0))]
+
+
+async def test_a_server_that_was_replaced_is_asked_for_sets_again(monkeypatch):
+    problem = {"type": "urn:rota:bad-input", "title": "no", "status": 400, "detail": NO_SETS}
+    script = Script(AnswerError(400, problem), JobSetOut(accepted=[accepted(0)], refused=[]))
+
+    async def submit_many(jobs, patience=None):
+        return [JobResult(job_id=f"job_{0:032x}", run_id=f"run_{0:032x}", status="queued") for _ in jobs]
+
+    script.submit_many = submit_many
+    delivery = AsyncDelivery(script)
+    for _ in range(2):  # an older one, which is not asked twice
+        await delivery.submit([job(0)])
+    assert len(script.asked) == 1
+    later = time.monotonic() + deliveries._OLD_SERVER_SECONDS
+    monkeypatch.setattr(deliveries.time, "monotonic", lambda: later)
+    await delivery.submit([job(0)])
+    assert len(script.asked) == 2

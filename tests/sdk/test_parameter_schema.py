@@ -36,6 +36,16 @@ class Lenient(enum.Enum):
         return cls.ONE
 
 
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Bits(enum.IntFlag):
+    LOW = 1
+    HIGH = 4
+
+
 @dataclasses.dataclass
 class Node:
     name: str
@@ -68,7 +78,7 @@ class Model(pydantic.BaseModel):
 
 
 TYPES = (
-    *(int, float, bool, str, bytes, None, Any, Decimal, datetime, date, timedelta, UUID, Colour, Lenient),
+    *(int, float, bool, str, bytes, None, Any, Decimal, datetime, date, timedelta, UUID, Colour, Lenient, Rights, Bits),
     *(Node, Strict, Cat | Dog, Pair, Box, Model, list[int], set[int], tuple[int, str], tuple[int, ...]),
     *(dict[str, int], dict[int, Any], list[Node] | None, int | str | None, Literal["a", 1], Literal[True]),
     *(Annotated[str, msgspec.Meta(min_length=2, pattern="^a")], Annotated[list[int], msgspec.Meta(max_length=1)]),
@@ -76,7 +86,7 @@ TYPES = (
     int | list[Colour],
 )
 VALUES = (
-    *(None, True, 0, 1, 7, -1, 2**70, 1.0, 0.5, 1e300, "", "a", "ab", "red", "one", "1", "1.5", "YWJj", "P1D"),
+    *(None, True, 0, 1, 3, 7, -1, 2**70, 1.0, 0.5, 1e300, "", "a", "ab", "red", "one", "1", "1.5", "YWJj", "P1D"),
     *("2030-01-31T09:30:00Z", "2030-01-31T09:30:00", "2030-01-31", "5b4d9d8e-6d1d-4a43-9d5b-4b6e2a3c1f00"),
     *([], [1], [1, "a"], [1, 2], ["red"], {}, {"size": 1}, {"size": "x"}, {"name": "n"}, {"name": 1}),
     *({"count": 3}, {"count": 9}, {"count": 3, "more": 1}, {"type": "Cat", "lives": 9}, {"type": "Dog"}),
@@ -184,6 +194,15 @@ def test_parameters_that_are_missing_or_unknown_are_named():
     assert check.accepts('{"days": 1, "customer": "ä"}')
 
 
+def test_of_very_many_mistakes_only_those_that_are_shown_are_looked_for(monkeypatch):
+    looked = []
+    monkeypatch.setattr("rota.gateway.payload_check.nearest", lambda name, _: looked.append(name))
+    check = check_of(json.dumps(Arguments(function_of(int)).schema).encode())
+    errors = check.errors(json.dumps({f"it{number}": 1 for number in range(10_000)}))
+    assert len(errors) == 20
+    assert len(looked) == 19  # one parameter is missing
+
+
 def test_a_function_with_any_other_keywords_takes_any_other_field():
     def report(days: int, **rest: str) -> None: ...
 
@@ -288,6 +307,16 @@ def test_what_json_can_not_hold_is_left_out():
 
     read = json.loads(Announcement({"odd": describe_task(odd)}).text)["odd"]
     assert (read["defaults"], [*read["parameters"]["properties"]]) == ({"maxRetries": 0}, ["huge", "text"])
+
+
+def test_what_postgresql_can_not_look_into_is_left_out():
+    schema = {"type": "object", "properties": {"at": {"enum": ["\x00"]}}, "required": ["at"]}
+    task = AnnouncedTask(schema, {"maxRetries": 0, "tags": ["\x00"]}, description="At \x00.")
+    announcement = Announcement({"split": task})
+    assert "\\u0000" not in announcement.text
+    read = json.loads(announcement.text)["split"]
+    assert read["parameters"] == {"type": "object", "properties": {"at": {}}, "required": ["at"]}
+    assert (read["defaults"], read["description"]) == ({"maxRetries": 0}, "At \N{REPLACEMENT CHARACTER}.")
 
 
 def test_equal_tasks_have_equal_digests():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import asyncpg
 import msgspec
@@ -398,3 +399,30 @@ async def test_a_database_of_the_release_before_has_no_defaults_to_tell(app, sen
         await send.within(connection).submit("somebody")
         await send.within(connection).submit("somebody else")
     assert await sql.fetchval(COUNT) == 2
+
+
+@pytest.mark.parametrize(
+    "said", ["5", '"x"', "[]", '{"defaults": 5}', '{"defaults": {"maxRetries": []}}', '{"computed": [{}]}'], ids=str
+)
+async def test_an_announcement_that_makes_no_sense_stops_no_submission(app, send, engine, sql, database_url, said):
+    await engine.join(engine.broker(), "send", application=deployed(timeout=9))
+    await sql.execute("UPDATE rota.announced_tasks SET tasks = json_build_object('send', $1::text::json)", said)
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit("somebody")
+    assert "timeoutSeconds" not in msgspec.json.decode(await sql.fetchval("SELECT options FROM rota.runs"))
+
+
+async def test_no_words_of_a_worker_stop_submissions_in_transactions(app, send, engine, sql, database_url):
+    other = rota.App("other")
+
+    @other.task(name="odd")
+    async def odd(separator: Literal["\x00", ","] = ",") -> None:
+        """Splits at \x00."""
+
+    @other.task(name="send", timeout=9)
+    async def described(to: str) -> None: ...
+
+    await engine.join(engine.broker(), "odd", "send", application=describe_app(other, ("default",)))
+    async with asyncpg_transaction(database_url) as connection:
+        await send.within(connection).submit("somebody")
+    assert msgspec.json.decode(await sql.fetchval("SELECT options FROM rota.runs"))["timeoutSeconds"] == 9

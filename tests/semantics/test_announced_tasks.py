@@ -323,6 +323,19 @@ async def test_a_unique_key_of_the_task_makes_jobs_of_a_set_go_by_themselves(fle
     assert await fleet.made(uniqueKey=None)
 
 
+@pytest.mark.parametrize(
+    "fields", [{"payload": {}}, {"jobId": "chosen"}, {"scheduleType": "cron", "cronExpression": "* * * * *"}], ids=str
+)
+async def test_a_set_of_a_unique_task_can_have_no_more_than_any_other(fleet, fields):
+    await fleet.start(release(unique_key="one at a time"))
+    alike = {"job": job(task="bill", **fields), "payloads": [{"customer": "a"}]}
+    answer = await fleet.api.post("/v1/jobs/batch", json=alike)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == f"job.{next(iter(fields))}"
+    assert await fleet.sql.fetchval("SELECT count(*) FROM rota.jobs") == 0
+    assert await fleet.sql.fetchval("SELECT count(*) FROM rota.runs") == 0
+
+
 async def test_a_task_that_replaces_jobs_needs_the_right_to_change(fleet, somebody):
     await fleet.start(release(unique_key="one", on_duplicate="replace"))
     submitter = await somebody("submitter", scopes=["submit"])
@@ -437,6 +450,16 @@ async def test_an_announcement_that_is_too_large_is_refused_by_the_database(flee
         await fleet.sql.execute(
             """INSERT INTO rota.announced_tasks (namespace, app, version, digest, tasks)
                VALUES ('default', 'shop', '1', 'd', json_build_object('a', repeat('x', 5000000)))"""
+        )
+
+
+@pytest.mark.parametrize("text", [r"\u0000", r"\ud800"])
+async def test_an_announcement_that_the_database_could_not_look_into_is_refused_by_it(fleet, text):
+    with pytest.raises(asyncpg.DataError):
+        await fleet.sql.execute(
+            """INSERT INTO rota.announced_tasks (namespace, app, version, digest, tasks)
+               VALUES ('default', 'shop', '1', 'd', $1)""",
+            '{"bill": {"description": "' + text + '"}}',
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import rota
@@ -54,6 +55,43 @@ def leave() -> None:
 @app.task(name="never", retries=3, retry_on=())
 async def never() -> None:
     raise ConnectionError("away")
+
+
+async def stumble_together(hows: list[str]) -> None:
+    async def stumble_over(how: str) -> None:
+        stumble(how)
+
+    async with asyncio.TaskGroup() as group:
+        for how in hows:  # all of them raise in one round of the loop: none is cancelled because of another
+            group.create_task(stumble_over(how))
+
+
+@app.task(name="grouped", **rule)
+async def grouped(hows: list[str]) -> None:
+    await stumble_together(hows)
+
+
+@app.task(name="grouped_apart", isolation="process", **rule)
+async def grouped_apart(hows: list[str]) -> None:
+    await stumble_together(hows)
+
+
+@app.task(name="deep", retries=1, retry_on=ConnectionError)
+def deep() -> None:
+    problem: Exception = ConnectionError("away")
+    for _ in range(20_000):
+        problem = ExceptionGroup("several", [problem])
+    raise problem
+
+
+@app.task(name="of_groups", retries=1, retry_on=ExceptionGroup)
+def of_groups(how: str) -> None:
+    raise ExceptionGroup("several", [RAISED[how](how)])
+
+
+@app.task(name="without_rule", retries=1)
+async def without_rule(hows: list[str]) -> None:
+    await stumble_together(hows)
 
 
 @app.task(name="mostly", retries=1, final_on=(ValueError, KeyError))

@@ -11,6 +11,7 @@ import pytest
 import rota
 
 app = rota.App("kit-order")
+other = rota.App("kit-order-too")
 done: list[str] = []
 SOON = rota.Retry(strategy="fixed", base_seconds=0.5, jitter=0)
 
@@ -30,6 +31,17 @@ def in_a_thread(name: str, seconds: float = 0) -> None:
 @app.task(name="waits")
 async def waits(name: str) -> None:
     await (await in_a_thread.submit(f"for {name}")).result(timeout=60)
+    done.append(name)
+
+
+@app.task(name="cancels")
+async def cancels(run_id: str, context: rota.Context) -> None:
+    await context.gateway.cancel(run_id)
+    done.append("cancelled another")
+
+
+@other.task(name="elsewhere")
+async def elsewhere(name: str) -> None:
     done.append(name)
 
 
@@ -66,6 +78,34 @@ async def test_priority_comes_before_the_order_of_submission(rota_kit):
     assert done == expected
     assert [run.arguments["name"] for run in ended] == expected
     assert [run.arguments["name"] for run in await rota_kit.runs()] == expected
+
+
+async def test_however_many_are_due_they_come_in_order(rota_kit):
+    levels = ["low", "high"] * 130
+    for number, priority in enumerate(levels):
+        await on_the_loop.with_options(priority=priority).submit(f"{priority} {number}")
+    await rota_kit.run_until_idle()
+    expected = [(level, number) for level in ("high", "low") for number in range(260) if levels[number] == level]
+    assert done == [f"{level} {number}" for level, number in expected]
+
+
+async def test_runs_of_several_applications_come_in_the_order_of_their_submission(rota_kit):
+    await rota_kit.use(other)
+    names = [f"run {number}" for number in range(6)]
+    for number, name in enumerate(names):
+        await (elsewhere if number % 2 else on_the_loop).submit(name)
+    ended = await rota_kit.run_until_idle()
+    assert done == names
+    assert [run.arguments["name"] for run in ended] == names
+
+
+async def test_a_due_run_that_is_cancelled_by_one_before_it_does_not_run(rota_kit):
+    late = await on_the_loop.with_options(priority="low").submit("late")
+    await cancels.submit(late.id)
+    await on_the_loop.submit("third")
+    await rota_kit.run_until_idle(raise_errors=True)
+    assert done == ["cancelled another", "third"]
+    assert await late.status() == "cancelled"
 
 
 async def test_schedules_of_one_moment_come_in_the_order_of_their_submission(rota_kit):

@@ -36,6 +36,29 @@ async def test_only_what_is_worth_it_is_tried_again(rota_kit, task):
     assert await attempts(rota_kit, await task.submit("final")) == (1, "final")
 
 
+@pytest.mark.parametrize("task", [tasks.grouped, tasks.grouped_apart], ids=lambda task: task.name)
+async def test_a_group_is_tried_again_if_all_in_it_are_worth_it(rota_kit, task):
+    count, error = await attempts(rota_kit, await task.submit(["connection refused", "index"]))
+    assert count == 2
+    assert "2 sub-exceptions): ConnectionRefusedError: connection refused" in error
+    assert (await attempts(rota_kit, await task.submit(["connection refused", "key"])))[0] == 1
+    assert (await attempts(rota_kit, await task.submit(["value", "index"])))[0] == 1
+    assert (await attempts(rota_kit, await task.submit(["index", "final"])))[0] == 1
+
+
+async def test_a_task_can_say_within_a_group_that_another_attempt_is_useless(rota_kit):
+    assert (await attempts(rota_kit, await tasks.without_rule.submit(["value"])))[0] == 2
+    assert (await attempts(rota_kit, await tasks.without_rule.submit(["value", "final"])))[0] == 1
+
+
+async def test_a_rule_can_be_about_groups_as_such(rota_kit):
+    assert (await attempts(rota_kit, await tasks.of_groups.submit("value")))[0] == 2
+
+
+async def test_however_deep_groups_are_nested_the_run_ends(rota_kit):
+    assert (await attempts(rota_kit, await tasks.deep.submit()))[0] == 2
+
+
 @pytest.mark.parametrize("task", [tasks.crash, tasks.leave], ids=lambda task: task.name)
 async def test_what_is_no_exception_of_the_task_is_tried_again(rota_kit, task):
     assert (await attempts(rota_kit, await task.submit()))[0] == 2

@@ -10,8 +10,8 @@ from migration_rule import faults_of
 
 from rota.store.schema.migrate import migrations
 
-WHEEL = Path(__file__).parent / "rota-0.1.0-py3-none-any.whl"
-PLACE = "rota/store/migrations/"  # where that release has them
+WHEEL = Path(__file__).parent / "rota-0.2.0-py3-none-any.whl"
+PLACE = "rota/store/schema/migrations/"  # where that release has them
 
 
 def released() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Two versions on one database: the one that people run (the wheel beside this file), and this one.
+"""Two versions on one database: one that people run (the wheels beside this file), and this one.
 
 Everything goes on while they change places, in both directions: a stream of jobs, and a schedule that fires every
 second. A client here is one behind a balancer: what a server does not answer is asked once more, of the other.
@@ -10,6 +10,7 @@ import asyncio
 import os
 import zipfile
 from collections import Counter
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from support import GUARD_SECONDS, eventually, free_port
 
 pytestmark = pytest.mark.scenario
 
-WHEEL = Path(__file__).parent / "rota-0.1.0-py3-none-any.whl"
+RELEASES = ("0.1.0", "0.2.0")
 # What a later release may add to tables that this one writes; see docs/decisions/0015-expand-then-contract.md.
 LATER = """
 ALTER TABLE rota.live_runs ADD COLUMN later_note text;
@@ -133,13 +134,19 @@ async def ground(postgres, request):
     await admin.close()
 
 
+def extracted(release: str, path: Path) -> Path:
+    """The code of a release."""
+    with zipfile.ZipFile(Path(__file__).parent / f"rota-{release}-py3-none-any.whl") as wheel:
+        wheel.extractall(path)
+    return path
+
+
+@pytest.mark.parametrize("release", RELEASES)
 async def test_old_and_new_change_places_under_load_and_back_again_and_nothing_is_lost_or_run_twice(
-    ground, postgres, tmp_path
+    ground, postgres, tmp_path, release
 ):
-    with zipfile.ZipFile(WHEEL) as wheel:
-        wheel.extractall(tmp_path / "old")
     notes = tmp_path / "notes"
-    old, new = Version(ground, tmp_path / "old"), Version(ground, None)
+    old, new = Version(ground, extracted(release, tmp_path / "old")), Version(ground, None)
     await old.start()
     sql = await asyncpg.connect(postgres.url(f"upgrade_{os.getpid()}"))
     job = await ground.submit("rota.echo", scheduleType="interval", everySeconds=1)
@@ -148,7 +155,7 @@ async def test_old_and_new_change_places_under_load_and_back_again_and_nothing_i
     await stream.go_on()
 
     await new.start()
-    assert await versions_at(old.url, new.url) == ["0.1.0", "0.2.0.dev0"]
+    assert await versions_at(old.url, new.url) == [release, version("rota")]
     stream.urls = [old.url, new.url]
     await stream.go_on()
     await old.stop()
@@ -164,7 +171,11 @@ async def test_old_and_new_change_places_under_load_and_back_again_and_nothing_i
     await stream.stop()
     starts = await all_ended(stream.accepted, notes)
     assert {run: starts[run] for run in stream.accepted} == dict.fromkeys(stream.accepted, 1)
-    assert await fired(sql, job["jobId"]) >= 5
+
+    async def has_fired() -> bool:
+        return await fired(sql, job["jobId"]) >= 5
+
+    await eventually(has_fired)
     await sql.close()
 
 
@@ -195,9 +206,7 @@ async def fired(sql: asyncpg.Connection, job_id: str) -> int:
 
 
 async def test_tasks_of_an_old_worker_are_known_by_name_and_an_old_server_goes_on_beside_new_workers(ground, tmp_path):
-    with zipfile.ZipFile(WHEEL) as wheel:
-        wheel.extractall(tmp_path / "old")
-    old, new = Version(ground, tmp_path / "old"), Version(ground, None)
+    old, new = Version(ground, extracted("0.1.0", tmp_path / "old")), Version(ground, None)
     await old.start()
     await new.start()
     headers = {"Authorization": f"Bearer {(ground.home / 'admin.token').read_text().strip()}"}

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from rota.domain.job import RunOptions, encode_options
 from rota.domain.run import Claim, Outcome, Report
-from rota.worker.failure_log import MOST_LINES, STRETCH_SECONDS, FailureLog, _first_line
+from rota.worker.executor import describe
+from rota.worker.failure_log import MOST_LINES, STRETCH_SECONDS, FailureLog, _first_line, _place
 
 RUN = UUID(int=1)
 
@@ -21,6 +22,15 @@ def test_an_error_without_a_word_is_told_as_one(error):
 
 def test_the_first_line_is_told():
     assert _first_line("\n no such customer \nmore") == "no such customer "
+
+
+def test_the_line_of_code_is_told_also_of_an_error_in_a_group():
+    try:
+        raise ExceptionGroup("several", [ValueError("no stock")])  # noqa: TRY301 - for its traceback
+    except ExceptionGroup as problem:
+        error, trace = describe(problem)
+    assert _first_line(error) == "ExceptionGroup: several (1 sub-exception): ValueError: no stock"
+    assert _place(trace).startswith(" (test_failures.py, line ")
 
 
 class Clock:

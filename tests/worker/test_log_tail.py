@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
+from rota.api.streams import log_tail
 from rota.api.streams.log_tail import LogTail
 from rota.worker.runners.guarded_process import Subprocesses
 from rota.worker.runners.shell import ShellRunner
-from support import eventually
+from support import eventually, in_time
 
 
 @pytest.fixture
@@ -45,6 +48,21 @@ async def test_every_line_of_every_run_is_seen_once(engine, shell):
     assert sorted(seen) == sorted(f"{letter}{number}" for letter in "ab" for number in range(10))
 
 
+async def test_no_run_is_passed_over_because_of_newer_ones(engine, shell, monkeypatch):
+    monkeypatch.setattr(log_tail, "_MOST_RUNS", 3)
+    monkeypatch.setattr(log_tail, "_MOST_REMEMBERED", 60)
+    async with engine.running(engine.worker(runners=shell)):
+        for number in range(4):
+            await engine.until(await say(engine, f"before{number}"), "success")
+        tail, seen = tail_of(engine), []
+        await look(tail, seen)
+        for number in range(8):
+            await engine.until(await say(engine, f"a{number}"), "success")
+        for _ in range(5):  # the pages of twelve runs
+            await look(tail, seen)
+    assert sorted(seen) == [f"a{number}" for number in range(8)]
+
+
 async def test_what_was_written_before_is_not_shown(engine, shell, tmp_path):
     go_on = tmp_path / "go"
     command = f"echo before; until [ -e {go_on} ]; do sleep 0.05; done; echo after"
@@ -72,6 +90,26 @@ async def test_one_who_was_cut_off_continues_where_they_were(engine, shell):
         await engine.until(await say(engine, "two"), "success")
         await look(tail_of(engine, after=position), seen)
     assert seen == ["one", "two"]
+
+
+async def test_positions_in_the_stream_only_grow_in_whatever_order_runs_have_their_turns(engine, monkeypatch):
+    looks = []
+
+    async def look(_tail, _now):
+        looks.append(1)
+        return [
+            (UUID(int=number), {"attempt": 1, "body": "2030-01-01T00:00:00.000Z stdout x\n", "position": number})
+            for number in (5, 3, 7)
+        ]
+
+    monkeypatch.setattr(LogTail, "look", look)
+    following = asyncio.create_task(engine.api.get("/v1/logs", params={"follow": "true"}))
+    await eventually(lambda: len(looks) > 1)  # what the first one found has been sent
+    engine.api.services.release_waiters()
+    text = (await in_time(following)).text
+    positions = [int(line.removeprefix("id: ")) for line in text.splitlines() if line.startswith("id: ")]
+    assert positions[:3] == [5, 5, 7]
+    assert positions == sorted(positions)
 
 
 async def test_runs_of_other_owners_stay_out_of_sight(engine, shell):

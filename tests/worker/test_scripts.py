@@ -85,6 +85,40 @@ async def test_a_script_that_is_not_there_or_can_not_be_run_fails_for_good(tmp_p
         await _runner(tmp_path).run("script", {"script": name}, context)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("#!/no/such/shell\n", "broken.sh could not be started: No such file or directory; it, or the program in its"),
+        ("echo hello\n", "broken.sh could not be started: Exec format error; it is no program"),
+        ("", "broken.sh could not be started: Exec format error; it is no program"),
+        ("#!/etc\n", "broken.sh could not be started: Permission denied; it, or the program in its first line"),
+    ],
+)
+async def test_a_script_that_the_system_can_not_start_fails_for_good_and_says_why(
+    tmp_path, script, context, monkeypatch, text, words
+):
+    said = []
+    monkeypatch.setattr(Context, "write", lambda _context, *line: said.append(line))
+    with pytest.raises(Final) as failed:
+        await _runner(tmp_path).run("script", {"script": script("broken.sh", text)}, context)
+    assert str(failed.value).startswith(words)
+    assert said == [("stderr", str(failed.value))]
+
+
+async def test_a_script_that_is_removed_just_before_its_start_fails_for_good(tmp_path, script, context, monkeypatch):
+    name = script("gone.sh", "#!/bin/sh\n")
+    monkeypatch.setattr(Context, "begin", lambda _context: (tmp_path / name).unlink())
+    with pytest.raises(Final, match=r"gone\.sh could not be started: No such file"):
+        await _runner(tmp_path).run("script", {"script": name}, context)
+
+
+async def test_a_shell_that_is_missing_is_tried_again(context):
+    with pytest.raises(CommandError, match="`true` could not be started: No such file"):
+        await ShellRunner(Subprocesses(), grace_seconds=1).run(
+            "shell", {"command": {"run": "true", "shell": "/no/such/shell"}}, context
+        )
+
+
 async def test_a_script_tells_its_progress_in_lines_that_are_not_part_of_its_output(tmp_path, script, context):
     name = script(
         "steps.sh", "#!/bin/sh\necho begin\necho '::rota progress 50 half way' >&2\necho '::rota progress x'\n"

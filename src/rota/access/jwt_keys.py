@@ -29,6 +29,7 @@ from rota.access.jwt_parsing import read_object
 from rota.errors import InvalidTokenError, KeysUnavailableError, RotaError, SetupError
 from rota.service import Service
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 KEPT_SECONDS = 24 * 3600.0
 LARGEST_SET_BYTES = 512 * 1024
@@ -123,7 +124,7 @@ class SigningKeys(Service):
 
     async def _look(self) -> None:
         try:
-            async with asyncio.timeout(self._load_seconds):
+            async with time_limit(self._load_seconds):
                 found = await self._source.load()
         except TimeoutError:
             self._fail(f"{self._source.name} did not answer within {self._load_seconds:g} s")

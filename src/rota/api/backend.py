@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
@@ -65,6 +66,7 @@ class Backend:
         self.blobs = blobs
         self.logs = Logs(database)
         self.tail = LogFollowers(self.logs)
+        self.stopping = asyncio.Event()  # ends all streams
         self.body_budget = BodyBudget()
         self.requests = Shares(MOST_REQUESTS, what="are being handled")
         self.clock = DatabaseClock()
@@ -130,8 +132,8 @@ class Backend:
 
     def release_waiters(self) -> None:
         """Ends all waiting requests and streams, as the server is about to stop."""
+        self.stopping.set()
         self.run_ends.release()
-        self.event_tail.release()
 
     async def set_clock(self) -> None:
         """Measures the database's clock."""

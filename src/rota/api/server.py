@@ -28,6 +28,7 @@ from rota.settings import Settings
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 CONNECTIONS = 8
 _GRACEFUL_SECONDS = 5
@@ -80,7 +81,7 @@ class _Server(uvicorn.Server):
         """Renews the date that answers carry. Uvicorn's own loop turns ten times a second."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
-                async with asyncio.timeout(_TURN_SECONDS):
+                async with time_limit(_TURN_SECONDS):
                     await self._exiting.wait()
 
 

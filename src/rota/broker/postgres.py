@@ -31,6 +31,7 @@ from rota.store.postgres.scan_positions import FullScanBudget
 from rota.store.postgres.wakeups import AWAITED, READY, WORKER
 from rota.store.report import ClaimKey, Reports
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 # How often a worker polls. With LISTEN, polls only catch lost wake-ups: every second while it has work, or had some in
 # the last _CALM_SECONDS.
@@ -273,7 +274,7 @@ class PostgresBroker:
     async def _hint(self, pause: float) -> SignalKind | None:
         """The next hint, or None when it is time to poll."""
         try:
-            async with asyncio.timeout(pause):
+            async with time_limit(pause):
                 return await self._hints.get()
         except TimeoutError:
             return None

@@ -18,7 +18,7 @@ _TEMPLATES = ("tasks.py", "test_tasks.py", "pyproject.toml", "README.md", "gitig
 
 def init(
     directory: Path = typer.Argument(
-        Path(), metavar="[DIRECTORY]", help="The directory, made if missing (the current one)."
+        Path(), metavar="DIRECTORY", help="The directory, made if missing (the current one)."
     ),
     force: list[str] = typer.Option([], "--force", metavar="FILE", help="Overwrite this file; can be repeated."),
 ) -> None:

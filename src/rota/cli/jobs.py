@@ -27,7 +27,7 @@ from rota.cli.terminal.output import (
     errors_in_words,
     print_json,
     read_object,
-    read_source,
+    read_object_from,
     refuse_empty,
     say,
     server,
@@ -54,7 +54,7 @@ _MOST_NAMED = 5
 
 def submit(
     context: typer.Context,
-    name: str | None = typer.Argument(None, metavar="[NAME]", help="The job's name; leave it out with --file."),
+    name: str | None = typer.Argument(None, metavar="NAME", help="The job's name; leave it out with --file."),
     task: str | None = typer.Option(
         None, "--task", "-t", autocompletion=complete_task, help="A registered task, such as rota.echo."
     ),
@@ -71,7 +71,9 @@ def submit(
     cron_expression: str | None = typer.Option(None, "--cron", help="Run on a cron expression: 5 fields, or 6."),
     every_seconds: str | None = typer.Option(None, "--every", help="Run at this interval: 90s, 15m, 1d."),
     timezone: str | None = typer.Option(None, "--timezone", help="The IANA time zone of --cron (UTC)."),
-    max_retries: int | None = typer.Option(None, "--retries", min=0, max=1000, help="The most retries (3)."),
+    max_retries: int | None = typer.Option(
+        None, "--retries", min=0, max=1000, help="The most retries (the task's; else 3)."
+    ),
     timeout_seconds: str | None = typer.Option(None, "--timeout", help="Stop an attempt after this long: 90s, 15m."),
     expires_seconds: str | None = typer.Option(None, "--expires", help="Skip it if not started after this long."),
     priority: _Priority | None = typer.Option(None, "--priority", help="The priority (normal)."),
@@ -322,10 +324,10 @@ def _payload(task: str | None, payload: str | None, script: str | None, params: 
     if script is None:
         if params is not None:
             raise BadInputError("needs --script; for a task use --payload", field="--params")
-        return read_object(read_source(payload, "--payload"), "--payload")
+        return read_object_from(payload, "--payload")
     if payload is not None:
         raise BadInputError("needs --task; for a script use --params", field="--payload")
-    given = read_object(read_source(params, "--params"), "--params")
+    given = read_object_from(params, "--params")
     return {"script": script} if given is None else {"script": script, "params": given}
 
 

@@ -24,7 +24,7 @@ _STYLES = {"stderr": "red", "rota": "yellow"}
 def logs(
     identifier: str | None = typer.Argument(
         None,
-        metavar="[RUN]",
+        metavar="RUN",
         autocompletion=complete_job_or_run,
         help="A run (run_…), or a job (its id or name): its latest run.",
     ),

@@ -55,7 +55,7 @@ def dev(
     pools: str | None = _PoolsOption,
     verbose: bool = _VerboseFlag,
 ) -> None:
-    """Start everything, and restart workers when the code changes."""
+    """Start everything, and restart workers when code changes."""
     options = {"home": home, "host": host, "port": port, "slots": slots}
     _start_everything(options, pools, workers=workers, apps=[app], verbose=verbose, reload=True)
 

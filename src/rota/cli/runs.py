@@ -147,7 +147,7 @@ def why(
 
 def cancel(
     identifier: str | None = typer.Argument(
-        None, metavar="[JOB]", autocompletion=complete_job_or_run, help="A job (its id or name) or a run (run_…)."
+        None, metavar="JOB", autocompletion=complete_job_or_run, help="A job (its id or name) or a run (run_…)."
     ),
     task: str | None = typer.Option(None, "--task", help="Instead: all unfinished runs of this task."),
     name: str | None = typer.Option(None, "--name", help="All with this name."),
@@ -300,7 +300,7 @@ def ask_until_taken(ask: Callable[[], Any], *, statuses: Collection[int]) -> Any
 def _last_error(run: Mapping[str, Any]) -> str | None:
     """Why the last attempt failed, while the run waits for its retry."""
     attempts = run.get("attempts") or []
-    error = attempts[-1].get("error") if attempts and run["status"] == "retrying" else None
+    error = attempts[-1].get("error") if attempts and run["status"] != "running" else None
     return f"the last attempt failed: {error}" if error else None
 
 

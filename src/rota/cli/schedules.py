@@ -13,7 +13,7 @@ from rota.cli.terminal.completion import complete_job, complete_job_name, comple
 from rota.cli.terminal.output import CursorOption, JsonFlag, LimitOption, errors_in_words, print_json, server, show_page
 from rota.cli.terminal.tables import Column, print_line, print_table, status, text, time
 from rota.cli.terminal.targets import find_job
-from rota.cli.terminal.times import check_time, parse_interval, show_local_time, show_time
+from rota.cli.terminal.times import check_time, parse_interval, show_interval, show_local_time, show_time
 from rota.contract.jobs import SchedulePreview
 from rota.domain.cron import ClockChange
 from rota.domain.ids import find_job_id
@@ -74,13 +74,13 @@ def show_schedule(item: Mapping[str, Any]) -> str:
 
 def show_schedule_briefly(item: Mapping[str, Any]) -> str:
     """When a recurring job fires."""
-    return str(item["cronExpression"]) if item.get("cronExpression") else f"every {item['everySeconds']:g} s"
+    return str(item["cronExpression"]) if item.get("cronExpression") else f"every {show_interval(item['everySeconds'])}"
 
 
 @schedule.command()
 def preview(
     cron_expression: list[str] | None = typer.Argument(
-        None, metavar="[EXPRESSION]", help="Cron: 5 fields, 6 with seconds first, or a name such as @daily; in quotes."
+        None, metavar="EXPRESSION", help="Cron: 5 fields, 6 with seconds first, or a name such as @daily; in quotes."
     ),
     every_seconds: str | None = typer.Option(None, "--every", help="An interval instead: 90s, 15m, 1d."),
     timezone: str = typer.Option("UTC", "--timezone", help="The IANA time zone, such as Europe/Berlin."),

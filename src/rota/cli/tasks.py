@@ -18,7 +18,7 @@ _MOST_CHOICES = 5
 
 
 def tasks(
-    name: str | None = typer.Argument(None, metavar="[NAME]", autocompletion=complete_task, help="Show this task."),
+    name: str | None = typer.Argument(None, metavar="NAME", autocompletion=complete_task, help="Show this task."),
     cursor: str | None = CursorOption,
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
@@ -80,7 +80,7 @@ def _parameter_rows(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
             "required": "yes" if name in required else "no",
             "default": "" if "default" not in one else str(one["default"]),
         }
-        for name, one in schema.get("properties", {}).items()
+        for name, one in _properties(schema)
     ]
     others = schema.get("additionalProperties")
     if others and rows:
@@ -113,7 +113,14 @@ def _parameters_of(task: Mapping[str, Any]) -> str:
         return "?"
     schema = task["parameters"]
     required = schema.get("required", ())
-    return ", ".join(name if name in required else f"[{name}]" for name in schema.get("properties", {}))
+    return ", ".join(name if name in required else f"[{name}]" for name, _ in _properties(schema))
+
+
+def _properties(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Those that are required first, as the function has them. The order of the others is lost on the way here."""
+    properties = dict(schema.get("properties", {}))
+    required = [(name, properties.pop(name)) for name in schema.get("required", ()) if name in properties]
+    return [*required, *properties.items()]
 
 
 def _defaults_of(task: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from rota.client.http_routes import (
     not_connected,
     shares,
 )
+from rota.time_limits import time_limit
 
 # More of a stream than this is left with the server until it is read.
 _HELD_BYTES = 256 * 1024
@@ -63,7 +64,7 @@ class AsyncStock:
             await self._turns.acquire()
             return
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds):
                 await self._turns.acquire()
         except TimeoutError:
             raise ConnectTimeoutError("all connections of this client are in use") from None
@@ -304,7 +305,7 @@ async def connect(route: Route, seconds: float) -> AsyncConnection:
     """A new connection, through the proxy and with TLS if the way has them."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             one = await _open_socket(loop, route, seconds)
             if route.tunnel:
                 await _open_tunnel(loop, one, route)
@@ -329,7 +330,7 @@ async def _open_socket(loop: asyncio.AbstractEventLoop, route: Route, seconds: f
         try:
             one.setblocking(False)
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(share):
+            async with time_limit(share):
                 await loop.sock_connect(one, address)
         except OSError as error:
             one.close()

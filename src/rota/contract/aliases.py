@@ -266,6 +266,9 @@ def _of_schedule(value: msgspec.Raw, kind: type[In], wrong: _FieldProblems) -> d
         wrong.append((SCHEDULE, "must be a cron expression, or an object such as {type: CRON, expression: 0 9 * * *}"))
         return {}
     given = _objects.decode(value)
+    if all(_begins(part, b"n") for part in given.values()):  # null is nothing, and nothing is not: now
+        wrong.append((SCHEDULE, "is empty: leave it out for a job that runs now"))
+        return {}
     own = {name: field for name, field in known_names(kind).items() if field in _IN_SCHEDULE}
     found: dict[str, _Given] = {}
     named = given.pop("type", None)

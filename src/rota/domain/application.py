@@ -12,10 +12,13 @@ from typing import Any
 import msgspec
 
 from rota.domain.job import Definition, Timetable
+from rota.domain.text import clean_text
 
 # Declared intervals are counted from here, so that a deployment does not restart them.
 ANCHOR = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGEST_DIGITS = 32
+# PostgreSQL stores it in JSON, and then can't look into any part of that: one task would spoil its whole release.
+_NUL = rb"\u0000"
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -70,7 +73,8 @@ class Announcement:
     MOST_SCHEMA_BYTES = 16 * 1024
 
     def __init__(self, tasks: Mapping[str, AnnouncedTask]) -> None:
-        self.text = _encode_tasks({name: _bounded(task) for name, task in tasks.items()})
+        tasks = {name: _bounded(task) for name, task in tasks.items()}
+        self.text = _encode_tasks(tasks)
         if len(self.text.encode()) > self.MOST_BYTES:
             bare = {name: AnnouncedTask({}, task.defaults, task.computed) for name, task in tasks.items()}
             self.text = _encode_tasks(bare)
@@ -88,17 +92,23 @@ class Announcement:
 
 def _bounded(task: AnnouncedTask) -> AnnouncedTask:
     schema = task.parameters
-    if _fits(schema):
-        return task
-    names = {**schema, "properties": {name: {} for name in schema.get("properties", ())}}
-    return msgspec.structs.replace(task, parameters=names if _fits(names) else {"type": "object"})
+    if not _fits(schema):
+        names = {**schema, "properties": {name: {} for name in schema.get("properties", ())}}
+        schema = names if _fits(names) else {"type": "object"}
+    return AnnouncedTask(
+        schema,
+        {name: value for name, value in task.defaults.items() if _NUL not in _encoder.encode(value)},
+        task.computed,
+        clean_text(task.description),
+    )
 
 
 def _fits(schema: Mapping[str, Any]) -> bool:
     try:
-        return len(_encoder.encode(schema)) <= Announcement.MOST_SCHEMA_BYTES
+        text = _encoder.encode(schema)
     except (TypeError, ValueError, OverflowError):  # a default or choice that JSON can't hold
         return False
+    return len(text) <= Announcement.MOST_SCHEMA_BYTES and _NUL not in text
 
 
 def _encode_tasks(tasks: Mapping[str, AnnouncedTask]) -> str:

@@ -22,6 +22,7 @@ from rota.errors import BadInputError
 # Since 1970 two changes of a zone are more than six days apart (the closest: Fernando de Noronha, October 2000).
 _PROBE = timedelta(days=6)
 _SECOND = timedelta(seconds=1)
+_OF = " of "
 _RELEASE_FILES = ("tzdata.zi", "+VERSION")
 _RELEASE_LENGTH = 40
 _OF_THIS_HOST = ("localtime", "posixrules")
@@ -68,10 +69,12 @@ def spans_of(name: str, year: int) -> tuple[Span, ...]:
 
 def zone_data_version() -> str:
     """The version of the zone data; changes when files are replaced. Reads a few files."""
-    found = [_state(Path(directory)) for directory in zoneinfo.TZPATH]
-    if (package := _package_directory()) is not None:
-        found.append(_state(package))
-    return ", ".join(state for state in found if state) or "none"
+    return ", ".join(_states()) or "none"
+
+
+def zone_data_releases() -> list[str]:
+    """The releases that are installed, such as 2025b: the system's, and that of the package for zones it lacks."""
+    return [state.partition(_OF)[0] for state in _states()]
 
 
 def refresh_zones() -> bool:
@@ -85,6 +88,13 @@ def refresh_zones() -> bool:
     load_zone.cache_clear()
     spans_of.cache_clear()
     return True
+
+
+def _states() -> list[str]:
+    found = [_state(Path(directory)) for directory in zoneinfo.TZPATH]
+    if (package := _package_directory()) is not None:
+        found.append(_state(package))
+    return [state for state in found if state]
 
 
 def _changes(zone: ZoneInfo, first: datetime, last: datetime) -> list[datetime]:
@@ -127,7 +137,7 @@ def _state(directory: Path) -> str:
     with suppress(OSError), os.scandir(directory) as entries:
         states = [entry.stat() for entry in entries if entry.is_dir() or entry.name in _RELEASE_FILES]
         changed = max(state.st_mtime for state in (directory.stat(), *states))
-        return f"{_release(directory)} of {datetime.fromtimestamp(changed, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        return f"{_release(directory)}{_OF}{datetime.fromtimestamp(changed, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return ""
 
 

@@ -266,9 +266,12 @@ class AsyncFlight:
                     failed.append(error)
                     outcomes[number] = error
 
-        async with asyncio.TaskGroup() as group:
-            for _ in parts[:_MOST_IN_FLIGHT]:
-                group.create_task(send_next())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in parts[:_MOST_IN_FLIGHT]:
+                    group.create_task(send_next())
+        except ExceptionGroup as group_of_errors:  # callers expect the error that one request would raise
+            raise group_of_errors.exceptions[0] from None
         return outcomes
 
 

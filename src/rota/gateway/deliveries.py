@@ -8,6 +8,8 @@ this file.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import Any, Protocol, Self
@@ -20,11 +22,12 @@ from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.errors import BadInputError, RotaError
 from rota.gateway.coalescing import MOST_BYTES, AsyncCoalescer, AsyncFlight, own_error
 from rota.gateway.protocol import JobTemplate, OutgoingJob, SetMember, are_alike
-from rota.gateway.set_answers import answers_of
+from rota.gateway.set_answers import LeftOutError, answers_of
 
 _FORBIDDEN, _TOO_LARGE, _TOO_MANY = 403, 413, 429
 _MOST_PER_PART = 500  # of a large submission, of which several parts are under way
-# What a server of the release before says to a set.
+# What a server of the release before says to a set, and for how long it may be there.
+_OLD_SERVER_SECONDS = 60.0
 _NO_SETS = "the body is not valid JSON: an array is expected"
 
 
@@ -53,7 +56,7 @@ class AsyncDelivery:
         self.submit_seconds: float | None = None
         self._coalescer = AsyncCoalescer(self._send)
         self._flight = AsyncFlight(self._send)
-        self._server_knows_sets = True
+        self._sets_from = -math.inf  # on the monotonic clock
 
     def patient(self, seconds: float | None) -> Self:
         """The same gateway, with another time limit for repeating submissions; None: the client's."""
@@ -108,13 +111,13 @@ class AsyncDelivery:
         self, jobs: Sequence[OutgoingJob], tries: Tries, patience_seconds: float | None = None
     ) -> list[Submitted | RotaError]:
         """The answers to jobs that were never sent: a set, or an array if they are not alike or the server is old."""
-        if self._server_knows_sets and are_alike(jobs):
+        if time.monotonic() >= self._sets_from and are_alike(jobs):
             try:
                 return await self._ask_for_set(jobs, tries)
             except BadInputError as error:
                 if str(error) != _NO_SETS:
                     raise
-                self._server_knows_sets = False
+                self._sets_from = time.monotonic() + _OLD_SERVER_SECONDS
         return await self._send_array(jobs, patience_seconds)
 
     async def _ask_for_set(self, jobs: Sequence[OutgoingJob], tries: Tries) -> list[Submitted | RotaError]:
@@ -141,7 +144,7 @@ class AsyncDelivery:
                 error.to_repeat = _members(jobs, key)
                 raise
             answers = answers_of(done, len(jobs))
-            if not done.refused:
+            if not done.refused and LeftOutError not in map(type, answers):
                 return answers
             pause = tries.pause_after_refusal() if any(map(_is_unknown, answers)) else None
             if pause is None:
@@ -301,11 +304,11 @@ def _is_unknown(answer: Any) -> bool:
 def _make_repeatable(
     answers: Sequence[Submitted | RotaError], refused: Sequence[OutgoingJob], unknown: Sequence[OutgoingJob]
 ) -> None:
-    """Gives temporary refusals the jobs that can be sent again."""
+    """Gives temporary refusals, and jobs that the answer leaves out, what can be sent again."""
     for answer, over_limit, in_doubt in zip(answers, refused, unknown, strict=True):
         if isinstance(answer, RotaError) and _is_over_limit(answer):
             answer.to_repeat = [over_limit]
-        elif isinstance(answer, RotaError) and _is_unknown(answer):
+        elif isinstance(answer, LeftOutError) or (isinstance(answer, RotaError) and _is_unknown(answer)):
             answer.to_repeat = [in_doubt]
 
 

@@ -165,20 +165,15 @@ class JobBuilder:
 
     def prepare_set(self, wanted: JobIn, caller: Caller, now: datetime) -> SetShape:
         """What the jobs of a set have alike; raises BadInputError naming the field."""
+        check_template(wanted)
         known = self.find_task(wanted, caller)
         if known is not None:
             wanted = known.completed(wanted)
-        if wanted.payload is not UNSET:
-            raise BadInputError("leave it out: each job of the set has its own", field="payload")
-        if wanted.job_id is not None:
-            raise BadInputError("the jobs of a set have generated ids: submit these one by one", field="jobId")
-        if wanted.schedule_type not in ("immediate", "future"):
-            raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
         if wanted.schedule_type != "immediate" or _UNCOMMON.given(wanted):
             _check_timing_fields(wanted)
             _check_calendar(wanted)
             if _unique(wanted, caller):
-                raise BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
+                raise _no_unique_key()
         run_at = _one_shot_time(wanted, now)
         planned = now if run_at is None else max(run_at, now)
         definition = self.template(wanted, caller)
@@ -410,6 +405,22 @@ class JobBuilder:
             _misfire(wanted.misfire),
         )
         return _timetable(timetable, job_id, now)
+
+
+def check_template(wanted: JobIn) -> None:
+    """Raises BadInputError for what the jobs of a set can't have alike, however they are submitted."""
+    if wanted.payload is not UNSET:
+        raise BadInputError("leave it out: each job of the set has its own", field="payload")
+    if wanted.job_id is not None:
+        raise BadInputError("the jobs of a set have generated ids: submit these one by one", field="jobId")
+    if wanted.schedule_type not in ("immediate", "future"):
+        raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
+    if wanted.unique_key:
+        raise _no_unique_key()
+
+
+def _no_unique_key() -> BadInputError:
+    return BadInputError("a set is for jobs without one: submit these one by one", field="uniqueKey")
 
 
 def _one_shot_time(wanted: JobIn, now: datetime) -> datetime | None:

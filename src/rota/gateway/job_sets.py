@@ -26,7 +26,7 @@ from rota.domain.job import STORED_BYTES, SURELY_INLINE, JobSet, OneShot, PlainS
 from rota.domain.rights import Caller
 from rota.errors import BadInputError, DataRejectedError, KeyHeldError, KeyReusedError, RotaError
 from rota.gateway.group_commit import GroupCommitter
-from rota.gateway.job_builder import JobBuilder, SetShape
+from rota.gateway.job_builder import JobBuilder, SetShape, check_template
 from rota.gateway.problems import problem_of
 from rota.gateway.requests import JobRequest, Payload, Repeated, SetRequest
 from rota.service import Breather
@@ -69,6 +69,7 @@ class JobSets:
         if wanted.positions is not None:
             return await self._repeat(wanted, caller)
         if self._job_builder.is_made_unique(wanted.job, caller):
+            check_template(wanted.job)
             positions = range(len(wanted.payloads))
             return await self._by_themselves(wanted, _payloads_at(wanted, positions), caller)
         try:
@@ -205,6 +206,7 @@ class JobSets:
             raise BadInputError("needs an Idempotency-Key, and one position for each payload", field="positions")
         if len({*wanted.positions}) < len(wanted.positions):
             raise BadInputError("a position is given twice", field="positions")
+        check_template(wanted.job)
         return await self._by_themselves(wanted, dict(zip(wanted.positions, wanted.payloads, strict=True)), caller)
 
     async def _by_themselves(self, wanted: SetRequest, payloads: Mapping[int, Payload], caller: Caller) -> JobSetOut:

@@ -7,9 +7,10 @@ from another release, or from a hostile worker. Patterns are not checked, since 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any, Literal, Union
 from uuid import UUID
 
@@ -84,15 +85,20 @@ class PayloadCheck:
 
     def errors(self, payload: str | None) -> list[tuple[str, str]]:
         """What is wrong with which field of a payload that does not fit."""
+        # Of very many only those that are shown are looked for: each takes longer than reading it did.
+        return [(f"payload.{name}", words) for name, words in islice(self._found_in(payload), _MOST_ERRORS)]
+
+    def _found_in(self, payload: str | None) -> Iterator[tuple[str, str]]:
         given: dict[str, Any] = msgspec.json.decode(payload) if payload else {}
-        found = [(name, "required, but missing") for name in self._types if name in self._needed and name not in given]
+        for name in self._types:
+            if name in self._needed and name not in given:
+                yield name, "required, but missing"
         for name, value in given.items():
             if name in self._types:
-                found += _errors_of(name, value, self._types[name])
+                yield from _errors_of(name, value, self._types[name])
             elif not self._is_open:
                 near = nearest(name, self._types)
-                found.append((name, "the task has no such parameter" + (f"; did you mean {near}?" if near else "")))
-        return [(f"payload.{name}", words) for name, words in found[:_MOST_ERRORS]]
+                yield name, "the task has no such parameter" + (f"; did you mean {near}?" if near else "")
 
 
 def _errors_of(name: str, value: Any, kind: Any) -> list[tuple[str, str]]:

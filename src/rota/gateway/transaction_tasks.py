@@ -13,6 +13,7 @@ import msgspec
 
 from rota.gateway.known_tasks import KnownTask
 from rota.gateway.protocol import OutgoingJob
+from rota.telemetry import get_logger
 
 _REMEMBERED_SECONDS = 10.0
 
@@ -24,7 +25,9 @@ class _Answer(msgspec.Struct):
     computed: tuple[str, ...] | None = None
 
 
-_answers = msgspec.json.Decoder(dict[str, _Answer])
+_answers = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_answer = msgspec.json.Decoder(_Answer)
+_log = get_logger("tasks")
 
 
 class TransactionTasks:
@@ -54,6 +57,14 @@ class TransactionTasks:
         """Remembers the database's answer about these tasks."""
         now, told = time.monotonic(), _answers.decode(text)
         for name in names:
-            said = told.get(name)
-            known = KnownTask(name, said.defaults or {}, said.computed or ()) if said else None
-            self._known[namespace, name] = (now, known)
+            self._known[namespace, name] = (now, _read(name, told[name]) if name in told else None)
+
+
+def _read(name: str, told: msgspec.Raw) -> KnownTask | None:
+    """What workers say of a task; None if it makes no sense: that must not stop a submission."""
+    try:
+        said = _answer.decode(told)
+    except msgspec.ValidationError as error:
+        _log.warning("an announced task can't be read", task=name, error=str(error))
+        return None
+    return KnownTask(name, said.defaults or {}, said.computed or ())

@@ -23,6 +23,7 @@ from rota.processes import end_with_parent
 from rota.sdk.app_loader import Loaded
 from rota.secret_environment import separate
 from rota.service import Service
+from rota.time_limits import time_limit
 
 _IMPORT_SECONDS = 60.0
 _MOST_NAMED = 3
@@ -105,7 +106,7 @@ async def try_import(app: str, *, within_seconds: float = _IMPORT_SECONDS) -> Lo
         preexec_fn=end_with_parent(signal.SIGKILL),
     )
     try:
-        async with asyncio.timeout(within_seconds):
+        async with time_limit(within_seconds):
             answer, _ = await process.communicate(secrets)
         return msgspec.json.decode(answer, type=Loaded)
     except TimeoutError:

@@ -17,7 +17,6 @@ Balance. Each owner drops shards above its fair share and takes free ones, so sh
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import socket
@@ -30,6 +29,7 @@ from rota.errors import DatabaseUnavailableError
 from rota.service import Service
 from rota.store.lease import Leases, Shards
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 _TICKS_PER_LEASE = 6
 _OWN_SHARE_OF_LEASE = 0.8
@@ -114,7 +114,7 @@ class LeaseKeeper(Service):
         """Drops all shards, so that other schedulers need not wait for our lease to end."""
         self._owned = {}
         with suppress(DatabaseUnavailableError, TimeoutError):
-            async with asyncio.timeout(_LEAVE_SECONDS):
+            async with time_limit(_LEAVE_SECONDS):
                 await self._shards.leave(self._id)
 
     async def _beat(self) -> Leases:

@@ -32,5 +32,4 @@ def describe_task(task: Task[..., Any]) -> AnnouncedTask:
 
 
 def _first_line(function: Any) -> str:
-    words = (inspect.getdoc(function) or "").partition("\n")[0]
-    return words[:_MOST_WORDS].encode("utf-8", "replace").decode()
+    return (inspect.getdoc(function) or "").partition("\n")[0][:_MOST_WORDS]

@@ -22,6 +22,7 @@ from rota.domain.text import clean_text
 from rota.errors import FanOutError, SetupError
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.task.output import current
+from rota.task.retry_rule import members_of
 
 _MESSAGE_LIMIT = 500
 _CHECKPOINT_LIMIT_BYTES = 64 * 1024
@@ -35,7 +36,12 @@ class Final(Exception):  # noqa: N818 - reads as a word: raise rota.Final("no su
     """Raised by a task: it failed, and another try would not help."""
 
 
-FINAL = (Final, FanOutError)  # what is not tried again
+_FINAL = (Final, FanOutError)
+
+
+def says_final(problem: BaseException) -> bool:
+    """Whether a task says by this exception, or by one in a group, that another try would not help."""
+    return any(isinstance(member, _FINAL) for member, _ in members_of(problem))
 
 
 class PlainError(Exception):

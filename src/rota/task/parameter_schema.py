@@ -7,6 +7,7 @@ itself is described once.
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -117,6 +118,8 @@ def _bounds(kind: Any, names: Mapping[str, str]) -> Schema:
 
 
 def _enum(kind: types.EnumType) -> Schema:
+    if issubclass(kind.cls, enum.Flag):  # several of its members together are a value too
+        return {"title": kind.cls.__name__, "type": "integer"}
     values = [member.value for member in kind.cls]
     looks_up = any("_missing_" in vars(base) for base in kind.cls.__mro__ if base.__module__ != "enum")
     return {"title": kind.cls.__name__} | ({} if looks_up else {"enum": values})

@@ -217,13 +217,16 @@ class Engine:
             done += await service.catch_up()
         # Later wake-ups may miss this round.
         self._wake_ups.some.clear()
+        due: list[tuple[Claim, AppWorker]] = []
         for worker in self.workers:
             await worker.stop_cancelled()
             pools = {(row["namespace"], row["pool"]) for row in await self.fetch("ready_pools", tasks=worker.tasks)}
             if pools:
                 await worker.serve(pools)
-                done += await worker.start_due()
-        return done
+                due += [(claim, worker) for claim in await worker.claim_due()]
+        for claim, worker in sorted(due, key=lambda one: _turn_of(one[0])):
+            await worker.start(claim)
+        return done + len(due)
 
     async def _until_something_happens(self) -> None:
         try:
@@ -249,6 +252,11 @@ class Engine:
         tasks = [name for worker in self.workers for name in worker.tasks]
         (row,) = await self.fetch("next_moments", tasks=tasks)
         return Moments(row["is_due"], row["next_at"], row["retry_at"])
+
+
+def _turn_of(claim: Claim) -> tuple[Any, ...]:
+    # Ids of jobs grow in the order of submission; numbers of claims come as the database finds the rows.
+    return claim.rank, claim.job_id, claim.run_id
 
 
 class _Both(RunStream):

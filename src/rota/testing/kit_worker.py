@@ -35,6 +35,7 @@ from rota.worker.run_log import LogWriter
 from rota.worker.runners.registry import Runners
 
 SLOTS = 100
+_ALL = 1_000_000  # runs; more than a test has
 LEASE_SECONDS = 3600.0
 _STOP_SECONDS = 1.0
 _TURN_SECONDS = 1.0  # one that takes longer may wait for another in a way that can't be seen
@@ -45,11 +46,14 @@ class RecordedWakeUps(WakeUps):
 
     def __init__(self) -> None:
         self.some = asyncio.Event()
+        self.signals = 0  # how often workers were asked something
 
     def __call__(self, **wanted: Any) -> None:
         """There may be work."""
         if any(wanted.values()):
             self.some.set()
+        if wanted.get("workers") or wanted.get("every_worker"):
+            self.signals += 1
 
 
 class Turns:
@@ -132,6 +136,8 @@ class AppWorker:
         )
         self._ids: list[UUID] = []  # its worker ids; the last is in use
         self._under_way: set[int] = set()
+        self._asked: dict[int, bool] = {}  # claims that are to be cancelled, or given back if not started
+        self._signals_seen = 0
         self._served: set[tuple[str, str]] = set()
 
     @property
@@ -175,29 +181,41 @@ class AppWorker:
         )
         self._ids.append(await self._broker.join(profile))
 
-    async def start_due(self) -> int:
-        """Starts due runs in order; returns the count."""
-        room = SLOTS - len(self._under_way)
-        claims = await self._broker.claim(room) if room > 0 else []
+    async def claim_due(self) -> list[Claim]:
+        """Claims all due runs: of a part of them, the database would choose which."""
+        claims = await self._broker.claim(_ALL)
         self._under_way |= {claim.number for claim in claims}
-        # Ids of jobs grow in the order of submission; numbers of claims come as the database finds the rows.
-        for claim in sorted(claims, key=lambda claim: (claim.rank, claim.job_id, claim.run_id)):
-            await self._turns.take(claim.number, partial(self._start, claim))
-        return len(claims)
+        return claims
+
+    async def start(self, claim: Claim) -> None:
+        """Starts a claimed run; returns when it is the next one's turn."""
+        if self._signals_seen != self._wake_ups.signals:  # a run that had its turn before may have cancelled this one
+            await self._read_signals()
+        await self._turns.take(claim.number, partial(self._start, claim))
 
     def _start(self, claim: Claim) -> asyncio.Task[None] | None:
         self._executor.start(claim)
-        return self._executor.running[claim.number].task
+        attempt = self._executor.running[claim.number]
+        if claim.number in self._asked:
+            cancel = self._asked[claim.number]
+            self._executor.stop(attempt, Outcome.cancelled if cancel else Outcome.interrupted)
+        return attempt.task
 
     async def stop_cancelled(self) -> None:
         """Stops cancelled runs."""
         if not self._executor.running:
             return
+        await self._read_signals()
+        for number, cancel in self._asked.items():
+            if cancel and (attempt := self._executor.running.get(number)):
+                self._executor.stop(attempt, Outcome.cancelled)
+
+    async def _read_signals(self) -> None:
+        self._signals_seen = self._wake_ups.signals
+        self._asked = {}
         for worker_id in self._ids:
             asked, _ = await self._claims.signals(worker_id)
-            for number, cancel in asked:
-                if cancel and (attempt := self._executor.running.get(number)):
-                    self._executor.stop(attempt, Outcome.cancelled)
+            self._asked |= dict(asked)
 
     def _ended(self, _attempt: Attempt, report: Report) -> None:
         self.reports.append(report)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -34,8 +33,9 @@ from rota.domain.text import clean_text
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.thread import ThreadGateway
 from rota.task.arguments import encode
-from rota.task.context import FINAL, Context, Final, NotBegunError, PlainError, Snooze
+from rota.task.context import Context, Final, NotBegunError, PlainError, Snooze, says_final
 from rota.task.output import current
+from rota.task.retry_rule import members_of
 from rota.telemetry import get_logger
 from rota.worker.lease import Lease
 from rota.worker.run_log import LogWriter, RunLog
@@ -48,10 +48,8 @@ _KILLING_SECONDS = 2.0
 _RESULT_LIMIT_BYTES = 10 * 1024 * 1024
 LOG_LIMIT_BYTES = 2 * 1024 * 1024
 _ERROR_LIMIT = 10_000
-_LONGEST_LINE = 500
 # Reasons to stop that are the worker's: what has not begun by then is given back, as if it had never been started.
 _NOT_ITS_FAULT = (None, Outcome.cut_off, Outcome.interrupted)
-_PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
 _OURS = Path(__file__).parents[1]
 _log = get_logger("worker")
 
@@ -195,7 +193,7 @@ class Executor:
                 return Outcome.released, None, None
             if attempt.stop_as:
                 return attempt.stop_as, self._why_stopped(attempt), None
-        is_final = isinstance(problem, FINAL) or attempt.context.is_final
+        is_final = says_final(problem) or attempt.context.is_final
         outcome = attempt.stop_as or (Outcome.final if is_final else Outcome.failed)
         return outcome, *describe(problem, self._mask)
 
@@ -357,7 +355,7 @@ def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[
     if isinstance(problem, RemoteError):
         return mask(clean_text(problem.error))[:_ERROR_LIMIT], mask(clean_text(problem.trace))[-_ERROR_LIMIT:]
     try:
-        words = str(problem) or "no message"
+        words = _words_of(problem)
         frames = problem.__traceback__
         while frames and frames.tb_next and is_ours(frames.tb_frame.f_code.co_filename):
             frames = frames.tb_next
@@ -366,6 +364,15 @@ def describe(problem: BaseException, mask: Callable[[str], str] = str) -> tuple[
         words, trace = "an error that can't be described", ""
     error = words if isinstance(problem, (Final, PlainError, BlobError)) else f"{type(problem).__name__}: {words}"
     return mask(clean_text(error))[:_ERROR_LIMIT], mask(clean_text(trace))[-_ERROR_LIMIT:]
+
+
+def _words_of(problem: BaseException) -> str:
+    """Its message; a group's own says how many there are, but not what happened."""
+    words = str(problem) or "no message"
+    if not isinstance(problem, BaseExceptionGroup):
+        return words
+    first, _ = next(members_of(problem))
+    return f"{words}: {type(first).__name__}: {first}"
 
 
 def is_ours(file: str) -> bool:

@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 _STOPPED = (Outcome.interrupted, Outcome.cut_off)  # a failure if the run may not be repeated
 _LONGEST_LINE = 500
-_PLACE = re.compile(r'^ *File "([^"]+)", line (\d+)', re.MULTILINE)
+_PLACE = re.compile(r'^[ |]*File "([^"]+)", line (\d+)', re.MULTILINE)
 _log = get_logger("worker")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -13,6 +12,7 @@ from rota.api.streams.sse import BEAT, BEAT_SECONDS, event, event_stream, read_p
 from rota.contract.fleet import EventList, EventOut
 from rota.domain.rights import Right
 from rota.errors import BadInputError, DatabaseUnavailableError
+from rota.time_limits import time_limit
 
 _LATEST = (1 << 63) - 1
 _PAGE = 500
@@ -44,7 +44,7 @@ def _follow(services: Backend, call: ApiRequest) -> Any:
         if name in call.query:
             raise BadInputError("needs follow=false", field=name)
     services.event_tail.check_room(call.namespace, call.caller.owner)
-    return event_stream(call, _events(services, call, read_position(call)))
+    return event_stream(call, _events(services, call, read_position(call)), services.stopping)
 
 
 async def _events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
@@ -63,7 +63,7 @@ async def _events(services: Backend, call: ApiRequest, after: int | None) -> Asy
             return  # the client reconnects and continues from its position
         while True:
             try:
-                async with asyncio.timeout(BEAT_SECONDS):
+                async with time_limit(BEAT_SECONDS):
                     row = await follower.coming.get()
             except TimeoutError:
                 yield BEAT

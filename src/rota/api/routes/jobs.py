@@ -94,7 +94,7 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     """Change a job and all its runs that have not started."""
     job_id = call.job_id
     patch: JobPatch = decode(call.body, JobPatch)
-    if patch.job_id not in (UNSET, call.path["jobId"]):
+    if patch.job_id is not UNSET and await services.jobs.find_id(call.namespace, patch.job_id) != job_id:
         raise BadInputError("is not that of the path, and a job keeps its id", field="jobId")
     await services.gateway.load(call.caller)
     services.gateway.limits.check_payload(call.caller, services.gateway.job_builder.payload(patch.payload))

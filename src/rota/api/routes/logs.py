@@ -23,6 +23,7 @@ from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, DatabaseUnavailableError, NotFoundError
 from rota.service import Breather
 from rota.store.logs import ChunkKey
+from rota.time_limits import time_limit
 
 _CHUNKS_PER_READ = 2000
 _CHUNKS_PER_SEARCH = 500
@@ -116,7 +117,7 @@ def _follow_all(services: Backend, call: ApiRequest) -> Response:
         if name != "follow":
             raise BadInputError("needs follow=false", field=name)
     services.tail.check_room(call.namespace, call.caller.owner)
-    return event_stream(call, _all_events(services, call, read_position(call)))
+    return event_stream(call, _all_events(services, call, read_position(call)), services.stopping)
 
 
 async def _all_events(services: Backend, call: ApiRequest, after: int | None) -> AsyncGenerator[bytes, None]:
@@ -125,6 +126,7 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
     with services.tail.shares.place(call.namespace, call.caller.owner):
         yield b": following\n\n"
         spoke = time.monotonic()
+        highest = after or 0
         while True:
             try:
                 chunks = await tail.look(services.now)
@@ -132,7 +134,9 @@ async def _all_events(services: Backend, call: ApiRequest, after: int | None) ->
                 return  # the client reconnects and continues from its position
             for run_id, row in chunks:
                 spoke = time.monotonic()
-                yield _chunk_events(run_id, row["attempt"], row["body"], row["position"])
+                # The highest so far: runs take turns, and one who was cut off must not get others' lines twice.
+                highest = max(highest, row["position"])
+                yield _chunk_events(run_id, row["attempt"], row["body"], highest)
             if time.monotonic() - spoke >= BEAT_SECONDS:
                 spoke = time.monotonic()
                 yield BEAT
@@ -165,7 +169,7 @@ async def _answer(services: Backend, call: ApiRequest, run_id: UUID) -> Response
         return await _signed(services, call.namespace, run_id)
     if follow:
         services.tail.check_room(call.namespace, call.caller.owner)
-        return event_stream(call, _events(services, call, run_id, read_position(call) or 0))
+        return event_stream(call, _events(services, call, run_id, read_position(call) or 0), services.stopping)
     text = await _whole(services, call.namespace, run_id)
     return Response(text, media_type="text/plain; charset=utf-8")
 
@@ -200,7 +204,7 @@ async def _events(services: Backend, call: ApiRequest, run_id: UUID, after: int)
         yield b": following\n\n"
         while True:
             try:
-                async with asyncio.timeout(BEAT_SECONDS):
+                async with time_limit(BEAT_SECONDS):
                     coming = await follower.coming.get()
             except TimeoutError:
                 yield BEAT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import LIST_PARAMETERS, next_cursor, read_limit, schedule_filter
@@ -34,9 +36,7 @@ async def list_schedules(services: Backend, call: ApiRequest) -> ScheduleList:
 async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
     """Preview when a schedule would fire."""
     wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
-    seed = None if wanted.job_id is None else await services.jobs.find_id(call.namespace, wanted.job_id)
-    if wanted.job_id is not None and seed is None:
-        raise NotFoundError("there is no such job")
+    seed = None if wanted.job_id is None else await _find_job(services, call, wanted.job_id)
     times, description = preview_schedule(
         cron_expression=wanted.cron_expression,
         every_seconds=wanted.every_seconds,
@@ -49,6 +49,14 @@ async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
         count=wanted.count,
     )
     return SchedulePreview(fire_times=times, description=description)
+
+
+async def _find_job(services: Backend, call: ApiRequest, text: str) -> UUID:
+    """The job with this id; raises NotFoundError also for one that the caller may not see."""
+    job_id = await services.jobs.find_id(call.namespace, text)
+    if job_id is None or (call.only is not None and await services.jobs.owner(call.namespace, job_id) != call.only):
+        raise NotFoundError("there is no such job")
+    return job_id
 
 
 OPERATIONS = (list_schedules, preview)

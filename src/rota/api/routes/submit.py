@@ -254,8 +254,15 @@ async def _read_batch(call: ApiRequest) -> Sequence[JobRequest | RotaError]:
             raise _too_many()
         call.weigh(len(texts) * BYTES_PER_JOB)
         async with costly_step(sum(map(len, texts))):
-            batch += _read_group(texts)
+            jobs = _read_group(texts)
         await breather.breathe()
+        if jobs is not None:
+            batch += jobs
+            continue
+        for text in texts:
+            async with costly_step(len(text)):
+                batch.append(_read_one(text))
+            await breather.breathe()  # to find all that is wrong takes many times as long as to read what is right
     return batch
 
 
@@ -264,11 +271,9 @@ def _is_ndjson(call: ApiRequest) -> bool:
     return kind in ("application/x-ndjson", "application/ndjson", "application/jsonl")
 
 
-def _read_group(texts: Sequence[bytes]) -> Sequence[JobRequest | RotaError]:
-    """Jobs that follow each other in an array: decoded together, which is faster, or else one by one."""
-    if len(texts) > 1 and (jobs := _read_jobs(b"[" + b",".join(texts) + b"]")) is not None:
-        return jobs
-    return [_read_one(text) for text in texts]
+def _read_group(texts: Sequence[bytes]) -> list[JobRequest] | None:
+    """Jobs that follow each other in an array, decoded together, which is faster; None: read them one by one."""
+    return _read_jobs(b"[" + b",".join(texts) + b"]") if len(texts) > 1 else None
 
 
 def _read_jobs(text: bytes) -> list[JobRequest] | None:

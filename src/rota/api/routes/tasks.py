@@ -9,7 +9,7 @@ from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation
 from rota.api.paging import PAGE_PARAMETERS, read_limit, read_text
 from rota.contract.tasks import TaskDefaults, TaskList, TaskOut, TaskVersionOut
-from rota.domain.fleet import LIVE
+from rota.domain.fleet import LIVE, hint_for_task
 from rota.domain.rights import Right
 from rota.errors import NotFoundError
 from rota.gateway.known_tasks import TaskRelease, read_defaults
@@ -31,7 +31,8 @@ async def get_task(services: Backend, call: ApiRequest) -> TaskOut:
     tasks = await _Tasks.read(services, call.namespace)
     name = call.path["task"]
     if name not in tasks.names:
-        raise NotFoundError("no worker of the namespace has announced a task of this name")
+        hint = hint_for_task(name, tasks.names)
+        raise NotFoundError(f"no worker of the namespace has announced a task of this name{hint}")
     return tasks.show(name)
 
 

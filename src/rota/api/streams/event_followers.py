@@ -80,10 +80,6 @@ class EventFollowers(Followers[EventFollower]):
         with self._registered(follower):
             yield follower
 
-    def release(self) -> None:
-        for follower in self._followers:
-            follower.coming.put_nowait(None)
-
     async def tick(self) -> int:
         """One poll; starts over after a time without followers."""
         if not self._followers:

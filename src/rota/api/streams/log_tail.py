@@ -1,7 +1,8 @@
 """Following the logs of all runs of a namespace, or of those of one owner.
 
 No index has chunks in the order in which they come: every line of every run would have to be entered there. Instead,
-each look finds the few runs that may have written since the last one, and asks for their new chunks.
+each look finds the few runs that may have written since the last one, and asks for their new chunks. If there are many,
+a look takes the next page of them, so that no run is passed over for long because of newer ones.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from rota.domain.ids import floor_id
+from rota.domain.ids import LAST_ID, floor_id
 from rota.store.logs import Logs
 from rota.store.read.runs import Runs
 
@@ -32,24 +33,41 @@ class LogTail:
         self._namespace = namespace
         self._owner = owner
         self._base = after
+        self._before = LAST_ID  # where the next page begins
         self._positions: OrderedDict[UUID, int] = OrderedDict()
 
     async def look(self, now: datetime) -> list[tuple[UUID, Any]]:
         """The chunks that came since the last look, each with its run, in order; the first look has none."""
-        first = floor_id(now - _PLANNED_WITHIN)
-        run_ids = await self._logs.recent(self._namespace, first, _RECENT_SECONDS, _MOST_RUNS)
-        if self._owner is not None and run_ids:
-            run_ids = await self._runs.owned(self._namespace, run_ids, self._owner)
         if self._base is None:
-            self._positions.update(await self._logs.last_positions(self._namespace, run_ids))
-            self._base = max(self._positions.values(), default=0)
+            await self._begin(now)
             return []
+        run_ids = await self._page(now)
         wanted = [(self._namespace, run_id, self._positions.get(run_id, self._base)) for run_id in run_ids]
         rows = [row for row in await self._logs.tail(wanted, _CHUNKS_PER_LOOK) if row["position"] is not None]
         chunks = [(run_ids[row["n"] - 1], row) for row in sorted(rows, key=lambda row: row["position"])]
         for run_id, row in chunks:
             self._positions[run_id] = row["position"]
             self._positions.move_to_end(run_id)
+        self._forget()
+        return chunks
+
+    async def _begin(self, now: datetime) -> None:
+        """Finds out where all of them are."""
+        for _ in range(_MOST_REMEMBERED // _MOST_RUNS):
+            self._positions.update(await self._logs.last_positions(self._namespace, await self._page(now)))
+            if self._before == LAST_ID:
+                break
+        self._base = max(self._positions.values(), default=0)
+
+    async def _page(self, now: datetime) -> list[UUID]:
+        """The next runs that may have written, and that the follower may see."""
+        first = floor_id(now - _PLANNED_WITHIN)
+        run_ids = await self._logs.recent(self._namespace, first, self._before, _RECENT_SECONDS, _MOST_RUNS)
+        self._before = run_ids[-1] if len(run_ids) == _MOST_RUNS else LAST_ID
+        if self._owner is not None and run_ids:
+            run_ids = await self._runs.owned(self._namespace, run_ids, self._owner)
+        return run_ids
+
+    def _forget(self) -> None:
         while len(self._positions) > _MOST_REMEMBERED:
             self._positions.popitem(last=False)
-        return chunks

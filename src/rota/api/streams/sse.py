@@ -21,19 +21,23 @@ _SWITCHES = {"true": True, "false": False}
 _encoder = msgspec.json.Encoder()
 
 
-def event_stream(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """A response that proxies must not buffer or cache. It ends when the caller's key does."""
+def event_stream(call: ApiRequest, events: AsyncGenerator[bytes, None], stopping: asyncio.Event) -> StreamingResponse:
+    """A response that proxies must not buffer or cache. It ends when the caller's key does, or when the server stops:
+    the client reconnects and continues from its position."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_while_known(call, events), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_while_known(call, events, stopping), media_type="text/event-stream", headers=headers)
 
 
-async def _while_known(call: ApiRequest, events: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+async def _while_known(
+    call: ApiRequest, events: AsyncGenerator[bytes, None], stopping: asyncio.Event
+) -> AsyncIterator[bytes]:
     async with aclosing(events):
         coming = asyncio.ensure_future(anext(events, None))
+        stopped = asyncio.ensure_future(stopping.wait())
         try:
             while True:
-                await asyncio.wait({coming}, timeout=FRESH_SECONDS)
-                if not await call.is_still_known():
+                await asyncio.wait({coming, stopped}, timeout=FRESH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if stopped.done() or not await call.is_still_known():
                     return
                 if not coming.done():
                     continue
@@ -43,7 +47,8 @@ async def _while_known(call: ApiRequest, events: AsyncGenerator[bytes, None]) ->
                 coming = asyncio.ensure_future(anext(events, None))
         finally:
             coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
+            stopped.cancel()
+            await asyncio.gather(coming, stopped, return_exceptions=True)
 
 
 def event(kind: str, data: Any, position: int | None = None) -> bytes:

@@ -176,21 +176,48 @@ def check_run_id(content: str, field: str) -> str:
 
 def read_object(content: str | None, field: str) -> dict[str, Any] | None:
     """The JSON object in an option."""
-    if content is None:
-        return None
+    return None if content is None else _parse_object(content, field)
+
+
+def read_object_from(source: str | None, field: str) -> dict[str, Any] | None:
+    """The JSON object in an option, in a file (@FILE) or in standard input (-)."""
+    if source is None or (source != "-" and not source.startswith("@")):
+        return read_object(source, field)
+    content, place = _read_source(source, field), source[1:] or "standard input"
+    if not content.strip():
+        raise BadInputError(f"{place} is empty; a JSON object is expected", field=field)
+    return _parse_object(content, field, place)
+
+
+def _parse_object(content: str, field: str, place: str = "") -> dict[str, Any]:
+    """The object; `place` says where it was read, if not in the option itself."""
+    what = f"{place} is" if place else "is"
     try:
         found = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise BadInputError(f"is not valid JSON ({error}); quote it for the shell: '{{…}}'", field=field) from None
+        hint = "" if place else _hint(content, field)
+        raise BadInputError(f"{what} not valid JSON ({error}){hint}", field=field) from None
     if not isinstance(found, dict):
-        raise BadInputError("must be a JSON object, such as '{\"days\": 30}'", field=field)
+        example = "a JSON object, such as '{\"days\": 30}'"
+        raise BadInputError(f"{place} must hold {example}" if place else f"must be {example}", field=field)
     return found
 
 
-def read_source(content: str | None, field: str) -> str | None:
-    """The text of an option: itself, that of a file (@FILE), or standard input (-)."""
-    if content is None or (content != "-" and not content.startswith("@")):
-        return content
+def _hint(content: str, field: str) -> str:
+    """What to do about an option that is not JSON."""
+    if _names_file(content):
+        return f"; for what is in the file: {field} @{content}"
+    return "; quote it for the shell: '{…}'"
+
+
+def _names_file(content: str) -> bool:
+    try:
+        return Path(content).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a null character
+        return False
+
+
+def _read_source(content: str, field: str) -> str:
     try:
         return sys.stdin.read() if content == "-" else Path(content[1:]).read_text(encoding="utf-8")
     except OSError as error:

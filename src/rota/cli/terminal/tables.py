@@ -24,6 +24,7 @@ from rota.domain.text import strip_control
 Item = Mapping[str, Any]
 _Show = Callable[[Item], str]
 _GAP = "  "
+_FORMER_NAMES = {"createdTime": "createdAt"}
 _STYLES = {
     "success": "green",
     "live": "green",
@@ -129,8 +130,13 @@ def lay_out(
 
 
 def print_fields(value: Item) -> None:
-    """Prints an object, a line per field; empty fields are left out."""
-    shown = {name: content for name, content in value.items() if content is not None and content != []}
+    """Prints an object, a line per field. Empty fields are left out, and those that repeat others by former names."""
+    repeated = {former for former, name in _FORMER_NAMES.items() if name in value}
+    shown = {
+        name: content
+        for name, content in value.items()
+        if content is not None and content != [] and name not in repeated
+    }
     indent = max((len(name) for name in shown), default=0) + len(_GAP)
     width = terminal_width()
     for name, content in shown.items():

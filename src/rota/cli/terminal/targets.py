@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rota.cli.terminal.times import show_interval
 from rota.client import AnswerError, Client
 from rota.errors import BadInputError
 
@@ -90,6 +91,6 @@ def _when(job: Mapping[str, Any]) -> str:
         case "cron":
             return f"{job['cronExpression']} {job['timezone']}"
         case "interval":
-            return f"every {job['everySeconds']:g} s"
+            return f"every {show_interval(job['everySeconds'])}"
         case _:
             return f"at {job['scheduleTime']}"

@@ -55,6 +55,14 @@ def show_seconds(seconds: float, *, exact: bool = False) -> str:
     return f"{int(seconds)} s"
 
 
+def show_interval(seconds: float) -> str:
+    """An interval, whole, in the largest unit that leaves no rest: 90 s, 15 min, 2 h."""
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds // unit:g} {name}"
+    return f"{seconds:g} s"
+
+
 def parse_duration(content: str, option: str) -> float:
     """Seconds of 90, 90s, 15m, 2h30m, 1d."""
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rota
 from rota.blobs import KINDS, forbidden_below
-from rota.domain.timezones import load_zone, zone_data_version
+from rota.domain.timezones import load_zone, zone_data_releases, zone_data_version
 from rota.errors import BadInputError, SetupError
 from rota.ops.doctor.findings import Finding, ok, problem, warning
 from rota.ops.ports import can_bind, is_taken, who_listens
@@ -157,7 +157,7 @@ def check_zones(now: datetime | None = None) -> Iterator[Finding]:
         return
     year = (now or datetime.now(UTC)).year
     if any(str(recent) in version for recent in (year, year - 1)) or not any(sign.isdigit() for sign in version):
-        yield ok("time zones", version)
+        yield ok("time zones", f"data of release {' and '.join(zone_data_releases())}")
     else:
         fix = "pip install --upgrade tzdata, or update the system"
         yield warning("time zones", f"the data may be old: {version}", fix)

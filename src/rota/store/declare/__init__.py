@@ -4,7 +4,8 @@ Who rules. Workers say which application they run, in which version. Versions th
 others by when they were first seen; the newest that has a worker is in force. So during a rolling deployment the new
 version rules from its first worker on, and an old worker that starts late changes nothing; when a deployment is
 rolled back the old version rules again as soon as the last worker of the new one has left. A version whose workers
-were lost, not stopped, stays in force for a while: a crash is not a decision.
+were lost, not stopped, stays in force for a while: a crash is not a decision. Nor does it come into force again by
+having been lost, when the version that replaced it stops.
 
 What is done. One transaction, under the lock of the application's row, makes the jobs what the version in force
 declares. Jobs are known by application and name: their ids are made of these. What the code said last is kept with

@@ -88,9 +88,12 @@ class Logs:
             limit=limit,
         )
 
-    async def recent(self, namespace: str, first: UUID, seconds: float, limit: int) -> list[UUID]:
-        """Runs that workers have, or that ended in the last seconds (planned from `first` on, or with a log)."""
-        rows = await self._database.fetch("recent_logs", namespace=namespace, first=first, seconds=seconds, limit=limit)
+    async def recent(self, namespace: str, first: UUID, before: UUID, seconds: float, limit: int) -> list[UUID]:
+        """Runs that workers have, or that ended in the last seconds (planned from `first` on, or with a log), from the
+        last one below `before` down."""
+        rows = await self._database.fetch(
+            "recent_logs", namespace=namespace, first=first, before=before, seconds=seconds, limit=limit
+        )
         return [row["id"] for row in rows]
 
     async def last_positions(self, namespace: str, run_ids: Sequence[UUID]) -> dict[UUID, int]:

@@ -1,5 +1,5 @@
 -- Runs that may have written to their logs lately: those that workers have, those whose log ended in the last `seconds`,
--- and those planned from `first` on that ended in them. At most `limit`, latest planned first.
+-- and those planned from `first` on that ended in them. At most `limit`, latest planned first, below `before`.
 -- Index: live_runs_claimed, log_ends_oldest, the primary key of finished_runs (pruned by id).
 -- Locks: none
 -- Plan: custom
@@ -19,5 +19,6 @@ SELECT r.id
          WHERE f.namespace = :namespace AND f.id >= :first
            AND f.finished_at > now() - :seconds::float8 * interval '1 second'
        ) AS r
+ WHERE r.id < :before
  ORDER BY r.id DESC
  LIMIT :limit

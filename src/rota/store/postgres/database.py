@@ -11,7 +11,6 @@ A pooler is noticed by itself: it answers the handshake with a made-up backend p
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -28,6 +27,7 @@ from rota.store.postgres.session import OLDEST_SERVER, SEARCH_PATH, begin, own_s
 from rota.store.postgres.statements import Statement, load, load_all
 from rota.store.postgres.wakeups import WakeUps
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 STATEMENT_SECONDS = WAIT_SECONDS
 CONNECT_SECONDS = 5.0
@@ -166,7 +166,7 @@ class Database:
 
         async def in_time() -> list[Any]:
             with _translated(name):
-                async with asyncio.timeout(timeout):
+                async with time_limit(timeout):
                     return await attempt()
 
         return await _persist(name, attempt if timeout is None else in_time)

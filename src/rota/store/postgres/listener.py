@@ -19,6 +19,7 @@ from rota.store.postgres.address import advice, explain
 from rota.store.postgres.database import CONNECT_SECONDS
 from rota.store.postgres.session import set_session
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 
 _CHECK_SECONDS = 10.0
 # Not in the start-up packet: a pooler in session mode would refuse it.
@@ -64,7 +65,7 @@ class Listener(Service):
                 self._on_wake_up(channel, "")
             while not closed.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_CHECK_SECONDS):
+                    async with time_limit(_CHECK_SECONDS):
                         await closed.wait()
                     return
                 await connection.execute("SELECT 1")

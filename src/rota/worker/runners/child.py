@@ -25,7 +25,7 @@ from rota.domain.job import decode_options
 from rota.domain.run import Claim
 from rota.gateway.child import ChildAnswer, ChildGateway, Questions, SyncChildGateway
 from rota.task.arguments import encode
-from rota.task.context import FINAL, Context, Final, Snooze
+from rota.task.context import Context, Final, Snooze, says_final
 from rota.task.middleware import surrounded
 from rota.task.output import capture_output, current
 from rota.task.retry_rule import kinds_of
@@ -256,7 +256,7 @@ class ChildCall(TaskFunction):
 class _Raised:
     """Keeps which kinds of exception a function raised, whatever the middleware around it makes of that."""
 
-    kinds: Sequence[str] = ()
+    kinds: Sequence[Sequence[str]] = ()
 
     def __enter__(self) -> None:
         """Called just before the function."""
@@ -300,13 +300,12 @@ def _done(value: Any, *, noticed: bool) -> RunDone:
     return RunDone(result=result, noticed=noticed)
 
 
-def _failed(problem: BaseException, kinds: Sequence[str], *, noticed: bool) -> RunDone:
+def _failed(problem: BaseException, kinds: Sequence[Sequence[str]], *, noticed: bool) -> RunDone:
     spent = isinstance(problem, MemoryError)
     if not isinstance(problem, Exception) or isinstance(problem, StopIteration):
         problem = TaskEscapedError(f"{type(problem).__name__}: {problem}")
     error, trace = describe(problem)
-    is_final = isinstance(problem, FINAL)
-    return RunDone(error=error, trace=trace, final=is_final, noticed=noticed, spent=spent, kinds=kinds)
+    return RunDone(error=error, trace=trace, final=says_final(problem), noticed=noticed, spent=spent, kinds=kinds)
 
 
 def main(arguments: list[str]) -> None:

@@ -75,7 +75,7 @@ class RunDone(msgspec.Struct, tag=True):
     stopped: bool = False
     noticed: bool = False
     spent: bool = False
-    kinds: Sequence[str] = ()
+    kinds: Sequence[Sequence[str]] = ()
 
 
 ToChild = StartRun | Begin | Stop | ChildAnswer

@@ -19,6 +19,14 @@ class CommandError(PlainError):
     """A command ended with an exit code other than 0, was killed, or could not be started."""
 
 
+class NotStartedError(CommandError):
+    """A command could not be started."""
+
+    def __init__(self, words: str, errno: int) -> None:
+        super().__init__(words)
+        self.errno = errno
+
+
 class CommandRunner:
     """Runs one command per attempt."""
 
@@ -69,6 +77,8 @@ class CommandRunner:
             stream: context.mask(clean_text(data.decode("utf-8", "replace")))[-KEPT_BYTES:]
             for stream, data in kept.items()
         }
+        if process.start_errno is not None:
+            raise NotStartedError(describe_end(name, process, said[ERR]), process.start_errno)
         if process.code or process.problem:
             problem = CommandError(describe_end(name, process, said[ERR]))
             problem.add_note(f"standard output:\n{said[OUT]}\nstandard error:\n{said[ERR]}")

@@ -84,6 +84,7 @@ class Guarded:
         self.ended = asyncio.Event()
         self.code: int | None = None
         self.problem: str | None = None
+        self.start_errno: int | None = None  # why it could not be started
         self._loop = asyncio.get_running_loop()
         self._output = output
         self._on_end = on_end
@@ -227,6 +228,8 @@ class Guarded:
             word, _, value = line.decode("utf-8", "replace").partition(" ")
             if word == "pid":
                 self._pid = int(value)
+            elif word == "errno":
+                self.start_errno = int(value)
             elif word == "failed":
                 self.problem = value
             elif word == "swept" and self._swept and not self._swept.done():
@@ -274,7 +277,7 @@ def describe_end(what: str, process: Guarded, words: str) -> str:
     """How a command failed, with its last words."""
     code = process.code or 0
     if process.problem:
-        how = process.problem
+        how = process.problem if process.start_errno is None else f"could not be started: {process.problem}"
     elif code < 0:
         how = f"was killed by {_signal_name(-code)}"
     else:

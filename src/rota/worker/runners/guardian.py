@@ -75,6 +75,7 @@ def _start(command: list[str], keep: list[int], memory: int, status: int) -> int
             os.set_inheritable(number, True)
         os.execvp(command[0], command)  # noqa: S606 - what the runner chose
     except OSError as error:
+        _say(status, f"errno {error.errno}")
         _say(status, f"failed {error.strerror}")
     finally:
         os._exit(FAILED_TO_START)

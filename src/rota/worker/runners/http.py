@@ -6,7 +6,6 @@ The request names its run in `Rota-Run-Id`, `Rota-Job-Id`, `Rota-Attempt` and `R
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import ssl
@@ -25,6 +24,7 @@ from rota.domain.text import clean_text
 from rota.errors import BadInputError
 from rota.task.context import Context, Final, PlainError
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 from rota.worker.runners.http_addresses import SETTING, AddressGuard, is_address, is_refusal
 
 BODY_LIMIT_BYTES = 48 * 1024  # the encoded result must fit the run's row
@@ -57,7 +57,7 @@ class HttpRunner:
         context.begin()
         began = time.monotonic()
         try:
-            async with asyncio.timeout(None if context.deadline else LONGEST_SECONDS):
+            async with time_limit(None if context.deadline else LONGEST_SECONDS):
                 answer = await self._follow(call, _headers(call, context), context)
         except TimeoutError:
             raise HttpCallError(

@@ -18,9 +18,10 @@ import msgspec
 
 from rota.gateway.child import ChildQuestion, answer
 from rota.task.arguments import check_importable
-from rota.task.context import Context, Final, NotBegunError, PlainError, Said, Snooze
+from rota.task.context import Context, NotBegunError, PlainError, Said, Snooze
 from rota.task.retry_rule import RetryRule
 from rota.telemetry import get_logger
+from rota.time_limits import time_limit
 from rota.worker.executor import RemoteError
 from rota.worker.runners.child_messages import (
     HEADER_BYTES,
@@ -101,7 +102,7 @@ class ProcessRunner:
                     raise
                 done = await self._run(isolated, payload, context)  # the process died while idle
         # Nothing was raised if there are no kinds: it was stopped, say.
-        context.is_final = bool(isolated.rule and done.kinds and isolated.rule.is_final(done.kinds))
+        context.is_final = done.final or bool(isolated.rule and isolated.rule.is_final(done.kinds))
         return _outcome(done, context)
 
     async def _run(self, isolated: Isolated, payload: Any, context: Context) -> RunDone:
@@ -250,7 +251,7 @@ class _Process:
         """Asks it to stop, and kills it after the grace period."""
         try:
             self._writer.write(frame(Stop(context.claim.number)))
-            async with asyncio.timeout(grace_seconds if grace_seconds < math.inf else None):
+            async with time_limit(grace_seconds if grace_seconds < math.inf else None):
                 done = await self._until_done(context, begin=False)
             context.noticed |= done.noticed
             self._in_step = not done.spent
@@ -338,7 +339,7 @@ def _outcome(done: RunDone, context: Context) -> Any:
     if done.snooze is not None:
         return Snooze(done.snooze)  # raises for an invalid time
     if done.error is not None:
-        raise Final(done.error) if done.final else RemoteError(done.error, done.trace)
+        raise RemoteError(done.error, done.trace)
     if done.stopped:
         raise RemoteError("CancelledError: the task cancelled itself", "")
     return None if done.result is None else msgspec.Raw(done.result)

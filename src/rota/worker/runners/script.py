@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,18 @@ import msgspec
 from rota.domain.job import check_script_name
 from rota.errors import BadInputError
 from rota.task.context import Context, Final
-from rota.worker.runners.command import CommandRunner
+from rota.worker.runners.command import CommandRunner, NotStartedError
 from rota.worker.runners.guarded_process import Subprocesses
 
 # Larger parameters are on standard input only, because the system limits the environment.
 LARGEST_VARIABLE_BYTES = 100_000
+# Why a script can't be started, now or later: it was removed since it was found, or the file is at fault.
+_FOR_GOOD = {
+    errno.ENOENT: "it, or the program in its first line (#!), is not there",
+    errno.ENOEXEC: "it is no program, and has no first line such as #!/bin/sh",
+    errno.EACCES: "it, or the program in its first line (#!), is not executable",
+    errno.ELOOP: "the program in its first line (#!) is a script itself, and so on",
+}
 
 
 class ScriptRunner(CommandRunner):
@@ -27,23 +36,30 @@ class ScriptRunner(CommandRunner):
         self._directory = directory
 
     async def run(self, task: str, payload: Any, context: Context) -> Any:  # noqa: ARG002 - one task, one name
-        wanted = payload if isinstance(payload, dict) else {}
         try:
-            script = find_script(self._directory, wanted.get("script"))
-            command = _command(script)
-        except Final as error:
+            return await self._run(payload if isinstance(payload, dict) else {}, context)
+        except (Final, NotStartedError) as error:
             context.write("stderr", str(error))  # where people look first: nothing else is in its log
             raise
+
+    async def _run(self, wanted: Mapping[str, Any], context: Context) -> Any:
+        script = find_script(self._directory, wanted.get("script"))
+        command = _command(script)
         parameters = msgspec.json.encode(wanted.get("params", {}))
         variables = {"ROTA_PARAMS": parameters.decode()} if len(parameters) <= LARGEST_VARIABLE_BYTES else {}
-        return await self.run_command(
-            command,
-            context,
-            name=script.name,
-            environment={**context.secrets, **variables},
-            given=parameters,
-            directory=self._directory,
-        )
+        try:
+            return await self.run_command(
+                command,
+                context,
+                name=script.name,
+                environment={**context.secrets, **variables},
+                given=parameters,
+                directory=self._directory,
+            )
+        except NotStartedError as error:
+            if why := _FOR_GOOD.get(error.errno):
+                raise Final(f"{error}; {why}") from None
+            raise
 
 
 def find_script(directory: Path, name: Any) -> Path:

@@ -116,7 +116,8 @@ CREATE TABLE rota.announced_tasks (
     digest    text COLLATE "C" NOT NULL,                                               -- of `tasks`: code may change without its version
     number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,                            -- order of first sight
     release   bigint[],                                                                -- 1.10 as {1,10}; null: not a number
-    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024),      -- by name
+    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024)       -- by name
+                            CHECK (tasks::jsonb IS NOT NULL),   -- fails for JSON that can't be looked into (\u0000)
     seen_at   timestamptz NOT NULL DEFAULT now(),                                      -- to within an hour
     PRIMARY KEY (namespace, app, version, digest)
 );

@@ -8,7 +8,8 @@ CREATE TABLE rota.announced_tasks (
     digest    text COLLATE "C" NOT NULL,
     number    bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     release   bigint[],
-    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024),
+    tasks     json NOT NULL CHECK (octet_length(tasks::text) <= 2 * 1024 * 1024)
+                            CHECK (tasks::jsonb IS NOT NULL),   -- fails for JSON that can't be looked into (\u0000)
     seen_at   timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, app, version, digest)
 );
