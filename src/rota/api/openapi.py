@@ -91,6 +91,20 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "error": None,
         }
     ],
+    "WorkflowIn": [
+        {
+            "name": "nightly",
+            "schedule": {"cronExpression": "0 2 * * *", "timezone": "Europe/Berlin"},
+            "nodes": {
+                "extract": {"task": "etl.extract", "payload": {"day": {"$nominal": "date"}}},
+                "load": {"task": "etl.load", "after": ["extract"], "payload": {"rows": {"$from": "extract"}}},
+            },
+        }
+    ],
+    "RunWorkflowIn": [{"inputs": {"day": "2030-01-31"}}],
+    "ResumeIn": [{"generation": 1, "nodes": ["load"]}],
+    "SignalIn": [{"payload": {"rows": 7}}],
+    "DecisionIn": [{"comment": "looks right"}],
     "RunSelection": [{"task": "rota.echo", "status": "queued"}],
     "DeadLetterSelection": [{"task": "rota.echo", "most": 100}],
     "SchedulePreviewIn": [{"cronExpression": "30 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}],
@@ -179,7 +193,7 @@ def _complete(name: str, component: dict[str, Any]) -> None:
     for schema in properties.values():
         if schema.get("default", ...) is None:  # the same as not given, which generators of clients know how to say
             del schema["default"]
-    given = [always for always in _ALWAYS_GIVEN if always in properties]
+    given = [always for always in _ALWAYS_GIVEN if "default" in properties.get(always, ())]
     for always in given:
         del properties[always]["default"]
     component["required"] = [*component.get("required", ()), *given]
