@@ -27,6 +27,7 @@ from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import BadInputError, FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.coalescing import own_error
+from rota.gateway.dependencies import Dependencies
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
@@ -38,7 +39,9 @@ from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
 from rota.store.cancel import Cancellations
+from rota.store.depend.needs import NeededJobs
 from rota.store.postgres.database import Database
+from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
 from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
@@ -81,6 +84,7 @@ class LocalGateway:
         self.job_builder = JobBuilder(
             shards=shards, payload_limit_bytes=payload_limit_bytes, now=now, find_task=self.tasks.find
         )
+        self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
         self._committer = GroupCommitter(submissions=self._submissions, now=now)
         self._sets = JobSets(
             submissions=self._submissions,
@@ -127,6 +131,7 @@ class LocalGateway:
                     if job.task not in known:
                         known[job.task] = self.job_builder.find_task(job, caller)
                     item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
+                item, answer = await self.dependencies.attach(item, answer, job, caller)
                 self.limits.check_payload(caller, item.definition.payload)
                 if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
                     item = await self._offload(item)
