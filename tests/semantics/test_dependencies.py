@@ -40,8 +40,8 @@ class Schedules:
     async def fire(self, name, moment):
         """Makes the run of this time, which has passed; returns its id."""
         await self.sql.execute(
-            "UPDATE rota.jobs AS j SET next_fire_at = $2, fired_through = $2::timestamptz - interval '1 hour' FROM rota.chosen_ids AS c"
-            " WHERE c.chosen_id = $1 AND j.id = c.job_id",
+            "UPDATE rota.jobs AS j SET next_fire_at = $2, fired_through = $2::timestamptz - interval '1 hour'"
+            " FROM rota.chosen_ids AS c WHERE c.chosen_id = $1 AND j.id = c.job_id",
             name,
             moment,
         )
@@ -218,7 +218,7 @@ async def test_the_newest_retry_of_the_others_run_counts(gates, schedules):
 
 
 async def test_runs_that_people_start_wait_for_nothing_and_are_not_waited_for(gates, schedules, nightly):
-    _, first, second = nightly
+    _, _, second = nightly
     (claim,) = await gates.claim()
     by_hand = (await gates.engine.api.post("/v1/jobs/report/run")).json()["runId"]
     assert await ids_of(await gates.claim()) == [by_hand]

@@ -32,8 +32,6 @@ _EVERYWHERE = {
     "cron_expression": "five fields, or six with seconds first",
     "dead_letters": "failed runs that wait for a decision",
     "declared_by": "the application that declares it, and its version",
-    "dependencies": "jobs that must succeed first, by id, or schedules by name",
-    "dependency_window_seconds": "how long before its own time a run of these counts; only the same time if not given",
     "description": "the schedule in words",
     "duplicate": "whether nothing was created, because another job has the same uniqueKey",
     "epoch": "grows whenever the owner changes",
