@@ -181,7 +181,8 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     on_duplicate: OnDuplicate | UnsetType | None = UNSET
     """what to do with a second job with the key; `reject` if not given"""
     dependencies: Dependencies | None = None
-    """jobs that must succeed first, by id, or schedules by name: [dependencies](policies.md#after-other-jobs-dependencies)"""
+    """jobs that must succeed first, by id, or schedules by name:
+    [dependencies](policies.md#after-other-jobs-dependencies)"""
     dependency_window_seconds: Seconds | None = None
     """how long before its own time a run of these counts, the latest in that time; only the same time if not given"""
     headers: Headers | UnsetType | None = UNSET

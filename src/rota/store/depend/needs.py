@@ -26,6 +26,7 @@ from rota.domain.dependencies import (
 from rota.domain.gates import Candidate, Gate, dependency_gate
 from rota.domain.ids import fire_id
 from rota.domain.job import show_job_of
+from rota.service import in_turns
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.timetables import timetable_of
@@ -97,7 +98,7 @@ async def read_needs(statements: Statements | Database, candidates: Iterable[Can
     jobs = {(row["namespace"], row["id"]): _schedule(row) for row in rows}
     found: Needs = {}
     wanted: dict[UUID, list[_Need]] = {}
-    for candidate in dependents:
+    async for candidate in in_turns(dependents):
         try:
             needed = candidate.policies.after.items()
             wanted[candidate.id] = [_need(candidate, key, shown, jobs) for key, shown in needed]
