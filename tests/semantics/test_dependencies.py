@@ -483,6 +483,38 @@ async def test_a_schedule_is_meant_by_its_name_if_only_one_has_it(schedules):
     assert "several schedules have the name" in (await schedules.api.post("/v1/jobs", json=body)).text
 
 
+async def test_a_set_of_jobs_has_no_dependencies(schedules):
+    await schedules.gates.engine.submit(jobId="once")
+    body = {"job": job(dependencies=["once"]), "payloads": [{}, {}]}
+    answer = await schedules.api.post("/v1/jobs/batch", json=body)
+    assert answer.status_code == 400
+    assert "a set is for jobs without them" in answer.text
+
+
+async def test_a_job_that_runs_once_can_only_lose_its_dependencies(gates, schedules):
+    await gates.engine.submit(jobId="load")
+    last = await gates.engine.submit(dependencies=["load"], jobId="last")
+    answer = await schedules.api.put("/v1/jobs/last", json={"dependencies": ["load"]})
+    assert "a job that runs once gets them when it is submitted" in answer.text
+    assert len(await gates.claim()) == 1
+    await schedules.api.put("/v1/jobs/last", json={"dependencies": []})
+    assert await ids_of(await gates.claim()) == [last]
+    assert await schedules.sql.fetchval("SELECT count(*) FROM rota.dependencies") == 0
+
+
+async def test_a_changed_schedule_or_window_must_still_be_met(schedules):
+    await schedules.make("ingestion", "0 0 * * *")
+    await schedules.make("report", "0 0 * * *", dependencies=["ingestion"])
+    moved = await schedules.api.put("/v1/jobs/report", json={"cronExpression": "30 6 * * *"})
+    assert "ingestion never runs at the same time as this one" in moved.text
+    windowed = {"cronExpression": "30 6 * * *", "dependencyWindowSeconds": 43200}
+    assert (await schedules.api.put("/v1/jobs/report", json=windowed)).json()["dependencyWindowSeconds"] == 43200
+    narrow = await schedules.api.put("/v1/jobs/report", json={"dependencyWindowSeconds": 60})
+    assert "ingestion never runs in the window" in narrow.text
+    renamed = await schedules.api.put("/v1/jobs/report", json={"name": "other"})
+    assert renamed.json()["dependencies"] == ["ingestion"]
+
+
 async def test_a_cycle_is_refused(schedules):
     await schedules.make("a", "0 0 * * *")
     await schedules.make("b", "0 0 * * *", dependencies=["a"])

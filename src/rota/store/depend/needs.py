@@ -59,6 +59,10 @@ class NeededJobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def may_be_added(self) -> bool:
+        """Whether our database role can make jobs that depend on others."""
+        return bool(await self._database.fetch_value("may_depend"))
+
     async def schedules(self, namespace: str, job_ids: Iterable[UUID]) -> dict[UUID, NeededJob]:
         """Those that are schedules."""
         rows = await _read_jobs(self._database, [(namespace, job_id) for job_id in job_ids])

@@ -34,7 +34,7 @@ _TABLES = """
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
-    dependencies       SIUD    S       namespace
+    dependencies       SIUD    -       -
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
