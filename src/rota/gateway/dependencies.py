@@ -58,13 +58,11 @@ class Dependencies:
         self, item: SingleJob, answer: Submitted, wanted: JobIn, caller: Caller
     ) -> tuple[SingleJob, Submitted]:
         """The job with its dependencies, and the answer it will get; raises BadInputError naming the field."""
-        if not wanted.dependencies:
-            return item, answer
         if not await self._needed.may_be_added():
             words = "this database role, of a worker, can't make jobs that depend on others: submit them over the API"
             raise BadInputError(words, field=_FIELD)
         window = wanted.dependency_window_seconds
-        found = await self._find(wanted.dependencies, caller, once=isinstance(item, OneShot))
+        found = await self._find(wanted.dependencies or (), caller, once=isinstance(item, OneShot))
         if isinstance(item, Recurring):
             await _check_times(item.timetable, item.id, found, window, self._now())
         shown = {job_id: job.shown for job_id, job in found.items()}

@@ -131,7 +131,8 @@ class LocalGateway:
                     if job.task not in known:
                         known[job.task] = self.job_builder.find_task(job, caller)
                     item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
-                item, answer = await self.dependencies.attach(item, answer, job, caller)
+                if job.dependencies:
+                    item, answer = await self.dependencies.attach(item, answer, job, caller)
                 self.limits.check_payload(caller, item.definition.payload)
                 if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
                     item = await self._offload(item)

@@ -12,6 +12,7 @@ their mark by then, so that their end leaves a note.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,8 @@ from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Statements
 
 _NAMED = 5
+# A run that is being claimed can be marked a moment later. One that is held for longer must not keep us here.
+_TRIES, _PAUSE_SECONDS = 4, 0.005
 FIELD = "dependencies"
 _Job = tuple[str, UUID]  # with its namespace
 
@@ -102,10 +105,15 @@ async def add_dependencies(
     rows = [(*job, need, False) for job, needs in schedules.items() for need in needs]
     rows += [(*job, need, True) for job, needs in one_shots.items() for need in needs]
     await statements.fetch("add_dependencies", **columns(rows, "namespaces job_ids needs once"))
-    if schedules:
-        await statements.fetch("mark_schedules", **_marks(schedules))
-    if one_shots:
-        await statements.fetch("mark_one_shots", **_marks(one_shots))
+    for _ in range(_TRIES):
+        passed_over = 0
+        if schedules:
+            passed_over += await statements.fetch_value("mark_schedules", **_marks(schedules))
+        if one_shots:
+            passed_over += await statements.fetch_value("mark_one_shots", **_marks(one_shots))
+        if passed_over <= 0:
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 class ChangedDependencies:

@@ -1,8 +1,9 @@
 -- Marks schedules that others depend on, and their runs that have not ended: the end of each leaves a note. A run that
--- another transaction holds, because it moves at this moment, is passed over: the complete look of admission finds it.
+-- another transaction holds, because it moves or is claimed at this moment, is passed over. Gives how many these are: the
+-- caller tries again for a moment, and the complete look of admission finds what is left.
 -- Index: primary key of jobs; upcoming_runs_of_job, held_runs_of_job, live_runs_of_job.
 -- Locks: the jobs' rows, which callers have locked; the runs, FOR UPDATE SKIP LOCKED.
--- Idioms: one-element array, by_id, ctid.
+-- Idioms: OFFSET 0, one-element array, by_id, ctid.
 WITH input AS MATERIALIZED (
     SELECT * FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
 ), marked AS (
@@ -31,6 +32,20 @@ WITH input AS MATERIALIZED (
 ), in_held AS (
     UPDATE rota.held_runs AS h SET policies = coalesce(h.policies, '{}') || '{"awaited": true}'
      WHERE h.ctid = ANY (ARRAY(SELECT place FROM held))
+), in_live AS (
+    UPDATE rota.live_runs AS l SET policies = coalesce(l.policies, '{}') || '{"awaited": true}'
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM live))
 )
-UPDATE rota.live_runs AS l SET policies = coalesce(l.policies, '{}') || '{"awaited": true}'
- WHERE l.ctid = ANY (ARRAY(SELECT place FROM live))
+SELECT (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.upcoming_runs AS u
+                              WHERE u.namespace = i.namespace AND u.job_id = i.job_id AND u.job_id <> u.id
+                                AND (u.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     + (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.held_runs AS h
+                              WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id
+                                AND (h.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     + (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.live_runs AS l
+                              WHERE l.namespace = i.namespace AND l.job_id = i.job_id AND l.job_id <> l.id
+                                AND (l.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     - (SELECT count(*) FROM upcoming) - (SELECT count(*) FROM held) - (SELECT count(*) FROM live) AS passed_over
