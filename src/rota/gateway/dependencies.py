@@ -54,10 +54,8 @@ class Dependencies:
         self._needed = needed
         self._now = now
 
-    async def attach(
-        self, item: SingleJob, answer: Submitted, wanted: JobIn, caller: Caller
-    ) -> tuple[SingleJob, Submitted]:
-        """The job with its dependencies, and the answer it will get; raises BadInputError naming the field."""
+    async def attach(self, item: SingleJob, answer: Submitted, wanted: JobIn, caller: Caller) -> SingleJob:
+        """The job with its dependencies; the answer says that it waits. Raises BadInputError naming the field."""
         if not await self._needed.may_be_added():
             words = "this database role, of a worker, can't make jobs that depend on others: submit them over the API"
             raise BadInputError(words, field=_FIELD)
@@ -71,7 +69,7 @@ class Dependencies:
         )
         if answer.status == "queued":
             answer.status = "blocked"
-        return msgspec.structs.replace(item, definition=definition, needs=tuple(found)), answer
+        return msgspec.structs.replace(item, definition=definition, needs=tuple(found))
 
     async def patched(self, policies: str | None, patch: JobPatch, caller: Caller) -> PatchedNeeds | None:
         """What a schedule with these policies depends on after a change; None: it depends on none, and did not before.

@@ -18,7 +18,7 @@ import msgspec
 from rota.access.limits.backlog import Backlog
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
-from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
+from rota.contract.jobs import BatchJobIn, JobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
 from rota.domain.ids import day_of, parse_run, show_job, show_run
 from rota.domain.job import STORED_BYTES, SingleJob, SubmissionKey
@@ -131,11 +131,9 @@ class LocalGateway:
                     if job.task not in known:
                         known[job.task] = self.job_builder.find_task(job, caller)
                     item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
-                if job.dependencies:
-                    item, answer = await self.dependencies.attach(item, answer, job, caller)
                 self.limits.check_payload(caller, item.definition.payload)
-                if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
-                    item = await self._offload(item)
+                if job.dependencies or _may_be_large(item):
+                    item = await self._completed(item, answer, job, caller)
             except RotaError as error:
                 answers.append(error)
                 refused.append(position)
@@ -208,6 +206,12 @@ class LocalGateway:
         key = f"payloads/{day_of(job_id)}/{show_job(job_id)}-{uuid4().hex[:8]}.json"
         await self._blobs.put(key, body)
         return key
+
+    async def _completed(self, item: SingleJob, answer: Submitted, job: JobIn, caller: Caller) -> SingleJob:
+        """The job with its dependencies, and with its payload where that belongs."""
+        if job.dependencies:
+            item = await self.dependencies.attach(item, answer, job, caller)
+        return await self._offload(item) if _may_be_large(item) else item
 
     async def _offload(self, item: AnyJob) -> AnyJob:
         """Puts a large payload into object storage, before the job is committed."""
@@ -290,6 +294,11 @@ class RunGateway(CallerGateway):
         finally:
             self._submitted -= len(jobs) - made
         return answers
+
+
+def _may_be_large(item: SingleJob) -> bool:
+    """Whether the payload may be too large for the database; a character has at most four bytes."""
+    return len(item.definition.payload or "") > STORED_BYTES // 4
 
 
 async def _itself(caller: Caller) -> Caller:
