@@ -37,6 +37,7 @@ _TAGS = {
     "jobs": "What to run, and when: submit, read, change, pause, cancel",
     "runs": "Each execution of a job: its status, attempts, result and log",
     "dead-letters": "Runs that failed for good and wait for a decision",
+    "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When a schedule would fire",
     "fleet": "Workers, tasks, pools, shards and events",
     "access": "Keys, sessions, limits and the audit trail",
@@ -45,6 +46,7 @@ _TAGS = {
 _TAG_OF = {
     **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
     "logs": "runs",
+    **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
     **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
@@ -53,6 +55,10 @@ _IN_PATHS_MEAN = {
     "jobId": "the job's id",
     "runId": "the run's id",
     "keyId": "the key's id",
+    "workflowId": "the workflow's id or name",
+    "workflowRunId": "the workflow run's id",
+    "node": "the key of a node",
+    "signal": "the signal's name",
     "pool": "the pool's name",
     "subject": "whose limits: an owner",
 }
