@@ -186,6 +186,20 @@ async def test_a_run_waits_while_the_other_schedule_is_paused_and_is_skipped_whe
     assert "that time passed while it was paused or changed" in (await schedules.state(second))[1]
 
 
+async def test_a_run_that_waits_for_a_paused_schedule_expires(gates, schedules, sql):
+    moment = seconds_ago(5)
+    await schedules.make("ingestion", daily_at(moment))
+    await schedules.make("report", daily_at(moment), dependencies=["ingestion"], expiresSeconds=60)
+    await sql.execute("UPDATE rota.jobs SET fired_through = now() - interval '1 hour' WHERE name = 'ingestion'")
+    await gates.engine.api.post("/v1/jobs/ingestion/pause")
+    second = await schedules.fire("report", moment)
+    await gates.admit()
+    assert (await schedules.state(second))[0] == "blocked"
+    await sql.execute("UPDATE rota.held_runs SET expires_at = now() - interval '1 second'")
+    await gates.scheduler.expirer.tick()
+    assert (await schedules.state(second))[0] == "skipped"
+
+
 async def test_the_calendar_at_the_moment_of_the_decision_counts(gates, schedules, sql):
     moment = seconds_ago(5)
     await schedules.make("ingestion", daily_at(moment))

@@ -1,9 +1,10 @@
 """Dependencies between jobs: adding them, and who depends on a job.
 
-Locks are taken in one order: that of the namespace's dependencies, then the rows of schedules in the order of their
-ids, then whatever the caller takes. So the check for cycles sees every dependency that was added before; a cancel of a
-schedule that others begin to depend on comes wholly before, and is seen, or wholly after, and is refused; and no two
-transactions wait for each other in a circle.
+Locks are taken in one order: the keys of a submission, which another program may hold for long; the lock of the
+namespace's dependencies; the rows of schedules in the order of their ids; their runs. So the check for cycles sees
+every dependency that was added before; a cancel of a schedule that others begin to depend on comes wholly before, and
+is seen, or wholly after, and is refused; no two transactions wait for each other in a circle; and no schedule is kept
+from firing while a submission waits for a key.
 
 The other one may end while a dependency on it is added. Nothing depends on the order of the two: the run that waits is
 looked at after it was committed, and sees the end if there is one by then. If there is none, the other's runs have
@@ -19,7 +20,7 @@ from uuid import UUID
 
 from rota.domain.job import Recurring, SingleJob, Submission, show_job_of
 from rota.errors import BadInputError, ConflictError, RotaError
-from rota.store.depend.needs import read_one_shots
+from rota.store.depend.needs import read_one_shots, read_states
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Statements
 
@@ -38,37 +39,40 @@ class NewDependencies:
         self.refused: dict[UUID, RotaError] = {}
 
     async def look(self, statements: Statements) -> set[UUID]:
-        """Locks what the items depend on; returns those that can't, because it is gone or has ended."""
+        """Looks at what the items depend on; returns those that can't, because it is gone or has ended."""
         self.refused = {}
         if not self._items:
             return set()
-        await lock_dependencies(statements, {item.namespace for item in self._items})
         schedules = [item for item in self._items if isinstance(item, Recurring)]
         others = [item for item in self._items if not isinstance(item, Recurring)]
-        rows = await lock_schedules(statements, _needed(schedules))
-        for schedule in schedules:
-            self._refuse(schedule, {need: rows.get((schedule.namespace, need)) for need in schedule.needs})
-        runs = await read_one_shots(statements, _needed(others)) if others else {}
-        for item in others:
-            found = {need: runs.get((item.namespace, need)) for need in item.needs}
-            self._refuse(item, {need: run.status if run else None for need, run in found.items()})
+        self._refuse(schedules, await read_states(statements, _needed(schedules)))
+        runs = await read_one_shots(statements, _needed(others))
+        self._refuse(others, {job: run.status for job, run in runs.items()})
         return set(self.refused)
 
-    async def add(self, statements: Statements, written: Iterable[Submission]) -> None:
-        """Writes the dependencies of items that were written."""
+    async def add(self, statements: Statements, written: Iterable[Submission]) -> bool:
+        """Writes the dependencies of items that were written; False if what they depend on changed since the look."""
         ids = {item.id for item in written}
         items = [item for item in self._items if item.id in ids]
-        if items:
-            await add_dependencies(
-                statements,
-                {(item.namespace, item.id): item.needs for item in items if isinstance(item, Recurring)},
-                {(item.namespace, item.id): item.needs for item in items if not isinstance(item, Recurring)},
-            )
+        if not items:
+            return True
+        await lock_dependencies(statements, {item.namespace for item in items})
+        schedules = [item for item in items if isinstance(item, Recurring)]
+        self._refuse(schedules, await lock_schedules(statements, _needed(schedules)))
+        if ids & self.refused.keys():
+            return False
+        await add_dependencies(
+            statements,
+            {(item.namespace, item.id): item.needs for item in schedules},
+            {(item.namespace, item.id): item.needs for item in items if not isinstance(item, Recurring)},
+        )
+        return True
 
-    def _refuse(self, item: SingleJob, states: Mapping[UUID, str | None]) -> None:
-        for need, state in states.items():
-            if problem := check_state(need, state):
-                self.refused.setdefault(item.id, problem)
+    def _refuse(self, items: Iterable[SingleJob], states: Mapping[_Job, str]) -> None:
+        for item in items:
+            for need in item.needs:
+                if problem := check_state(need, states.get((item.namespace, need))):
+                    self.refused.setdefault(item.id, problem)
 
 
 def check_state(need: UUID, state: str | None) -> BadInputError | None:

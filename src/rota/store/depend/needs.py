@@ -115,6 +115,11 @@ async def read_needs(statements: Statements | Database, candidates: Iterable[Can
     return found
 
 
+async def read_states(statements: Statements | Database, jobs: Iterable[_Job]) -> dict[_Job, str]:
+    """The states of schedules."""
+    return {(row["namespace"], row["id"]): row["state"] for row in await _read_jobs(statements, jobs)}
+
+
 async def read_one_shots(statements: Statements | Database, jobs: Iterable[_Job]) -> dict[_Job, NeededRun]:
     """How jobs that run once stand: their own runs, or the newest retries of these."""
     runs = await _read_runs(statements, [(namespace, job_id, job_id) for namespace, job_id in jobs])

@@ -1,9 +1,8 @@
 """Submitting: many jobs in one transaction, each accepted or rejected by itself.
 
 Keys are locked in one order, here and in rota.submit_v1: first all unique keys, then the idempotency keys of one-shots,
-then those of schedules, then the ids that submitters chose, each sorted. Before all of them come the locks of what jobs
-depend on (store/depend). So two submissions of the same keys wait for
-each other, but never in a circle.
+then those of schedules, then the ids that submitters chose, each sorted, then what jobs depend on (store/depend). So
+two submissions of the same keys wait for each other, but never in a circle.
 """
 
 from __future__ import annotations
@@ -135,7 +134,8 @@ class Submissions:
             gone = {*left_out}
             written = [item for item in goes if item.id not in gone]
             await chosen.take(statements, written)
-            await needs.add(statements, written)
+            if not await needs.add(statements, written):
+                raise DecidedAnewError("a job that others depend on changed at the same time")
             return left_out
 
         left_out: list[UUID] | None = None
