@@ -163,7 +163,7 @@ async def test_a_bad_query_parameter_is_refused_with_its_name(spared, path, quer
     [("GET", UNKNOWN_JOB), ("POST", "/v1/jobs"), ("GET", "/v1/workers"), ("GET", "/healthz"), ("DELETE", UNKNOWN_JOB)],
 )
 async def test_a_query_parameter_where_there_is_none_is_refused(spared, method, path):
-    await spared.refuses(method, path, params={"force": "true"}, field="force")
+    await spared.refuses(method, path, params={"hard": "true"}, field="hard")
 
 
 async def _in_pieces(size):

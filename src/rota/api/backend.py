@@ -31,6 +31,7 @@ from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
+from rota.store.depend.needs import NeededJobs
 from rota.store.events import Events
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
@@ -98,7 +99,7 @@ class Backend:
         )
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
-        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), needed=NeededJobs(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)

@@ -26,6 +26,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "waitSeconds": {"type": "number", "minimum": 0, "maximum": 60},
     "follow": {"type": "boolean"},
     "url": {"type": "boolean"},
+    "force": {"type": "boolean"},
     "startTime": {"type": "string", "format": "date-time"},
     "endTime": {"type": "string", "format": "date-time"},
 }

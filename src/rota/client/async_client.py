@@ -116,9 +116,10 @@ class AsyncClient(AsyncJobSubmissions):
             repeatable=if_match is None,
         )
 
-    async def cancel_job(self, job_id: str) -> JobCancelled:
-        """Cancels a job and its waiting and running runs."""
-        return await self._ask(JobCancelled, "DELETE", _job(job_id), repeatable=True)
+    async def cancel_job(self, job_id: str, *, force: bool = False) -> JobCancelled:
+        """Cancels a job and its waiting and running runs. A job that others depend on: only with `force`."""
+        query = {"force": "true"} if force else None
+        return await self._ask(JobCancelled, "DELETE", _job(job_id), query=query, repeatable=True)
 
     async def pause_job(self, job_id: str) -> JobOut:
         """Pauses a job and its waiting runs."""

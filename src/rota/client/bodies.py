@@ -55,6 +55,8 @@ class JobFields(TypedDict, total=False):
     concurrency_limit: int | None
     rate_limit: RateLimit | None
     breaker: Breaker | None
+    dependencies: Sequence[str] | None
+    dependency_window_seconds: float | None
     unique_key: str | None
     unique_seconds: float | None
     on_duplicate: OnDuplicate | None
@@ -111,6 +113,8 @@ class JobChanges(TypedDict, total=False):
     concurrency_limit: int | None
     rate_limit: RateLimit | None
     breaker: Breaker | None
+    dependencies: Sequence[str] | None
+    dependency_window_seconds: float | None
     headers: Mapping[str, str] | None
 
 

@@ -117,9 +117,10 @@ class Client(JobSubmissions):
             repeatable=if_match is None,
         )
 
-    def cancel_job(self, job_id: str) -> JobCancelled:
-        """Cancels a job and its waiting and running runs."""
-        return self._ask(JobCancelled, "DELETE", _job(job_id), repeatable=True)
+    def cancel_job(self, job_id: str, *, force: bool = False) -> JobCancelled:
+        """Cancels a job and its waiting and running runs. A job that others depend on: only with `force`."""
+        query = {"force": "true"} if force else None
+        return self._ask(JobCancelled, "DELETE", _job(job_id), query=query, repeatable=True)
 
     def pause_job(self, job_id: str) -> JobOut:
         """Pauses a job and its waiting runs."""

@@ -18,5 +18,5 @@ SELECT i.namespace, i.job_id, r.id, r.nominal_at, r.gate
        SELECT h.id, h.nominal_at, CASE WHEN h.attempt = 0 AND h.snoozes = 0 THEN h.gate END FROM rota.held_runs AS h
         WHERE h.namespace = i.namespace AND h.job_id = i.job_id AND h.job_id <> h.id
           AND h.gate <> 'pause'
-          AND (h.gate <> 'new' OR h.attempt > 0 OR h.snoozes > 0)
+          AND (h.gate NOT IN ('new', 'dependent') OR h.attempt > 0 OR h.snoozes > 0)
        ) AS r

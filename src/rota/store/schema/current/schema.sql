@@ -56,6 +56,7 @@ CREATE SCHEMA rota;
 -- Triggers.
 \ir refuse_change.sql
 \ir note_end.sql
+\ir await_others.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;
