@@ -26,4 +26,4 @@ WITH taken AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'success' FROM taken WHERE policies IS NOT NULL
 )
-SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated, bool_or(cause = 'node') AS flows FROM taken
+SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated, bool_or(cause IN ('node', 'backfill', 'replay', 'redrive')) AS flows FROM taken

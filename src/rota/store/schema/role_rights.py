@@ -34,6 +34,8 @@ _TABLES = """
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
+    operations         SIU     -       -
+    operation_runs     SIUD    -       -
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
@@ -87,6 +89,7 @@ _FUNCTIONS = """
     drop_log_days        server
     make_day_of          -
     refuse_change        -
+    count_end            -
     replace_waiting      -
     submit_unbound       -
     complete_unbound     -
