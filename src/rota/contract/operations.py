@@ -202,11 +202,11 @@ class OperationPreview(Out, kw_only=True):
     """whether there may be more than were counted"""
     times: list[datetime] = msgspec.field(default_factory=list)
     """backfill: the first and last times that it would make, in its order"""
-    existing: int = 0
+    existing: int | None = None
     """backfill: times that have run"""
-    open: int = 0
+    open: int | None = None
     """backfill: times whose runs have not ended; these are left alone"""
-    unknown: int = 0
+    unknown: int | None = None
     """backfill: times whose history was removed"""
     run_ids: list[str] = msgspec.field(default_factory=list)
     """the others: some of the runs"""

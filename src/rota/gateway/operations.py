@@ -47,7 +47,7 @@ from rota.store.operate import Kind, NewOperation, OperationFilter, Operations, 
 from rota.store.operate.pages import OperationPages, seconds_of
 from rota.store.postgres.database import Database
 from rota.store.read.jobs import Jobs, timetable_of
-from rota.store.read.runs import Runs
+from rota.store.read.runs import RunFilter, Runs
 
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 _USUAL_RANGE = timedelta(hours=24)
@@ -56,6 +56,7 @@ _MOST_SHOWN = 20
 _SHOWN_AT_AN_END = 10
 _TIMED_RUNS = 20
 _PAGE = 500
+MOST_AT_ONCE = 5000  # that a request acts on itself; it hands over the rest
 # From which state to which, by what people ask for.
 _ACTS = {
     "pause": ("paused", ("running", "stopped")),
@@ -172,16 +173,15 @@ class OperationGateway:
         most = min(chosen.most or MOST_RUNS, MOST_RUNS)
         ids: list[UUID] = []
         seconds: list[float] = []
-        count, position, since = 0, None, self._now()
-        while True:
+        count, position, since, is_over = 0, None, self._now(), False
+        while not is_over:
             page = await self._pages.read(caller.namespace, kind, chosen, since=since, position=position, limit=_PAGE)
             taken, _ = page.take(most - count)
             count += len(taken)
             ids += taken[: _MOST_SHOWN - len(ids)]
             seconds += page.seconds[: _TIMED_RUNS - len(seconds)]
-            if page.is_last or count >= most:
-                break
-            position = page.ids[-1]
+            is_over = page.is_last or count >= most
+            position = page.ids[-1] if page.ids else position
         concurrency = None if kind == "cancel" else await self._concurrency(wanted.concurrency, caller, None)
         took = median(seconds) if seconds else None
         return OperationPreview(
@@ -276,13 +276,17 @@ class OperationGateway:
         job_id = await self._jobs.find_id(caller.namespace, wanted.job)
         row = None if job_id is None else await self._jobs.get(caller.namespace, job_id)
         if row is None:
-            named = await self._operations.schedules_named(caller.namespace, wanted.job, only, 2)
-            if len(named) > 1:
-                raise ConflictError(f"several schedules have the name {wanted.job!r}: give the id of one")
-            row = await self._jobs.get(caller.namespace, named[0]) if named else None
+            row = await self._job_named(wanted.job, caller, only)
         if row is None or (only is not None and row["owner"] != only):
             raise NotFoundError("there is no such recurring job")
         return _Target(row, None)
+
+    async def _job_named(self, name: str, caller: Caller, only: str | None) -> Any | None:
+        wanted = RunFilter(owner=only, name=name, statuses=["scheduled", "paused", "completed"])
+        named = await self._jobs.find(caller.namespace, wanted, 2)
+        if len(named) > 1:
+            raise ConflictError(f"several schedules have the name {name!r}: give the id of one")
+        return await self._jobs.get(caller.namespace, named[0]["id"]) if named else None
 
     async def _workflow(self, text: str, caller: Caller, only: str | None) -> _Target:
         by_id = parse_workflow(text) if text.startswith("wf_") else None

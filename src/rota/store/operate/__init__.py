@@ -129,11 +129,6 @@ class Operations:
         self._database.wake(flows=True)
         return row
 
-    async def schedules_named(self, namespace: str, name: str, owner: str | None, limit: int) -> list[UUID]:
-        """Recurring jobs of this name, latest first."""
-        rows = await self._database.fetch("schedules_named", namespace=namespace, name=name, owner=owner, limit=limit)
-        return [row["id"] for row in rows]
-
     async def slots(self, namespace: str, pool: str | None) -> int:
         """How many runs of a pool, or of all of them, can run at a time."""
         slots: int = await self._database.fetch_value("slots_of_pool", namespace=namespace, pool=pool)
@@ -230,6 +225,7 @@ class Operations:
             namespace=row["namespace"],
             operation=row["id"],
             revision=row["revision"],
+            job_id=row["job_id"],
             position=position,
             run_ids=[backfill_id(row["id"], it, moment) for it in times],
             nominal_times=list(times),

@@ -4,18 +4,18 @@
 -- Index: primary keys, workflows_of_job.
 -- Locks: the backfill, then the job FOR SHARE: a cancel that is under way is waited for and then seen.
 WITH operation AS MATERIALIZED (
-    SELECT o.namespace, o.id, o.job_id FROM rota.operations AS o
+    SELECT o.namespace, o.id FROM rota.operations AS o
      WHERE o.namespace = :namespace AND o.id = :operation AND o.revision = :revision AND o.state = 'running'
        AND NOT o.is_made
        FOR UPDATE
 ), job AS MATERIALIZED (
-    SELECT j.*, o.id AS operation
-      FROM operation AS o JOIN rota.jobs AS j ON j.namespace = o.namespace AND j.id = o.job_id
-     WHERE j.state <> 'cancelled'
+    SELECT j.*, :operation::uuid AS operation
+      FROM rota.jobs AS j
+     WHERE j.namespace = :namespace AND j.id = :job_id AND j.state <> 'cancelled' AND EXISTS (SELECT FROM operation)
        AND ((j.policies -> 'opens') IS NULL
             OR EXISTS (SELECT FROM rota.workflows AS w
                         WHERE w.namespace = j.namespace AND w.job_id = j.id AND w.state <> 'deleted'))
-       FOR SHARE OF j
+       FOR SHARE
 ), made AS MATERIALIZED (
     SELECT j.namespace, i.id, j.id AS job_id, j.version AS job_version, j.owner, j.name, j.task, j.pool, j.priority,
            j.tags, j.payload, j.payload_id, j.options, 'backfill' AS cause, NULL::uuid AS retry_of,
