@@ -42,7 +42,7 @@ from rota.domain.rights import Caller
 from rota.domain.run import ENDED_STATUSES
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.service import in_turns
-from rota.store.flow import Workflows
+from rota.store.flow.workflows import Workflows
 from rota.store.operate import Kind, NewOperation, OperationFilter, Operations, calendar_of, filter_of
 from rota.store.operate.pages import OperationPages, seconds_of
 from rota.store.postgres.database import Database

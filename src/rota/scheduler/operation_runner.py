@@ -32,14 +32,12 @@ from rota.store.operate.pages import OperationPages
 MOST_AT_ONCE = 500
 LEAST_LOOKED_AT = 100
 SHORTEST_PAUSE_SECONDS = 0.1
-_BUSY_SECONDS = 0.5
-_IDLE_SECONDS = 5.0  # a new one wakes us
 
 
 class OperationRunner(ShardService):
     """Moves operations on."""
 
-    interval_seconds = _BUSY_SECONDS
+    interval_seconds = 0.5
     full_round = 1
 
     def __init__(self, *, operations: Operations, pages: OperationPages, leases: LeaseKeeper) -> None:
@@ -53,9 +51,7 @@ class OperationRunner(ShardService):
         """One round; returns how many operations have more to do at once."""
         await asyncio.sleep(max(0.0, self._rested_at + SHORTEST_PAUSE_SECONDS - time.monotonic()))
         shards = list(owned)
-        is_busy = await self._operations.count_open(shards) > 0
-        self.interval_seconds = _BUSY_SECONDS if is_busy else _IDLE_SECONDS
-        more = await self._round(shards) if is_busy else 0
+        more = await self._round(shards) if await self._operations.count_open(shards) else 0
         self._rested_at = time.monotonic()
         return more
 

@@ -94,8 +94,12 @@ class Scheduler:
         builder = JobBuilder(shards=1, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: datetime.now(UTC))
         flows = Flows(database)
         plans = Plans(flows, builder)
-        self.conductor = Conductor(flows=flows, plans=plans, builder=builder, leases=leases)
-        self.member_maker = MemberMaker(flows=flows, plans=plans, blobs=blobs, leases=leases, now=clock.now)
+        self.member_maker = MemberMaker(
+            flows=flows, plans=plans, builder=builder, blobs=blobs, leases=leases, now=clock.now
+        )
+        self.conductor = Conductor(
+            flows=flows, plans=plans, builder=builder, leases=leases, on_room=self.member_maker.wake
+        )
         self.operation_runner = OperationRunner(
             operations=Operations(database), pages=OperationPages(database), leases=leases
         )
@@ -122,6 +126,9 @@ class Scheduler:
                 self.admitter,
                 self.gate_inspector,
                 self.expirer,
+                self.conductor,
+                self.member_maker,
+                self.operation_runner,
             ),
             is_listening=self._is_listening,
             leases=leases,
