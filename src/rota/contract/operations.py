@@ -147,7 +147,9 @@ class OperationOut(Out, kw_only=True):
     """A backfill, replay, redrive or cancel."""
 
     operation_id: str
+    """the operation's id, `op_…`"""
     kind: OperationKind
+    """what it does"""
     status: OperationStatus
     reason: str | None = None
     """why it was stopped or aborted"""
@@ -176,11 +178,15 @@ class OperationOut(Out, kw_only=True):
     concurrency: int | None = None
     """how many of its runs may wait and run at a time"""
     rate_per_second: float | None = None
+    """how many runs a second it makes at most"""
     stop_at_failure_share: float | None = None
+    """it stops when more than this share of its runs failed"""
     counts: OperationCounts
+    """how far it is"""
     failures: list[OperationFailure] = msgspec.field(default_factory=list)
     """runs that did not succeed, latest times first, at most 20; only given for a single operation"""
     created_at: datetime
+    """when it was created"""
     end_time: datetime | None = None
     """when it ended"""
 
