@@ -237,15 +237,14 @@ class OperationGateway:
         return shown
 
     async def show_all(
-        self, caller: Caller, only: str | None, *, kind: str | None, status: str | None, cursor: str, limit: int
+        self, caller: Caller, only: str | None, *, kind: str | None, status: str | None, before: UUID, limit: int
     ) -> OperationList:
-        """A page of operations, latest first."""
-        before = parse_operation(cursor) if cursor else LAST_ID
+        """A page of operations with ids below `before`, latest first."""
         rows = await self._operations.find_all(
             caller.namespace, kind=kind, owner=only, state=status, before=before, limit=limit + 1
         )
-        items = [_shown(row) for row in rows[:limit]]
-        return OperationList(items=items, next_cursor=items[-1].operation_id if len(rows) > limit else None)
+        more = rows[limit - 1]["id"].hex if len(rows) > limit else None
+        return OperationList(items=[_shown(row) for row in rows[:limit]], next_cursor=more)
 
     async def act(
         self, act: str, operation: str, caller: Caller, only: str | None, kind: Kind | None = None

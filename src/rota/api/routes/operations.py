@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation, decode, json_response
-from rota.api.paging import owner_within, read_limit
+from rota.api.paging import PAGE_PARAMETERS, owner_within, read_cursor, read_limit
 from rota.contract.operations import (
     BackfillIn,
     OperationIn,
@@ -24,11 +24,7 @@ from rota.errors import BadInputError
 from rota.store.operate import Kind
 
 _PREVIEWED = {200: "a preview: nothing was created"}
-_LIST = {
-    "status": "only with this status",
-    "limit": "how many at most (1 to 500, 50 if not given)",
-    "cursor": "nextCursor of the page before",
-}
+_LIST = {"status": "only with this status", **PAGE_PARAMETERS}
 
 
 @Operation(
@@ -190,7 +186,7 @@ async def _list(services: Backend, call: ApiRequest, kind: str | None) -> Operat
         call.only,
         kind=kind,
         status=_one_of(call, "status", get_args(OperationStatus)),
-        cursor=call.query.get("cursor", ""),
+        before=read_cursor(call.query),
         limit=read_limit(call.query),
     )
 
