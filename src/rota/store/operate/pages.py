@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.job import NODE_CAUSES
 from rota.store.operate import Kind, OperationFilter
 from rota.store.postgres.database import Database
 from rota.store.read.runs import RunFilter, Runs
@@ -70,7 +71,7 @@ class OperationPages:
 
 def is_of_workflow(row: Any) -> bool:
     """Whether a run is that of a node: its workflow run is cancelled or resumed as a whole."""
-    return row["cause"] in ("node", "member")
+    return row["cause"] in NODE_CAUSES
 
 
 def seconds_of(row: Any) -> float | None:
