@@ -96,7 +96,8 @@ async def rows(api, sql):
                                                 timetable, first_at, last_at)
                    SELECT $1, $2, $3, $4, 0, 'paused', 1, '{}', $5,
                           json_build_object('schedule_type', 'cron', 'cron_expression', '0 * * * *',
-                                            'every_seconds', NULL, 'timezone', 'UTC', 'anchor_at', now()), now(), now()""",
+                                            'every_seconds', NULL, 'timezone', 'UTC', 'anchor_at', now()),
+                          now(), now()""",
                 namespace,
                 new_id(BORDER.timestamp()),
                 kind,

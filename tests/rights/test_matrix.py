@@ -179,8 +179,8 @@ async def furnish(engine, client, owner):
         hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
         assert (await client.post("/v1/jobs", json=hourly)).status_code == 201
         for of in (waiting[4:], failed[4:]):
-            for path in KINDS:
-                await sql.execute(ADD_OPERATION, UUID(operation_of(of, path)), KINDS[path], owner)
+            for path, kind in KINDS.items():
+                await sql.execute(ADD_OPERATION, UUID(operation_of(of, path)), kind, owner)
     return Belongings(owner, waiting, failed)
 
 

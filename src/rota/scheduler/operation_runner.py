@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -58,20 +58,30 @@ class OperationRunner(ShardService):
     async def _round(self, shards: Sequence[int]) -> int:
         for row in await self._operations.count_ends(shards):
             await self._judge(row)
-        for row in await self._operations.aborting(shards):
-            await self._operations.sweep(row["namespace"], row["id"])
+        passed = self._aside.begin()
+        for row in await self._operations.aborting(shards, passed):
+            await self._guarded_act(row, self._sweep)
         more = 0
-        for row in await self._operations.due(shards, self._aside.begin()):
-            if self._aside.passes_over(row["id"]):
-                continue
-            try:
-                more += await self._move_on(row)
-            except DatabaseUnavailableError:
-                raise
-            except Exception as error:  # noqa: BLE001 - one bad operation must not stop the others
-                self._aside.add(row["id"], error, operation=str(row["id"]), kind=row["kind"])
+        for row in await self._operations.due(shards, passed):
+            more += await self._guarded_act(row, self._move_on)
         await self._operations.settle(shards)
         return more
+
+    async def _guarded_act(self, row: Any, act: Callable[[Any], Awaitable[bool]]) -> bool:
+        """Acts on an operation; one that fails is set aside."""
+        if self._aside.passes_over(row["id"]):
+            return False
+        try:
+            return await act(row)
+        except DatabaseUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad operation must not stop the others
+            self._aside.add(row["id"], error, operation=str(row["id"]), kind=row["kind"])
+            return False
+
+    async def _sweep(self, row: Any) -> bool:
+        await self._operations.sweep(row["namespace"], row["id"])
+        return False
 
     async def _judge(self, row: Any) -> None:
         """Stops an operation of which too much has failed."""

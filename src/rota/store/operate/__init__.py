@@ -202,9 +202,9 @@ class Operations:
         """Ends operations that are done; returns how many."""
         return len(await self._database.fetch("settle_operations", shards=list(shards)))
 
-    async def aborting(self, shards: Iterable[int]) -> list[Any]:
-        """Operations that are being aborted and have runs left."""
-        return await self._database.fetch("aborting_operations", shards=list(shards), limit=_OPERATIONS_AT_ONCE)
+    async def aborting(self, shards: Iterable[int], more: int) -> list[Any]:
+        """Operations that are being aborted and have runs left; `more`: as for `due`."""
+        return await self._database.fetch("aborting_operations", shards=list(shards), limit=_OPERATIONS_AT_ONCE + more)
 
     async def sweep(self, namespace: str, operation: UUID) -> None:
         """Cancels runs of an operation that wait; those that run go on to their end."""
