@@ -33,7 +33,9 @@ class OperationLags(msgspec.Struct):
 
 async def measure_operations(progress: Progress, *, seconds: float, turns: int) -> OperationLags:
     """PER_SECOND jobs a second on two workers, alone and beside a backfill, in turns."""
-    alone, beside, rates = [], [], []
+    alone: list[Spread] = []
+    beside: list[Spread] = []
+    rates: list[float] = []
     async with Lab(workers=2) as lab, AsyncClient(lab.url, lab.token) as client:
         made = await client.submit("each minute", task="noop", cron="* * * * *")
         await lags_of_stream(lab, seconds / 2, name="warm")
