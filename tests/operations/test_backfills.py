@@ -249,9 +249,24 @@ class _Faulty:
             raise DatabaseUnavailableError("after")
         return rows
 
+    async def fetch_row(self, name, /, **parameters):
+        rows = await self.fetch(name, **parameters)
+        return rows[0] if rows else None
+
     async def fetch_value(self, name, /, **parameters):
         rows = await self.fetch(name, **parameters)
         return rows[0][0] if rows else None
+
+    async def transact(self, body, **options):
+        """Before, between its statements, or after the commit."""
+
+        async def faulty_body(statements):
+            return await body(_Faulty(statements, self._chance))
+
+        done = await self._database.transact(faulty_body, **options)
+        if self._chance.random() < 0.15:
+            raise DatabaseUnavailableError("after the commit")
+        return done
 
 
 @pytest.mark.parametrize("seed", range(6))

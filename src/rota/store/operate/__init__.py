@@ -217,54 +217,65 @@ class Operations:
 
     async def make_backfill(
         self, row: Any, times: Sequence[datetime], left: Sequence[datetime], position: datetime | None, piece: Piece
-    ) -> bool:
-        """Makes runs for these times; `left`: those whose runs have not ended. False if it is not as it was read."""
+    ) -> None:
+        """Makes runs for these times; `left`: those whose runs have not ended. Nothing if it is not as it was read."""
         moment = row["database_time"].timestamp()
-        rows = await self._database.fetch(
-            "make_backfill",
-            namespace=row["namespace"],
-            operation=row["id"],
-            revision=row["revision"],
-            job_id=row["job_id"],
-            position=position,
-            run_ids=[backfill_id(row["id"], it, moment) for it in times],
-            nominal_times=list(times),
-            left_ids=[backfill_id(row["id"], it, moment) for it in left],
-            left_times=list(left),
-            **msgspec.structs.asdict(piece),
-        )
-        self._wake(rows)
-        return bool(rows)
+
+        async def make(statements: Statements) -> list[Any]:
+            if not await _lock(statements, row):
+                return []
+            return await statements.fetch(
+                "make_backfill",
+                namespace=row["namespace"],
+                operation=row["id"],
+                job_id=row["job_id"],
+                position=position,
+                run_ids=[backfill_id(row["id"], it, moment) for it in times],
+                nominal_times=list(times),
+                left_ids=[backfill_id(row["id"], it, moment) for it in left],
+                left_times=list(left),
+                **msgspec.structs.asdict(piece),
+            )
+
+        self._wake(await self._database.transact(make))
 
     async def make_again(self, row: Any, run_ids: Sequence[UUID], position: UUID | None, piece: Piece) -> None:
-        """Runs these again."""
+        """Runs these again. Nothing if it is not as it was read."""
         moment = row["database_time"].timestamp()
-        rows = await self._database.fetch(
-            "make_again",
-            namespace=row["namespace"],
-            operation=row["id"],
-            revision=row["revision"],
-            position=position,
-            run_ids=list(run_ids),
-            new_ids=[new_id(moment) for _ in run_ids],
-            first=min(run_ids, default=FIRST_ID),
-            last=max(run_ids, default=FIRST_ID),
-            **msgspec.structs.asdict(piece),
-        )
-        self._wake(rows)
+
+        async def make(statements: Statements) -> list[Any]:
+            if not await _lock(statements, row):
+                return []
+            return await statements.fetch(
+                "make_again",
+                namespace=row["namespace"],
+                operation=row["id"],
+                position=position,
+                run_ids=list(run_ids),
+                new_ids=[new_id(moment) for _ in run_ids],
+                first=min(run_ids, default=FIRST_ID),
+                last=max(run_ids, default=FIRST_ID),
+                **msgspec.structs.asdict(piece),
+            )
+
+        self._wake(await self._database.transact(make, custom=True))
 
     async def cancel(self, row: Any, run_ids: Sequence[UUID], position: UUID | None, piece: Piece) -> None:
-        """Cancels these."""
+        """Cancels these. Nothing if it is not as it was read."""
         namespace = row["namespace"]
-        read = {"namespace": namespace, "operation": row["id"], "revision": row["revision"]}
 
         async def cancel_them(statements: Statements) -> dict[UUID, UUID | None]:
-            if await statements.fetch_row("lock_cancel", **read) is None:
+            if not await _lock(statements, row):
                 return {}
             hit = await cancel_runs(statements, namespace, run_ids, "cancelled with others on request")
             done = msgspec.structs.replace(piece, left_out=piece.left_out + len(run_ids) - len(hit))
             await statements.fetch(
-                "advance_cancel", **read, position=position, made=len(hit), **msgspec.structs.asdict(done)
+                "advance_cancel",
+                namespace=namespace,
+                operation=row["id"],
+                position=position,
+                made=len(hit),
+                **msgspec.structs.asdict(done),
             )
             return hit
 
@@ -279,6 +290,14 @@ class Operations:
     def _wake(self, rows: Iterable[Any]) -> None:
         made = [(row["pool"], row["gated"]) for row in rows]
         self._database.wake(pools={pool for pool, gated in made if not gated}, gates=any(gated for _, gated in made))
+
+
+async def _lock(statements: Statements, row: Any) -> bool:
+    """Locks an operation; False if it is not as it was read."""
+    found = await statements.fetch_row(
+        "lock_operation", namespace=row["namespace"], operation=row["id"], revision=row["revision"]
+    )
+    return found is not None
 
 
 def calendar_of(row: Any) -> Calendar:

@@ -1,16 +1,13 @@
--- Makes new runs of runs that have ended, for a replay or a redrive, and moves its position: if the operation is as it was
--- read; else nothing. A redrive takes the dead letters with it, keeps idempotency keys and checkpoints, and needs the dead
+-- Makes new runs of runs that have ended, for a replay or a redrive that is locked, and moves its position. A redrive takes the dead letters with it, keeps idempotency keys and checkpoints, and needs the dead
 -- letter; a replay has new keys, and its runs stand for the same times. Nodes of workflows are left out: they run again
 -- when their workflow run is resumed. Ids are from `first` to `last`.
 -- Index: primary keys, one day of history each.
--- Locks: the operation, then the dead letters.
+-- Locks: the dead letters.
 -- Plan: custom
 -- Idioms: OFFSET 0, one-element array, by_id.
 WITH operation AS MATERIALIZED (
     SELECT o.namespace, o.id, o.kind FROM rota.operations AS o
-     WHERE o.namespace = :namespace AND o.id = :operation AND o.revision = :revision AND o.state = 'running'
-       AND NOT o.is_made
-       FOR UPDATE
+     WHERE o.namespace = :namespace AND o.id = :operation
 ), input AS MATERIALIZED (
     SELECT o.namespace, o.id AS operation, o.kind, i.old_id, i.new_id
       FROM operation AS o CROSS JOIN unnest(:run_ids::uuid[], :new_ids::uuid[]) AS i (old_id, new_id)

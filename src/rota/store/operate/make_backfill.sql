@@ -1,13 +1,11 @@
--- Makes runs of a backfill, and moves its position: if the backfill is as it was read; else nothing. Runs are live, or held
+-- Makes runs of a backfill that is locked, and moves its position. Runs are live, or held
 -- if they have policies. If the job was cancelled, or its workflow deleted, the backfill is aborted instead. `left_ids`
 -- and `left_times`: times that are left out because their runs have not ended.
 -- Index: primary keys, workflows_of_job.
--- Locks: the backfill, then the job FOR SHARE: a cancel that is under way is waited for and then seen.
+-- Locks: the job FOR SHARE: a cancel that is under way is waited for and then seen.
 WITH operation AS MATERIALIZED (
     SELECT o.namespace, o.id FROM rota.operations AS o
-     WHERE o.namespace = :namespace AND o.id = :operation AND o.revision = :revision AND o.state = 'running'
-       AND NOT o.is_made
-       FOR UPDATE
+     WHERE o.namespace = :namespace AND o.id = :operation
 ), job AS MATERIALIZED (
     SELECT j.*, :operation::uuid AS operation
       FROM rota.jobs AS j
