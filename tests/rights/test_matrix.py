@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from unittest import mock
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
@@ -64,6 +65,24 @@ LEAST = {
     "reject_node": "operator",
     "list_members": "viewer",
     "list_results": "viewer",
+    "create_backfill": "submitter",
+    "list_backfills": "viewer",
+    "get_backfill": "viewer",
+    "pause_backfill": "submitter",
+    "resume_backfill": "submitter",
+    "abort_backfill": "submitter",
+    "create_replay": "submitter",
+    "list_replays": "viewer",
+    "get_replay": "viewer",
+    "pause_replay": "submitter",
+    "resume_replay": "submitter",
+    "abort_replay": "submitter",
+    "create_operation": "submitter",
+    "list_operations": "viewer",
+    "get_operation": "viewer",
+    "pause_operation": "submitter",
+    "resume_operation": "submitter",
+    "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
     "list_pools": "viewer",
@@ -114,6 +133,9 @@ BODIES = {
     "cancel_runs": {"task": "rota.fail"},
     "redrive": {"all": True},
     "discard": {"all": True},
+    "create_backfill": {"job": "hourly", "from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "preview": True},
+    "create_replay": {"task": "rota.fail"},
+    "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
@@ -123,6 +145,8 @@ BODIES = {
 }
 QUERIES = {"search_logs": {"search": "line of"}}
 MISSING = "0" * 32
+KINDS = {"backfills": "backfill", "replays": "replay", "operations": "cancel"}
+CREATED = ("create_backfill", "create_replay", "create_operation")  # each reaches what its caller may change
 LISTS = (
     "list_jobs",
     "list_runs",
@@ -199,9 +223,28 @@ async def furnish(engine, client, owner):
             f"event of {owner}",
             owner,
         )
+        hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
+        assert (await client.post("/v1/jobs", json=hourly)).status_code == 201
+        for of in (waiting[4:], failed[4:]):
+            for path, kind in KINDS.items():
+                await sql.execute(ADD_OPERATION, UUID(operation_of(of, path)), kind, owner)
     workflow = await client.post("/v1/workflows", json=WORKFLOW | {"name": f"flow of {owner}"})
     flow = await client.post(f"/v1/workflows/{workflow.json()['workflowId']}/run", json={})
     return Belongings(owner, waiting, failed, workflow.json()["workflowId"], flow.json()["workflowRunId"])
+
+
+ADD_OPERATION = """
+INSERT INTO rota.operations (namespace, id, kind, owner, shard, state, concurrency, filter, job_id, timetable, first_at,
+                             last_at)
+SELECT 'default', $1, $2, $3, 0, 'paused', 1, '{}', j.id,
+       json_build_object('schedule_type', 'cron', 'cron_expression', '0 * * * *', 'every_seconds', NULL,
+                         'timezone', 'UTC', 'anchor_at', now()), now(), now()
+  FROM rota.jobs AS j WHERE j.owner = $3 AND j.name = 'hourly'"""
+
+
+def operation_of(of, path):
+    """The id of the operation of a kind that belongs to somebody's job or run."""
+    return f"{of[:-1]}{[*KINDS].index(path):x}"
 
 
 @pytest.fixture
@@ -223,6 +266,8 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
+    kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""
+    names["operationId"] = f"op_{operation_of(of, kind)}" if kind in KINDS else ""
     body = {"json": BODIES[name]} if operation.body else {}
     if whose is not None:
         names |= {"workflowId": whose.workflow, "workflowRunId": whose.flow}
@@ -246,6 +291,7 @@ async def all_of(sql, owner):
 
 def has_object(operation):
     return any(name in operation.path for name in ("{jobId}", "{runId}", "{workflowId}", "{workflowRunId}"))
+    return any(name in operation.path for name in ("{jobId}", "{runId}", "{operationId}"))
 
 
 def test_every_operation_has_a_line_here():
@@ -330,6 +376,11 @@ async def test_seeing_all_is_not_touching_all(somebody, belongings, sql, operati
     before = await all_of(sql, "bob")
     answer = await ask(client, operation, belongings["bob"].waiting, belongings["bob"])
     assert answer.status_code == 404 if has_object(operation) else answer.json() == {"count": 1}
+    answer = await ask(client, operation, belongings["bob"].waiting)
+    if operation.handler.__name__ in CREATED:
+        assert answer.status_code in (200, 201)  # of their own
+    else:
+        assert answer.status_code == 404 if has_object(operation) else answer.json() == {"count": 1}
     assert await all_of(sql, "bob") == before
 
 

@@ -24,6 +24,7 @@ from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
+from rota.gateway.operations import OperationGateway
 from rota.gateway.workflows import WorkflowGateway
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
@@ -97,6 +98,7 @@ class Backend:
         self.workflows = WorkflowGateway(
             Workflows(database), Submissions(database), self.gateway.job_builder, shards=shards, now=lambda: self.now
         )
+        self.operations = OperationGateway(database, shards=shards, now=lambda: self.now)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
         self.waiting_reasons = WaitingReasons(waiting=Waiting(database), needed=NeededJobs(database), fleet=self.fleet)

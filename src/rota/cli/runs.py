@@ -178,10 +178,17 @@ def cancel(
             answer = client.call("DELETE", f"/v1/jobs/{find_job(client, identifier, 'JOB')}", query=query)
         if identifier is None and not as_json:
             console().print(f"{answer['count']} cancelled or asked to stop")
+            tell_of_rest(answer)
         else:
             show_object(answer, as_json=as_json)
         if identifier is None:
             _tell_of_schedules(client, filters)
+
+
+def tell_of_rest(answer: Mapping[str, Any]) -> None:
+    """Says what goes on with the rest of very many runs."""
+    if answer.get("operationId"):
+        say(f"There are more. They follow in the background: rota operation {answer['operationId']}")
 
 
 def _tell_of_schedules(client: Client, filters: Mapping[str, Any]) -> None:

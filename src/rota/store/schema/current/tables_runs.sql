@@ -295,10 +295,14 @@ CREATE INDEX gates_idle ON rota.gates (full_at) WHERE full_at IS NOT NULL;
 
 -- Why a run exists. Not valid: they came when there was history, which a migration must not read.
 ALTER TABLE rota.upcoming_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.held_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.live_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.finished_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
