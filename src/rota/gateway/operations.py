@@ -46,8 +46,9 @@ from rota.store.flow.workflows import Workflows
 from rota.store.operate import Kind, NewOperation, OperationFilter, Operations, calendar_of, filter_of
 from rota.store.operate.pages import OperationPages, seconds_of
 from rota.store.postgres.database import Database
-from rota.store.read.jobs import Jobs, timetable_of
+from rota.store.read.jobs import Jobs
 from rota.store.read.runs import RunFilter, Runs
+from rota.store.read.timetables import timetable_of
 
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 _USUAL_RANGE = timedelta(hours=24)

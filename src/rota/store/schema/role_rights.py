@@ -42,7 +42,7 @@ _TABLES = """
     workflow_maps      SIUD    -       -
     map_failures       SIUD    -       -
     map_results        SID     -       -
-    flow_waits         SID     -       -
+    flow_waits         SIUD    -       -
     flow_signals       SID     -       -
     flow_notes         SIUD    I       namespace
     operations         SIU     -       -
