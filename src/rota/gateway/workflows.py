@@ -326,9 +326,11 @@ class WorkflowGateway:
         await self._workflows.resume(caller.namespace, row["id"], decide)
         return await self.show_run(show_flow(row["id"]), caller)
 
-    async def run_again(self, runs: Sequence[Any], caller: Caller, only: str | None = None) -> int:
+    async def run_again(
+        self, runs: Sequence[Any], caller: Caller, only: str | None = None, *, strict: bool = True
+    ) -> int:
         """Runs of nodes (as `nodes_of` gives them) run again: one resume of each workflow run. Returns how many runs it
-        was for; raises ConflictError if there is one, and it can't be resumed."""
+        was for; raises ConflictError if there is one workflow run, and it can't be resumed, unless not `strict`."""
         by_flow: dict[UUID, list[Any]] = defaultdict(list)
         for run in runs:
             by_flow[run["flow"]].append(run)
@@ -337,7 +339,7 @@ class WorkflowGateway:
             try:
                 await self._run_again(flow, those, caller, only)
             except ConflictError:
-                if len(by_flow) == 1:
+                if strict and len(by_flow) == 1:
                     raise
                 continue  # it runs, or is being stopped: its dead letters stay
             count += len(those)
