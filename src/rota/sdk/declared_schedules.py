@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
+from rota.contract.workflows import WorkflowIn
 from rota.domain.application import Application, DeclaredSchedule
 from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
@@ -26,6 +27,7 @@ from rota.task.arguments import check_importable
 if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
+    from rota.sdk.workflow import Workflow
 
 _VERSION_DIGITS = 12
 
@@ -65,12 +67,23 @@ class Declarations:
     def __init__(self, version: str | None) -> None:
         self._version = version
         self._declared: dict[str, Declaration] = {}
+        self._workflows: dict[str, Workflow] = {}
 
     def add(self, declaration: Declaration) -> None:
         """Adds a schedule with a new name."""
         if declaration.name in self._declared:
             raise SetupError(f"Two schedules are called {declaration.name!r}; give one of them another name.")
         self._declared[declaration.name] = declaration
+
+    def add_workflow(self, workflow: Workflow) -> None:
+        """Adds a workflow with a new name."""
+        if workflow.name in self._workflows:
+            raise SetupError(f"Two workflows are called {workflow.name!r}; give one of them another name.")
+        self._workflows[workflow.name] = workflow
+
+    def workflows(self) -> list[WorkflowIn]:
+        """The declared workflows, sorted by name."""
+        return [self._workflows[name].contract() for name in sorted(self._workflows)]
 
     def jobs(self) -> list[BatchJobIn]:
         """Their jobs, sorted by name."""

@@ -53,6 +53,15 @@ class Arguments:
         """The JSON schema of payloads."""
         return schema_of(self._signature.parameters.values(), self._hints)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that a payload has a field for."""
+        return tuple(name for name, one in self._signature.parameters.items() if one.kind not in _VARIABLE)
+
+    def needs(self, name: str) -> bool:
+        """Whether a parameter must be given."""
+        return self._signature.parameters[name].default is inspect.Parameter.empty
+
     def result_of(self, value: Any) -> Any:
         """The function's result behind decoded JSON; raises msgspec.ValidationError if it is not of its type."""
         return self._result_decoder.decode(encode(value))

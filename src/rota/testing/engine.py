@@ -145,6 +145,11 @@ class Engine:
         await self.fetch("set_clock", moment=moment)
         self.clock.moment = moment
 
+    async def declare(self) -> None:
+        """Makes the schedules and workflows that the applications declare."""
+        async with self._busy:
+            await self._scheduler.reconciler.catch_up()
+
     async def settle(self) -> Moments:
         """Does all work that is due now; returns what comes next."""
         async with self._busy:

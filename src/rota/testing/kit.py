@@ -144,7 +144,13 @@ class Kit:
         """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""
         outside = self._engine.gateway.for_caller(app.caller)
         engine = self._engine
-        gateway = KitGateway(outside, settle=engine.settle, status_ahead=engine.status_ahead, note=self._note)
+        gateway = KitGateway(
+            outside,
+            settle=engine.settle,
+            status_ahead=engine.status_ahead,
+            note=self._note,
+            declare=engine.declare,
+        )
         self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 
