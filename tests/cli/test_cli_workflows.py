@@ -126,7 +126,11 @@ def test_a_run_is_started_with_inputs_and_shown_as_a_table(rota, applied):
     lines = done.out.splitlines()
     assert f"of {applied} is success" in lines[0]
     assert lines[1].split()[:3] == ["NODE", "STATUS", "MEMBERS"]
-    assert [line.split()[:2] for line in lines[2:]] == [["extract", "success"], ["clean", "success"], ["load", "success"]]
+    assert [line.split()[:2] for line in lines[2:]] == [
+        ["extract", "success"],
+        ["clean", "success"],
+        ["load", "success"],
+    ]
     assert "3/3" in lines[3]
     assert lines[4].startswith("    load")
     run = rota.json("workflow", "runs", applied)["items"][0]["workflowRunId"]

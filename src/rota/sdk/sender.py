@@ -26,7 +26,11 @@ from rota.sdk.call import (
     recurring,
     seal,
 )
+
+# async only
 from rota.sdk.nodes import MapCounts, Node, map_of, node_of
+
+# end of async only
 from rota.sdk.options import Calendar, SubmitOptions, known_options
 from rota.sdk.results import WAIT_SECONDS, NotAcceptedError, value_of
 

@@ -74,13 +74,10 @@ class Workflow(WorkflowStarter):
     def __repr__(self) -> str:
         return f"<Workflow {self.name}>"
 
-    # async only
     @property
     def sync(self) -> SyncWorkflowStarter:
         """The same for code that can't await."""
         return SyncWorkflowStarter(self.app, self.name)
-
-    # end of async only
 
     def __enter__(self) -> Self:
         if self._is_made or self._token is not None:
