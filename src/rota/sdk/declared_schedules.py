@@ -19,6 +19,7 @@ from rota.domain.application import Application, DeclaredSchedule
 from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
+from rota.gateway.declared_workflows import encode_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.sdk.announced_tasks import describe_task
 from rota.sdk.call import Call, Plan, When
@@ -94,7 +95,8 @@ class Declarations:
         """The given version, or a hash of the declarations."""
         if self._version is not None:
             return self._version
-        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:_VERSION_DIGITS]
+        declared: Any = [self.jobs(), self.workflows()] if self._workflows else self.jobs()
+        return sha256(msgspec.json.encode(declared, order="sorted")).hexdigest()[:_VERSION_DIGITS]
 
 
 def check_app(app: App) -> None:
@@ -108,11 +110,13 @@ def check_app(app: App) -> None:
 def describe_app(app: App, namespaces: Sequence[str]) -> Application:
     """A worker's description of its application; raises SetupError for an invalid schedule."""
     caller, declared = app.caller, app.declarations.jobs()
-    if declared and not app.has_name:
-        raise SetupError('An application that declares schedules needs a name: rota.App("shop").')
-    if declared and caller.namespace not in namespaces:
+    workflows = app.declarations.workflows()
+    if (declared or workflows) and not app.has_name:
+        what = "schedules" if declared else "workflows"
+        raise SetupError(f'An application that declares {what} needs a name: rota.App("shop").')
+    if (declared or workflows) and caller.namespace not in namespaces:
         raise SetupError(
-            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
+            f"The {'schedules' if declared else 'workflows'} of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
             "Add it to ROTA_NAMESPACES, or change rota.App(namespace=…)."
         )
     builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
@@ -123,4 +127,5 @@ def describe_app(app: App, namespaces: Sequence[str]) -> Application:
         except BadInputError as error:
             raise SetupError(f"The schedule {job.name!r}: {error}") from error
     tasks = {name: describe_task(task) for name, task in app.tasks.items()}
-    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules), tasks)
+    text = encode_workflows(caller.owner, workflows) if workflows else None
+    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules), tasks, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]")
-_LONGEST_KEY = 100
+_LONGEST_NAME = 94  # of a key, without a number
 _current: ContextVar[Workflow | None] = ContextVar("rota_workflow", default=None)
 
 
@@ -272,19 +273,21 @@ def keys_of(nodes: Iterable[Node[Any]]) -> dict[int, str]:
                 raise SetupError(f"Two nodes have the key {node.given_key!r}; give one of them another.")
             taken.add(node.given_key)
             found[id(node)] = node.given_key
+    names: Counter[str] = Counter()
     for node in nodes:
         if node.given_key is None:
-            found[id(node)] = _free(_UNFIT.sub("_", short_name(node.name))[: _LONGEST_KEY - 6] or "node", taken)
-            taken.add(found[id(node)])
+            name = _UNFIT.sub("_", short_name(node.name))[:_LONGEST_NAME] or "node"
+            found[id(node)] = _next_key(name, names, taken)
     return found
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, key = 1, name
-    while key in taken:
-        number += 1
-        key = f"{name}_{number}"
-    return key
+def _next_key(name: str, names: Counter[str], taken: set[str]) -> str:
+    """The name, or with the next number that is free."""
+    while True:
+        names[name] += 1
+        key = name if names[name] == 1 else f"{name}_{names[name]}"
+        if key not in taken:
+            return key
 
 
 def entered(flow: Workflow | None) -> Any:
