@@ -111,12 +111,12 @@ def describe_app(app: App, namespaces: Sequence[str]) -> Application:
     """A worker's description of its application; raises SetupError for an invalid schedule."""
     caller, declared = app.caller, app.declarations.jobs()
     workflows = app.declarations.workflows()
+    what = "schedules" if declared else "workflows"
     if (declared or workflows) and not app.has_name:
-        what = "schedules" if declared else "workflows"
         raise SetupError(f'An application that declares {what} needs a name: rota.App("shop").')
     if (declared or workflows) and caller.namespace not in namespaces:
         raise SetupError(
-            f"The {'schedules' if declared else 'workflows'} of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
+            f"The {what} of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
             "Add it to ROTA_NAMESPACES, or change rota.App(namespace=…)."
         )
     builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
