@@ -34,7 +34,7 @@ _CLIENT: Any = {"timeout": timedelta(seconds=15), "connect_timeout": timedelta(s
 _ADDRESS = re.compile(r"""(\w+://)(?:[^\s"')?]*@)?([^\s"')?]*)(?:\?[^\s"')]*)?""")
 # S3 refuses longer keys; most file systems refuse longer parts.
 _LONGEST_KEY_BYTES = 1000
-KINDS = ("payloads", "results", "logs")
+KINDS = ("payloads", "results", "logs", "inputs")
 _PART = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 
 
@@ -93,6 +93,16 @@ class Blobs:
             return bytes(await answer.bytes_async())
 
         return await self._translated(f"could not read {key}", read())
+
+    async def describe(self, key: str) -> tuple[int, str | None]:
+        """The size of an object in bytes, and what changes when its content does."""
+        _check_key(key)
+
+        async def look() -> tuple[int, str | None]:
+            found = await obstore.head_async(self._store, key)
+            return found["size"], found["e_tag"]
+
+        return await self._translated(f"could not look at {key}", look())
 
     async def delete(self, key: str) -> None:
         _check_key(key)

@@ -4,37 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
-from datetime import UTC, datetime
 
 import pytest
+from conducted import ME, ended
 from graphs import expected, random_graph
 
-from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn, WorkflowScheduleIn
-from rota.domain.rights import Caller
+from rota.contract.workflows import InputIn, MapIn, NodeIn, ResumeIn, WorkflowIn, WorkflowScheduleIn
 from rota.errors import ConflictError
-from rota.gateway.job_builder import JobBuilder
-from rota.gateway.workflows import WorkflowGateway
-from rota.store.flow import Workflows
-from rota.store.submit import Submissions
 from support import eventually
-
-ME = Caller(namespace="default", owner="me")
-
-
-@pytest.fixture
-def workflows(database):
-    builder = JobBuilder(shards=64, payload_limit_bytes=64 * 1024, now=lambda: datetime.now(UTC))
-    return WorkflowGateway(
-        Workflows(database), Submissions(database), builder, shards=64, now=lambda: datetime.now(UTC)
-    )
-
-
-async def ended(workflows, started):
-    async def look():
-        run = await workflows.show_run(started.workflow_run_id, ME)
-        return run if run.status not in ("running", "cancelling") else None
-
-    return await eventually(look)
 
 
 def diamond(**more):
@@ -147,8 +124,8 @@ async def test_a_resume_runs_what_failed_and_all_after_it_with_the_key_of_the_fi
         assert first.status == "failed"
         assert first.culprit == "b"
         with pytest.raises(ConflictError):
-            await workflows.resume(going.workflow_run_id, ME, generation=7)
-        await workflows.resume(going.workflow_run_id, ME, generation=1)
+            await workflows.resume(going.workflow_run_id, ME, asked=ResumeIn(generation=7))
+        await workflows.resume(going.workflow_run_id, ME, asked=ResumeIn(generation=1))
         second = await ended(workflows, going)
     assert second.status == "success"
     assert second.generation == 2
@@ -171,7 +148,7 @@ async def test_a_resume_runs_what_failed_and_all_after_it_with_the_key_of_the_fi
 
 async def test_a_map_runs_once_per_item_and_the_join_gets_its_counts(engine, workflows):
     seen = []
-    tasks = {"list": lambda: list(range(25)), "clean": lambda n: seen.append(n), "join": lambda counts: counts}
+    tasks = {"list": lambda: list(range(25)), "clean": lambda n: seen.append(n) or None, "join": lambda counts: counts}
     nodes = {
         "list": NodeIn(task="list"),
         "clean": NodeIn(

@@ -32,7 +32,7 @@ from rota.store.access.limits import Buckets, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.events import Events
-from rota.store.flow import Workflows
+from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
 from rota.store.postgres.clock_follower import ClockFollower
 from rota.store.postgres.database import Database

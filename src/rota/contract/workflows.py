@@ -33,6 +33,8 @@ from rota.domain.workflows.graph import Trigger
 
 NodeKey = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+(?!\n)$")]
 InputName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$")]
+SignalName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+(?!\n)$")]
+MOST_WAIT_SECONDS = 366 * 86_400
 NodeStatus = Literal["waiting", "queued", "running", "blocked", "success", "failed", "stopped", "skipped"]
 WorkflowRunStatus = Literal["running", "cancelling", "success", "failed", "cancelled"]
 
@@ -51,11 +53,35 @@ class MapIn(In, kw_only=True, omit_defaults=True):
     """whether the first failure stops what runs"""
 
 
+class WaitIn(In, kw_only=True, omit_defaults=True):
+    """Waits for a time, a signal or a decision; no worker is needed for it. One of `seconds`, `until`, `signal` and
+    `approval`."""
+
+    seconds: Annotated[float, Meta(ge=0, le=MOST_WAIT_SECONDS)] | dict[str, Any] | None = None
+    """for so long; a number, or a reference to one"""
+    until: Moment | dict[str, Any] | None = None
+    """until then; a time, or a reference to one"""
+    signal: SignalName | None = None
+    """for a signal of this name; its payload is the node's result"""
+    approval: bool = False
+    """until a person approves, or rejects: then the node fails"""
+    approvers: Annotated[list[str], Meta(max_length=100)] = msgspec.field(default_factory=list)
+    """who may decide; all who have the right if not given"""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=MOST_WAIT_SECONDS)] | None = None
+    """how long it waits for a signal or a decision; for ever if not given"""
+    on_timeout: Literal["fail", "skip", "succeed"] = "fail"
+    """how it ends then"""
+
+
 class NodeIn(In, kw_only=True, omit_defaults=True):
-    """A node of a workflow: a job, and when it runs."""
+    """A node of a workflow: a job, and when it runs. One of `task`, `wait` and `workflow`."""
 
     task: TaskName | None = None
     """a registered task, or `script`, `shell`, `http`"""
+    wait: WaitIn | None = None
+    """waits instead of running a task"""
+    workflow: Name | None = None
+    """runs another workflow, by its name; the payload has its inputs"""
     payload: dict[str, Any] | UnsetType = UNSET
     """the task's parameters; values may be references, such as `{"$from": "extract", "path": "rows"}`"""
     after: Annotated[list[NodeKey], Meta(max_length=10_000)] = msgspec.field(default_factory=list)
@@ -154,6 +180,7 @@ class WorkflowOut(Out, kw_only=True):
     revision: int
     nodes: dict[str, NodeIn]
     inputs: dict[str, InputIn]
+    schedule: WorkflowScheduleIn | None
     fail_fast: bool
     deadline_seconds: float | None
     created_at: datetime
@@ -183,6 +210,8 @@ class NodeOut(Out, kw_only=True):
     waiting_for: dict[str, str] | None = None
     generation: int | None = None
     members: MembersOut | None = None
+    workflow_run_id: str | None = None
+    """of a sub-workflow"""
 
 
 class WorkflowRunOut(Out, kw_only=True):
@@ -199,6 +228,15 @@ class WorkflowRunOut(Out, kw_only=True):
     end_time: datetime | None
     deadline: datetime | None
     culprit: str | None
+    nominal_time: datetime
+    cause: str
+    """why it exists: manual, schedule, node (of another workflow run), backfill"""
+    parent: str | None
+    """the workflow run that it is a part of"""
+    paused: bool
+    result: dict[str, Any] | None
+    """the results of its last nodes, by their keys"""
+    inputs: dict[str, Any] | None = None
     nodes: dict[str, NodeOut] | None = None
 
 
@@ -236,7 +274,64 @@ class ResumeIn(In, kw_only=True):
     """Which generation was seen, and which nodes run again; failed ones if not given."""
 
     generation: int | None = None
+    """the one that was seen: refused (409) if another resume came first"""
     nodes: list[NodeKey] | None = None
+    """the nodes that run again; those that failed if not given"""
+    items: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=100_000)] | None = None
+    """with one map in `nodes`: the numbers of the items whose failed members run again; all if not given"""
+    version: str | None = None
+    """the version of the workflow that it goes on with, or `latest`; its own if not given"""
+
+
+class SignalIn(In, kw_only=True):
+    """A signal to a workflow run."""
+
+    payload: Any = None
+    """any JSON: the result of the wait that takes it"""
+
+
+class SignalSent(Out, kw_only=True):
+    """The answer to a signal."""
+
+    workflow_run_id: str
+    signal: str
+
+
+class DecisionIn(In, kw_only=True):
+    """What a person says to an approval."""
+
+    comment: Annotated[str, Meta(max_length=10_000)] | None = None
+
+
+class MemberOut(Out, kw_only=True):
+    """A member of a map."""
+
+    index: int
+    """the number of its item, from 0"""
+    run_id: str | None
+    status: str
+    reason: str | None = None
+
+
+class MemberList(Out, kw_only=True):
+    """A page of members."""
+
+    items: list[MemberOut]
+    next_cursor: str | None
+
+
+class MemberResult(Out, kw_only=True):
+    """What a member returned."""
+
+    index: int
+    result: Any = None
+
+
+class MemberResults(Out, kw_only=True):
+    """A page of what members returned; those that returned nothing are left out."""
+
+    items: list[MemberResult]
+    next_cursor: str | None
 
 
 class WorkflowRunStarted(Out, kw_only=True):

@@ -23,6 +23,7 @@ class Right(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     CHANGE = "change"
+    APPROVE = "approve"  # what a workflow waits for
     OPERATE = "operate"
     ADMINISTER = "administer"
 
@@ -42,8 +43,8 @@ class Role(StrEnum):
 
 _RIGHTS = {
     Role.VIEWER: frozenset({Right.READ}),
-    Role.SUBMITTER: frozenset({Right.READ, Right.SUBMIT, Right.CHANGE}),
-    Role.OPERATOR: frozenset({Right.READ, Right.SUBMIT, Right.CHANGE, Right.OPERATE}),
+    Role.SUBMITTER: frozenset({Right.READ, Right.SUBMIT, Right.CHANGE, Right.APPROVE}),
+    Role.OPERATOR: frozenset({Right.READ, Right.SUBMIT, Right.CHANGE, Right.APPROVE, Right.OPERATE}),
     Role.ADMIN: frozenset(Right),
 }
 

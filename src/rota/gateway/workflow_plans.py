@@ -7,19 +7,20 @@ of stored definitions and never change, so they are remembered by version.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
 
 from rota.contract.jobs import JobIn
-from rota.contract.workflows import InputIn, MapIn, NodeIn, WorkflowIn
-from rota.domain.job import Definition
+from rota.contract.workflows import InputIn, MapIn, NodeIn, WaitIn, WorkflowIn
+from rota.domain.job import WORKFLOW_TASK, Definition
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
-from rota.domain.workflows.references import check_condition, check_template, references_in
+from rota.domain.workflows.references import check_condition, check_template, is_reference, references_in
 from rota.errors import BadInputError
 from rota.gateway.job_builder import JobBuilder
 
@@ -28,7 +29,11 @@ _decoder = msgspec.json.Decoder(WorkflowIn)
 _JOB_FIELDS = {field.name for field in msgspec.structs.fields(JobIn)} & {
     field.name for field in msgspec.structs.fields(NodeIn)
 }
+_NODE_DEFAULTS: Mapping[str, Any] = {name: getattr(NodeIn(), name) for name in NodeIn.__struct_fields__}
+_shown_as = dict(zip(NodeIn.__struct_fields__, NodeIn.__struct_encode_fields__, strict=True))
 _WINDOW = 4000
+_MOST_PINS = 1000
+MOST_LEVELS = 10  # of workflows in workflows, and of nodes that nodes added
 _OBJECT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -52,22 +57,31 @@ class MapPlan(msgspec.Struct, frozen=True):
 
 
 class NodePlan(msgspec.Struct, frozen=True):
-    """A node as it is run."""
+    """A node as it is run. `child`: the workflow that it runs."""
 
     key: str
     definition: Definition  # without a payload
     payload: dict[str, Any] | None
     when: dict[str, Any] | None
     map: MapPlan | None = None
+    wait: WaitIn | None = None
+    child: str | None = None
 
 
 class WorkflowPlan(msgspec.Struct, frozen=True):
     """A workflow as it is run. Nodes are in the order of their numbers in the graph."""
 
+    name: str
     graph: Graph
     nodes: tuple[NodePlan, ...]
     inputs: Mapping[str, InputIn]
     fail_fast: bool
+    deadline_seconds: float | None = None
+
+    @property
+    def children(self) -> set[str]:
+        """The names of the workflows that nodes run."""
+        return {node.child for node in self.nodes if node.child is not None}
 
 
 def canonical(wanted: WorkflowIn) -> tuple[str, str]:
@@ -90,7 +104,7 @@ def plan_of(wanted: WorkflowIn, owner: Caller, builder: JobBuilder) -> WorkflowP
     for name, given in wanted.inputs.items():
         if given.default is not UNSET:
             _check_type(name, given, given.default)
-    return WorkflowPlan(graph, plans, wanted.inputs, wanted.fail_fast)
+    return WorkflowPlan(wanted.name, graph, plans, wanted.inputs, wanted.fail_fast, wanted.deadline_seconds)
 
 
 def check_inputs(given: Mapping[str, Any], wanted: Mapping[str, InputIn]) -> dict[str, Any]:
@@ -122,7 +136,8 @@ def _rules_of(key: str, node: NodeIn) -> Node:
 
 def _read_by(node: NodeIn) -> Iterator[str]:
     items = node.map.items if node.map else None
-    for reference in references_in([node.payload if node.payload is not UNSET else None, node.when, items]):
+    waited = [node.wait.seconds, node.wait.until] if node.wait else None
+    for reference in references_in([node.payload if node.payload is not UNSET else None, node.when, items, waited]):
         if isinstance(key := reference.get("$from"), str):
             yield key
 
@@ -136,15 +151,52 @@ def _plan_of(
     check_template(payload, f"{field}.payload", in_map=in_map, inputs=inputs)
     if node.when is not None:
         check_condition(node.when, f"{field}.when", in_map=in_map, inputs=inputs)
+    _check_kind(node, field, inputs)
     fields = {name: getattr(node, name) for name in _JOB_FIELDS - {"payload"}}
     if node.task is None:
-        raise BadInputError("required, but missing", field=f"{field}.task")
+        fields["task"] = WORKFLOW_TASK
     job = JobIn(name=f"{workflow}/{key}"[:200], schedule_type="immediate", **fields)
     try:
         definition = builder.template(job, owner)
     except BadInputError as error:
         raise _within(error, field) from None
-    return NodePlan(key, definition, payload, node.when, _map_of(node.map, f"{field}.map", inputs))
+    items = _map_of(node.map, f"{field}.map", inputs)
+    return NodePlan(key, definition, payload, node.when, items, node.wait, node.workflow)
+
+
+def _check_kind(node: NodeIn, field: str, inputs: Mapping[str, InputIn]) -> None:
+    """Raises BadInputError unless it is one thing, with options that fit it."""
+    kinds = [name for name in ("task", "wait", "workflow") if getattr(node, name) is not None]
+    if len(kinds) != 1:
+        raise BadInputError("needs one of task, wait and workflow", field=f"{field}.{kinds[1] if kinds else 'task'}")
+    if node.task == WORKFLOW_TASK:
+        raise BadInputError("is no task: name the workflow in `workflow`", field=f"{field}.task")
+    if node.task is not None:
+        return
+    for name in (_JOB_FIELDS - {"task", "payload"}) | ({"map", "payload"} if node.wait is not None else set()):
+        if getattr(node, name) != _NODE_DEFAULTS[name]:
+            raise BadInputError(f"a node with `{kinds[0]}` has none", field=f"{field}.{_shown_as[name]}")
+    if node.wait is not None:
+        _check_wait(node.wait, f"{field}.wait", inputs)
+
+
+def _check_wait(wait: WaitIn, field: str, inputs: Mapping[str, InputIn]) -> None:
+    kinds = [name for name in ("seconds", "until", "signal") if getattr(wait, name) is not None]
+    kinds += ["approval"] * wait.approval
+    if len(kinds) != 1:
+        raise BadInputError("needs one of seconds, until, signal and approval", field=field)
+    ends_by_itself = kinds[0] in ("seconds", "until")
+    if ends_by_itself and (wait.timeout_seconds is not None or wait.on_timeout != "fail"):
+        raise BadInputError("ends by itself: it has no timeout", field=f"{field}.timeoutSeconds")
+    if wait.approvers and not wait.approval:
+        raise BadInputError("are for approvals", field=f"{field}.approvers")
+    if any("\n" in name for name in wait.approvers):
+        raise BadInputError("has a line break in a name", field=f"{field}.approvers")
+    for name in ("seconds", "until"):
+        if isinstance(given := getattr(wait, name), dict):
+            if not is_reference(given):
+                raise BadInputError("must be a value or a reference to one", field=f"{field}.{name}")
+            check_template(given, f"{field}.{name}", in_map=False, inputs=inputs)
 
 
 def _map_of(wanted: MapIn | None, field: str, inputs: Mapping[str, InputIn]) -> MapPlan | None:
@@ -179,6 +231,46 @@ def _within(error: BadInputError, field: str) -> BadInputError:
     told = BadInputError(str(error))
     told.fields = [(f"{field}.{name}", message) for name, message in error.fields] or [(field, str(error))]
     return told
+
+
+class Pin(msgspec.Struct, frozen=True, array_like=True):
+    """The version of a workflow that a workflow run uses for its nodes."""
+
+    workflow_id: UUID
+    version: str
+    owner: str
+    deadline_seconds: float | None
+
+
+Pins = Mapping[str, Pin | None]  # by name; None: there is no such workflow
+
+
+async def find_pins(names: Iterable[str], find: Callable[[str], Awaitable[Any]]) -> Pins:
+    """The current versions of workflows, and of all that these run; `find` gives the row of one by its name."""
+    pins: dict[str, Pin | None] = {}
+    left = sorted(names)
+    while left and len(pins) < _MOST_PINS:
+        name = left.pop()
+        if name in pins:
+            continue
+        row = await find(name)
+        if row is None:
+            pins[name] = None
+            continue
+        pins[name] = Pin(row["id"], row["version"], row["owner"], row["deadline_seconds"])
+        left += sorted({node.workflow for node in read_definition(row["definition"]).nodes.values() if node.workflow})
+    return pins
+
+
+def encode_pins(pins: Pins) -> str:
+    return msgspec.json.encode(pins).decode()
+
+
+def decode_pins(text: str) -> Pins:
+    return _pins.decode(text)
+
+
+_pins = msgspec.json.Decoder(dict[str, Pin | None])
 
 
 class PlanCache:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -15,8 +15,12 @@ from msgspec import UNSET
 
 from rota.contract.jobs import JobIn
 from rota.contract.workflows import (
+    MemberList,
+    MemberOut,
     MembersOut,
     NodeOut,
+    ResumeIn,
+    SignalSent,
     VersionList,
     VersionOut,
     WorkflowIn,
@@ -25,31 +29,53 @@ from rota.contract.workflows import (
     WorkflowRunList,
     WorkflowRunOut,
     WorkflowRunStarted,
+    WorkflowScheduleIn,
 )
-from rota.domain.ids import LAST_ID, new_id, parse_workflow, parse_workflow_run, shard_of, show_run, show_workflow
+from rota.domain.ids import (
+    FIRST_ID,
+    LAST_ID,
+    new_id,
+    parse_run,
+    parse_workflow,
+    parse_workflow_run,
+    shard_of,
+    show_run,
+    show_workflow,
+)
 from rota.domain.ids import show_workflow_run as show_flow
-from rota.domain.job import WORKFLOW_TASK, Recurring, SubmissionKey
+from rota.domain.job import STORED_BYTES, WORKFLOW_TASK, Recurring, SubmissionKey
 from rota.domain.policies import decode_policies, encode_policies
 from rota.domain.rights import Caller
 from rota.domain.workflows.graph import Graph, Node
-from rota.domain.workflows.progress import Members, NodeState, to_resume
+from rota.domain.workflows.progress import Members, NodeState, to_resume, what_runs_again
 from rota.errors import (
     BadInputError,
     ConflictError,
     DuplicateError,
+    ForbiddenError,
     KeyReusedError,
     NotFoundError,
     VersionMismatchError,
 )
 from rota.gateway.job_builder import JobBuilder
-from rota.gateway.workflow_plans import canonical, check_inputs, plan_of, read_definition
-from rota.store.flow import NewFlow, NewWorkflow, NodeRow, Resume, Workflows
+from rota.gateway.workflow_plans import (
+    WorkflowPlan,
+    canonical,
+    check_inputs,
+    encode_pins,
+    find_pins,
+    plan_of,
+    read_definition,
+)
+from rota.store.flow.rows import NodeRow, Resume
+from rota.store.flow.workflows import MOST_SIGNALS, NewFlow, WorkflowRecord, Workflows
 from rota.store.submit import Submissions
 
 _MOST_VERSIONS = 100
 _AT_ONCE = 100
 _encoder = msgspec.json.Encoder()
-_started = msgspec.json.Decoder(WorkflowRunStarted)
+_sorted = msgspec.json.Encoder(order="sorted")
+Answer = TypeVar("Answer")
 _SKIPS: Mapping[str, Any] = {"skipped_by_condition": "condition", "skipped_by_failure": "failure"}
 
 
@@ -71,15 +97,37 @@ class WorkflowGateway:
         self._shards = shards
         self._now = now
 
-    async def create(self, wanted: WorkflowIn, caller: Caller) -> WorkflowOut:
+    async def create(self, wanted: WorkflowIn, caller: Caller, only: str | None = None) -> WorkflowOut:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
-        plan_of(wanted, caller, self._builder)
-        text, version = canonical(wanted)
-        workflow_id = new_id(self._now().timestamp())
-        new = NewWorkflow(workflow_id, wanted.name, caller.owner, version, text, wanted.deadline_seconds)
+        await self._check(wanted, caller, only)
+        new = self._record(wanted, new_id(self._now().timestamp()), caller.owner)
         if not await self._workflows.create(caller.namespace, new, self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
-        return await self.show(show_workflow(workflow_id), caller)
+        return await self.show(show_workflow(new.id), caller)
+
+    async def _check(self, wanted: WorkflowIn, caller: Caller, only: str | None) -> None:
+        """Raises BadInputError that names what is wrong; workflows that it runs must be there, and not run it."""
+        plan = plan_of(wanted, caller, self._builder)
+        left = [(name, f"nodes.{node.key}.workflow") for node in plan.nodes if (name := node.child) is not None]
+        seen: set[str] = set()
+        while left:
+            name, field = left.pop()
+            if name == wanted.name:
+                raise BadInputError("runs this workflow itself", field=field)
+            if name in seen:
+                continue
+            seen.add(name)
+            row = await self._workflows.find(caller.namespace, name=name)
+            if row is None or (only is not None and row["owner"] != only):
+                raise BadInputError(f"there is no workflow named {name!r}", field=field)
+            below = read_definition(row["definition"])
+            left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
+
+    def _record(self, wanted: WorkflowIn, workflow_id: UUID, owner: str) -> WorkflowRecord:
+        text, version = canonical(wanted)
+        schedule = None if wanted.schedule is None else _sorted.encode(wanted.schedule).decode()
+        zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
+        return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
 
     def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
         """The recurring job that fires a workflow."""
@@ -126,13 +174,21 @@ class WorkflowGateway:
             raise VersionMismatchError(f"the workflow's revision is {row['revision']}, not {revision}")
         if wanted.name != row["name"]:
             raise BadInputError(f"a workflow keeps its name: {row['name']!r}", field="name")
-        plan_of(wanted, Caller(namespace=caller.namespace, owner=row["owner"]), self._builder)
-        text, version = canonical(wanted)
-        if version != row["version"] and not await self._workflows.change(
-            row, version, text, caller.owner, wanted.deadline_seconds
-        ):
-            raise VersionMismatchError("the workflow was changed just now; look again")
+        owner = Caller(namespace=caller.namespace, owner=row["owner"])
+        await self._check(wanted, owner, only)
+        after = self._record(wanted, row["id"], row["owner"])
+        if (after.version, after.schedule) != (row["version"], row["schedule"]):
+            schedule = self._schedule(wanted, owner)
+            if not await self._workflows.change(row, after, schedule, caller.owner):
+                raise VersionMismatchError("the workflow was changed just now; look again")
         return _shown(row), await self.show(show_workflow(row["id"]), caller)
+
+    async def pause(self, workflow: str, caller: Caller, *, only: str | None, paused: bool) -> WorkflowOut:
+        """Pauses a workflow, or lets it go on: its schedule, and the nodes of its open runs that have not started."""
+        row = await self._find(workflow, caller, only)
+        if not await self._workflows.pause(row, "paused" if paused else "active"):
+            raise NotFoundError("there is no such workflow")
+        return await self.show(show_workflow(row["id"]), caller)
 
     async def delete(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """Deletes a workflow and stops its open runs."""
@@ -140,7 +196,7 @@ class WorkflowGateway:
         await self._workflows.delete(caller.namespace, row["id"])
         before = LAST_ID
         while flows := await self._workflows.list_runs(
-            caller.namespace, before=before, limit=_AT_ONCE, workflow_id=row["id"], status="running"
+            caller.namespace, before=before, limit=_AT_ONCE, workflow_id=row["id"], status="running", whole=True
         ):
             for flow in flows:
                 await self._workflows.stop(caller.namespace, flow["id"], caller.owner)
@@ -168,23 +224,25 @@ class WorkflowGateway:
             stored = None
             if key is not None:
                 stored = SubmissionKey(caller.own(key), request_hash, _encoder.encode(answer).decode())
-                if (known := await self._first_answer(stored, caller)) is not None:
+                if (known := await self._first_answer(stored, caller, WorkflowRunStarted)) is not None:
                     return known
             values = check_inputs(inputs, wanted.inputs)
             text = _encoder.encode(values).decode() if values else None
-            new = NewFlow(flow, shard_of(flow, self._shards), text, stored)
+            below = {node.workflow for node in wanted.nodes.values() if node.workflow is not None}
+            pins = await find_pins(below, lambda name: self._workflows.find(caller.namespace, name=name))
+            new = NewFlow(flow, shard_of(flow, self._shards), text, encode_pins(pins), stored)
             if (await self._workflows.open(caller.namespace, row["id"], row["version"], new))["opened"]:
                 return answer
             # It was changed just now, or a request with the same key came first: the next look sees it.
 
-    async def _first_answer(self, key: SubmissionKey, caller: Caller) -> WorkflowRunStarted | None:
+    async def _first_answer(self, key: SubmissionKey, caller: Caller, kind: type[Answer]) -> Answer | None:
         pair = (caller.namespace, key.key)
         known = (await self._submissions.find_keys([pair])).get(pair)
         if known is None:
             return None
         if known.request_hash != key.request_hash:
             raise KeyReusedError("this idempotency key was used with another request within the last 24 hours")
-        return _started.decode(known.answer)
+        return msgspec.json.decode(known.answer, type=kind)
 
     async def show_run(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
         """A workflow run with its nodes."""
@@ -216,33 +274,173 @@ class WorkflowGateway:
         caller: Caller,
         *,
         only: str | None = None,
-        generation: int | None = None,
-        nodes: Sequence[str] | None = None,
+        asked: ResumeIn | None = None,
     ) -> WorkflowRunOut:
         """Runs failed nodes again, or the named ones, and all after them: the next generation of the workflow run.
 
-        `generation`: the one that was seen; raises ConflictError if another resume came first.
+        Of a map only failed members run again, if there are some. A run that is part of another one is resumed from
+        the root down.
         """
+        asked = asked or ResumeIn()
+        nodes = asked.nodes
         row, _, _ = await self._get(run, caller, only)
-        wanted = read_definition(row["definition"])
-        graph = plan_of(wanted, caller, self._builder).graph
-        chosen = None if nodes is None else _chosen(graph, nodes)
+        while row["cause"] in ("node", "member"):
+            if nodes is not None:
+                raise ConflictError(f"it is a part of {show_flow(row['job_id'])}: resume that")
+            row, _, _ = await self._get(show_flow(row["job_id"]), caller, only)
+        of = await self._workflows.find(caller.namespace, workflow_id=row["workflow_id"])
+        if of is None or of["state"] == "deleted":
+            raise ConflictError("its workflow was deleted")
+        text, version = await self._version(row, of["version"] if asked.version == "latest" else asked.version)
+        wanted = read_definition(text)
+        plan = plan_of(wanted, caller, self._builder)
+        graph, chosen = plan.graph, None if nodes is None else _chosen(plan.graph, nodes)
+        _check_items(plan, chosen, asked.items)
+        numbers = _renumbered(row, graph) if version != row["version"] else None
 
-        def decide(row: Any, rows: dict[int, NodeRow]) -> Resume:
-            _check_resume(row, generation)
+        def decide(row: Any, rows: dict[int, NodeRow], maps: Mapping[int, Members]) -> Resume:
+            _check_resume(row, asked.generation, is_other=numbers is not None)
+            if numbers is not None:
+                rows = {numbers[old]: node for old, node in rows.items() if old in numbers}
+                maps = {numbers[old]: it for old, it in maps.items() if old in numbers}
             states = {number: _state_of(node) for number, node in rows.items() if node.state != "waiting"}
             roots = to_resume(graph, states, is_over=row["ended_at"] is not None) if chosen is None else chosen
+            if numbers is not None:
+                roots = roots | {number for number in range(len(graph)) if number not in states}
             if not roots:
                 raise ConflictError("there is nothing to resume: name the nodes that shall run again")
-            again = roots | graph.descendants(roots)
-            running = sorted(graph.nodes[one].key for one in again if one in states and states[one].state == "open")
-            if running:
-                raise ConflictError(f"these nodes have not ended yet: {', '.join(running[:10])}")
-            same = {one for one in roots if not any(before in again for before in graph.before[one])}
-            return Resume(again, same, new_id(self._now().timestamp()), wanted.deadline_seconds)
+            again = what_runs_again(graph, states, roots)
+            parts = {at for at in again.same_inputs if at in maps and _has_more(maps[at], states.get(at))}
+            same = {at for at in again.same_inputs if at not in maps or at in parts}
+            carrier = new_id(self._now().timestamp())
+            return Resume(
+                again.nodes,
+                same,
+                parts,
+                carrier,
+                wanted.deadline_seconds,
+                items=asked.items,
+                version=version,
+                numbers=numbers,
+            )
 
         await self._workflows.resume(caller.namespace, row["id"], decide)
+        return await self.show_run(show_flow(row["id"]), caller)
+
+    async def _version(self, row: Any, wanted: str | None) -> tuple[str, str]:
+        """The definition that a workflow run goes on with, and its version."""
+        version = wanted or row["version"]
+        if version == row["version"]:
+            return row["definition"], version
+        text = await self._workflows.definition(row["namespace"], row["workflow_id"], version)
+        if text is None:
+            raise BadInputError("is no version of the workflow", field="version")
+        return text, version
+
+    async def signal(
+        self,
+        run: str,
+        name: str,
+        payload: Any,
+        caller: Caller,
+        *,
+        only: str | None = None,
+        key: str | None = None,
+        request_hash: bytes = b"",
+    ) -> SignalSent:
+        """Sends a signal: the first wait for it takes it. A repeat with the same key gets the first answer."""
+        await self._get(run, caller, only)
+        text = _encoder.encode(payload).decode()
+        if len(text.encode()) > STORED_BYTES:
+            raise BadInputError(f"has more than {STORED_BYTES} bytes", field="payload")
+        answer = SignalSent(workflow_run_id=run, signal=name)
+        stored = None
+        if key is not None:
+            stored = SubmissionKey(caller.own(key), request_hash, _encoder.encode(answer).decode())
+            if (known := await self._first_answer(stored, caller, SignalSent)) is not None:
+                return known
+        flow = parse_workflow_run(run)
+        state = await self._workflows.signal(caller.namespace, flow, name, text, caller.owner, stored)
+        if state == "ended":
+            raise ConflictError("the workflow run has ended")
+        if state == "full":
+            raise ConflictError(f"the workflow run has {MOST_SIGNALS} signals that no node took")
+        if state == "taken" and stored is not None:
+            return await self._first_answer(stored, caller, SignalSent) or answer
+        return answer
+
+    async def decide(
+        self, run: str, node: str, caller: Caller, *, only: str | None, approve: bool, comment: str | None
+    ) -> WorkflowRunOut:
+        """Approves or rejects what a node waits for: those that it names, whosever it is, or those who may act on all
+        jobs (`only` is None)."""
+        row, nodes, _ = await self._get(run, caller, None)
+        number = _number_of(row, node)
+        found = next((it for it in nodes if it["node"] == number), None)
+        approvers = None if found is None else found["approvers"]
+        is_named = bool(approvers) and caller.owner in (approvers or ())
+        if only is not None and row["owner"] != only and not is_named:
+            raise NotFoundError("there is no such workflow run")
+        if approvers is None:
+            raise ConflictError(f"the node {node!r} does not wait for a decision")
+        if not is_named and (approvers or only is not None):
+            raise ForbiddenError(f"others decide on the node {node!r}: {', '.join(approvers) or 'operators'}")
+        word = "approved" if approve else "rejected"
+        said = f"{word} by {caller.owner}" + (f": {comment}" if comment else "")
+        result = {"approved": approve, "by": caller.owner, "comment": comment}
+        if not await self._workflows.decide(
+            caller.namespace,
+            row["id"],
+            number,
+            outcome="success" if approve else "failed",
+            result=_encoder.encode(result).decode(),
+            reason=None if approve else said,
+        ):
+            raise ConflictError(f"the node {node!r} was decided, or ended, before")
         return await self.show_run(run, caller)
+
+    async def members(
+        self, run: str, node: str, caller: Caller, *, only: str | None, status: str, cursor: str, limit: int
+    ) -> MemberList:
+        """A page of the members of a map that failed, or that have not ended."""
+        row, _, maps = await self._get(run, caller, only)
+        number = _number_of(row, node)
+        if number not in maps:
+            raise NotFoundError(f"the node {node!r} has no members")
+        flow = row["id"]
+        if status == "failed":
+            rows = await self._workflows.failed_members(
+                caller.namespace, flow, number, after=_position(cursor), limit=limit + 1
+            )
+            items = [
+                MemberOut(
+                    index=it["item"],
+                    run_id=it["run_id"] and show_run(it["run_id"]),
+                    status="waiting" if it["is_redone"] else "failed",
+                    reason=it["reason"],
+                )
+                for it in rows[:limit]
+            ]
+            return MemberList(items=items, next_cursor=str(items[-1].index) if len(rows) > limit else None)
+        after = parse_run(cursor) if cursor else FIRST_ID
+        rows = await self._workflows.open_members(caller.namespace, flow, number, after=after, limit=limit + 1)
+        items = [MemberOut(index=it["item"], run_id=show_run(it["id"]), status=it["status"]) for it in rows[:limit]]
+        return MemberList(items=items, next_cursor=items[-1].run_id if len(rows) > limit else None)
+
+    async def results(
+        self, run: str, node: str, caller: Caller, *, only: str | None, cursor: str
+    ) -> tuple[list[tuple[int, Any, str | None]], str | None]:
+        """A page of what the members of a map returned: the number of an item, and the result or its key in object
+        storage; and the next cursor."""
+        row, _, maps = await self._get(run, caller, only)
+        number = _number_of(row, node)
+        if number not in maps:
+            raise NotFoundError(f"the node {node!r} has no members")
+        part = await self._workflows.results_of_map(caller.namespace, row["id"], number, _position(cursor))
+        if part is None:
+            return [], None
+        lines = [msgspec.json.decode(line) for line in part["lines"].split("\n")]
+        return [(it["index"], it.get("result"), it.get("stored")) for it in lines], str(part["part"])
 
     async def _get(self, run: str, caller: Caller, only: str | None) -> tuple[Any, list[Any], Mapping[int, Members]]:
         found = await self._workflows.get(caller.namespace, parse_workflow_run(run))
@@ -269,7 +467,40 @@ def _chosen(graph: Graph, keys: Sequence[str]) -> set[int]:
     return {graph.number_of[key] for key in keys}
 
 
-def _check_resume(row: Any, generation: int | None) -> None:
+def _check_items(plan: WorkflowPlan, chosen: set[int] | None, items: Sequence[int] | None) -> None:
+    if items is not None and (chosen is None or len(chosen) != 1 or plan.nodes[min(chosen)].map is None):
+        raise BadInputError("needs one map in `nodes`", field="items")
+
+
+def _has_more(members: Members, state: NodeState | None) -> bool:
+    """Whether a map has members that failed, or were never made: then these are what a resume runs."""
+    return bool(members.failed or members.stopped or not members.is_made) or state is None
+
+
+def _renumbered(row: Any, graph: Graph) -> dict[int, int]:
+    """The numbers of nodes in another version, by those in the version of a workflow run."""
+    keys = sorted(read_definition(row["definition"]).nodes)
+    return {old: graph.number_of[key] for old, key in enumerate(keys) if key in graph.number_of}
+
+
+def _number_of(row: Any, node: str) -> int:
+    keys = sorted(read_definition(row["definition"]).nodes)
+    if node not in keys:
+        raise NotFoundError(f"the workflow has no node {node!r}")
+    return keys.index(node)
+
+
+def _position(cursor: str) -> int:
+    if not cursor:
+        return -1
+    if not cursor.isdecimal() or not cursor.isascii() or len(cursor) > 9:  # noqa: PLR2004
+        raise BadInputError("is not a cursor that was given", field="cursor")
+    return int(cursor)
+
+
+def _check_resume(row: Any, generation: int | None, *, is_other: bool) -> None:
+    if is_other and row["ended_at"] is None:
+        raise ConflictError("the workflow run has not ended: it can go on with another version when it has")
     if generation is not None and row["generation"] != generation:
         raise ConflictError(f"the workflow run is at generation {row['generation']}, not {generation}")
     if row["ended_at"] is None and row["stop"] is not None:
@@ -292,6 +523,7 @@ def _shown(row: Any) -> WorkflowOut:
         revision=row["revision"],
         nodes=wanted.nodes,
         inputs=wanted.inputs,
+        schedule=None if row["schedule"] is None else msgspec.json.decode(row["schedule"], type=WorkflowScheduleIn),
         fail_fast=wanted.fail_fast,
         deadline_seconds=wanted.deadline_seconds,
         created_at=row["created_at"],
@@ -323,6 +555,12 @@ def _shown_run(row: Any, nodes: list[Any] | None = None, maps: Mapping[int, Memb
         end_time=row["ended_at"],
         deadline=row["deadline_at"],
         culprit=row["culprit"],
+        nominal_time=row["nominal_at"],
+        cause=row["cause"],
+        parent=show_flow(row["job_id"]) if row["cause"] in ("node", "member") else None,
+        paused=row["is_paused"],
+        result=None if row["result"] is None else msgspec.json.decode(row["result"]),
+        inputs=None if nodes is None or row["inputs"] is None else msgspec.json.decode(row["inputs"]),
         nodes=None if nodes is None else _shown_nodes(row, nodes, maps or {}),
     )
 
@@ -338,25 +576,45 @@ def _shown_nodes(row: Any, nodes: list[Any], maps: Mapping[int, Members]) -> dic
 def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any], members: Members | None) -> NodeOut:
     row = nodes.get(number)
     if row is None:
-        left = {
-            graph.nodes[one].key: "waiting" if one not in nodes else nodes[one]["run_status"] or "running"
-            for one in graph.before[number]
-            if one not in nodes or nodes[one]["state"] == "open"
-        }
-        return NodeOut(status="waiting", waiting_for=left)
+        return NodeOut(status="waiting", waiting_for=_waits_for(number, graph, nodes))
     kind = _SKIPS.get(row["state"])
-    status: Any = row["state"] if row["state"] != "open" else row["run_status"] or "running"
+    is_waiting = row["state"] == "open" and (row["signal"] or row["approvers"] is not None or row["wakes_at"])
+    status: Any = "running" if row["state"] == "open" else row["state"]
+    if row["state"] == "open" and row["run_status"]:
+        status = row["run_status"]
+    own_run = row["run_id"] is not None and members is None and not is_waiting and row["mark"] != row["run_id"]
     return NodeOut(
-        status="skipped" if kind else status,
-        run_id=None if row["run_id"] is None else show_run(row["run_id"]),
+        status="skipped" if kind else "waiting" if is_waiting else status,
+        run_id=show_run(row["run_id"]) if own_run else None,
         start_time=row["opened_at"],
         end_time=row["ended_at"],
         reason=row["reason"],
         skipped_by=kind,
         culprit=row["culprit"],
+        waiting_for=_wait_of(row) if is_waiting else None,
         generation=row["generation"],
         members=None if members is None else _shown_members(members),
+        workflow_run_id=None if row["child"] is None else show_flow(row["child"]),
     )
+
+
+def _waits_for(number: int, graph: Graph, nodes: Mapping[int, Any]) -> dict[str, str]:
+    """The nodes before it that have not ended, and how they are."""
+    return {
+        graph.nodes[one].key: "waiting" if one not in nodes else nodes[one]["run_status"] or "running"
+        for one in graph.before[number]
+        if one not in nodes or nodes[one]["state"] == "open"
+    }
+
+
+def _wait_of(row: Any) -> dict[str, str]:
+    """What a wait waits for."""
+    found = {"signal": row["signal"]} if row["signal"] else {}
+    if row["approvers"] is not None:
+        found["approval"] = ", ".join(row["approvers"]) or "all who may approve"
+    if row["wakes_at"] is not None:
+        found["until"] = row["wakes_at"].isoformat()
+    return found
 
 
 def _shown_members(members: Members) -> MembersOut:

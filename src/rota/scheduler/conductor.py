@@ -1,9 +1,10 @@
 """Conducting: workflow runs move on when runs of their nodes end.
 
-Every end of a node's run leaves a note in its own transaction (note_end, a trigger of the database). A round takes
-notes under the lock of their workflow runs, and decides by the rules (domain/workflows/progress.py) which nodes start,
-which are skipped, and whether a workflow run is over. What is decided is written in the transaction that takes the
-notes. A round changes at most STEPS nodes of a workflow run: the rest follows in the next one.
+Every end of a node's run leaves a note in its own transaction (note_end, a trigger of the database), and so does the
+end of a wait. A round takes notes under the lock of their workflow runs, and decides by the rules
+(domain/workflows/progress.py) which nodes start, which are skipped, and whether a workflow run is over. What is decided
+is written in the transaction that takes the notes. A round changes at most STEPS nodes of a workflow run: the rest
+follows in the next one.
 
 What a stop, or a map that fails for good, concerns is cancelled after the commit, until a whole look finds nothing
 left: nothing new can come, because a stopped workflow run makes nothing.
@@ -14,40 +15,33 @@ A workflow run that can't be dealt with is set aside and tried again later: it s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
-import msgspec
-
-from rota.domain.ids import new_id
-from rota.domain.workflows.progress import Members, NodeState, Progress, Start
-from rota.domain.workflows.references import MissingValueError, Values, holds, references_in, render
-from rota.errors import BadInputError, DatabaseUnavailableError, RotaError
+from rota.domain.workflows.progress import Members, to_resume, what_runs_again
+from rota.errors import DatabaseUnavailableError, RotaError
 from rota.gateway.job_builder import JobBuilder
-from rota.gateway.workflow_plans import MapPlan, PlanCache, WorkflowPlan
+from rota.gateway.workflow_plans import Pins, PlanCache, WorkflowPlan, decode_pins, find_pins
+from rota.scheduler.flow_step import FlowStep, state_of
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.set_aside import SetAside
 from rota.scheduler.shard_service import ShardService
-from rota.store.flow import (
+from rota.store.flow import Flows
+from rota.store.flow.rows import (
     Advance,
     FlowNote,
-    Flows,
-    NewMap,
     NodeRow,
-    NodeRun,
+    Resume,
     fold_members,
     read_maps,
     read_nodes,
-    read_results,
+    write_resume,
 )
 from rota.store.postgres.database import Statements
 
 STEPS = 1000
 FLOWS = 50
-_UTC = ZoneInfo("UTC")
 _REASONS = {
     "cancel": "the workflow run was cancelled",
     "deadline": "the deadline of the workflow run passed",
@@ -64,7 +58,10 @@ class Plans:
 
     async def of(self, row: Any) -> WorkflowPlan:
         """The plan that a workflow run follows."""
-        key = (row["namespace"], row["workflow_id"], row["version"])
+        return await self.get(row["namespace"], row["workflow_id"], row["version"])
+
+    async def get(self, namespace: str, workflow_id: UUID, version: str) -> WorkflowPlan:
+        key = (namespace, workflow_id, version)
         plan = self._plans.get(key)
         if plan is None:
             found = await self._flows.definition(*key)
@@ -93,6 +90,7 @@ class Conductor(ShardService):
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many notes it took."""
         await self._flows.stop_overdue(owned)
+        await self._flows.end_waits(owned)
         notes = await self._conduct(owned)
         for row in await self._flows.unswept(owned):
             await self._sweep(row)
@@ -139,185 +137,51 @@ class Conductor(ShardService):
         maps = await read_maps(statements, rows)
         advanced: list[Advance] = []
         for row in rows:
-            if row["ended_at"] is not None:
-                continue  # a late note: taken away
             flow = row["id"]
-            step = _Step(await self._plans.of(row), row, nodes[flow], maps[flow], self._builder)
+            if row["ended_at"] is not None:
+                await self._resume(statements, row, nodes[flow], maps[flow], by_flow[flow])
+                continue  # any other note is late: taken away
+            plan = await self._plans.of(row)
+            pins = await self._pins(statements, row, plan)
+            step = FlowStep(plan, row, nodes[flow], maps[flow], self._builder, pins, STEPS)
             advanced.append(await step.take(statements, by_flow[flow], changed[flow]))
         return advanced
 
-
-class _Step:
-    """One workflow run in one transaction."""
-
-    def __init__(
+    async def _resume(
         self,
-        plan: WorkflowPlan,
+        statements: Statements,
         row: Any,
-        nodes: dict[int, NodeRow],
+        nodes: Mapping[int, NodeRow],
         maps: Mapping[int, Members],
-        builder: JobBuilder,
+        notes: Sequence[FlowNote],
     ) -> None:
-        self._plan = plan
-        self._row = row
-        self._rows = nodes
-        self._builder = builder
-        self._results: dict[int, Any] = {}
-        self._made: list[NodeRun] = []
-        self._maps: list[NewMap] = []
-        self._run_of: dict[int, UUID] = {}
-        self._progress = Progress(
-            plan.graph,
-            {number: _state_of(node, maps.get(number)) for number, node in nodes.items() if node.state != "waiting"},
-            generation=row["generation"],
-            stop=row["stop"],
-            fail_fast=plan.fail_fast,
-            start=self._start,
-            now=row["database_time"],
+        """The node of a sub-workflow is run again: what failed in that is."""
+        asked = [note for note in notes if note.outcome == "resume" and note.run_id is not None]
+        if not asked:
+            return
+        plan = await self._plans.of(row)
+        states = {number: state_of(node, None) for number, node in nodes.items() if node.state != "waiting"}
+        again = what_runs_again(plan.graph, states, to_resume(plan.graph, states, is_over=True))
+        await write_resume(
+            statements,
+            row,
+            Resume(
+                again.nodes,
+                again.same_inputs,
+                again.same_inputs & {*maps},
+                asked[-1].run_id or row["id"],
+                plan.deadline_seconds,
+                await statements.fetch_value("deadline_of_parent", namespace=row["namespace"], flow=row["job_id"]),
+                node=asked[-1].node,
+            ),
         )
 
-    async def take(self, statements: Statements, notes: Sequence[FlowNote], maps: Iterable[int]) -> Advance:
-        """Hears notes, and of maps whose members ended; decides what follows."""
-        self._progress.look_at(maps)
-        ended: dict[int, FlowNote] = {}
-        for note in notes:
-            if note.node is None:
-                self._progress.look_at_all()
-            elif self._is_current(note):
-                ended[note.node] = note
-                ending = note.outcome if note.outcome in ("success", "cancelled") else "failed"
-                reason = note.reason if note.outcome != "expired" else f"expired: {note.reason}"
-                self._progress.hear(note.node, ending, reason)  # type: ignore[arg-type]
-        await self._read_results(statements, ended)
-        again = self._progress.go_on(STEPS)
-        return self._advance(ended, again=again)
+    async def _pins(self, statements: Statements, row: Any, plan: WorkflowPlan) -> Pins:
+        """The versions of all workflows below this one; they are found out once, for the root."""
+        if row["pins"] is not None:
+            return decode_pins(row["pins"])
 
-    def _is_current(self, note: FlowNote) -> bool:
-        node = self._rows.get(note.node or 0)
-        return node is not None and node.state == "open" and node.run_id == note.run_id
+        async def find(name: str) -> Any:
+            return await statements.fetch_row("find_workflow", namespace=row["namespace"], workflow_id=None, name=name)
 
-    async def _read_results(self, statements: Statements, ended: Mapping[int, FlowNote]) -> None:
-        """Reads the results that nodes which may start now refer to."""
-        wanted = {
-            self._plan.graph.number_of[reference["$from"]]
-            for number, node in enumerate(self._plan.nodes)
-            if number not in self._progress.nodes
-            for reference in references_in([node.payload, node.when, node.map and node.map.items])
-            if "$from" in reference
-        }
-        for number, note in ended.items():
-            if note.outcome == "success":
-                self._results[number] = _decoded(note.result)
-        known = [at for at in wanted - {*ended} if at in self._rows and self._rows[at].state == "success"]
-        if known:
-            found = await read_results(statements, self._row["namespace"], self._row["id"], known)
-            self._results |= {number: _decoded(text) for number, (text, _) in found.items()}
-
-    def _start(self, number: int) -> Start:
-        node = self._plan.nodes[number]
-        values = self._values()
-        if node.map is not None:
-            return self._start_map(number, node.map, values)
-        try:
-            if node.when is not None and not holds(node.when, values):
-                return Start("skipped_by_condition", "its condition does not hold")
-            payload = None if node.payload is None else render(node.payload, values)
-            text = self._builder.payload(msgspec.Raw(msgspec.json.encode(payload))) if payload is not None else None
-            self._builder.check_node(node.definition.task, text)
-        except (MissingValueError, BadInputError) as error:
-            return Start("failed", f"its payload could not be made: {error}")
-        run_id = new_id(self._row["database_time"])
-        key = key_of(self._row["id"], node.key, self._inputs_of(number))
-        definition = msgspec.structs.replace(node.definition, payload=text)
-        self._made.append(NodeRun(run_id, number, definition, key))
-        self._run_of[number] = run_id
-        return Start()
-
-    def _start_map(self, number: int, wanted: MapPlan, values: Values) -> Start:
-        items: Any = None
-        if wanted.object is None:
-            try:
-                items = render(wanted.items, values)
-            except MissingValueError as error:
-                return Start("failed", f"its items could not be read: {error}")
-            if not isinstance(items, list):
-                return Start("failed", "its items are not a list")
-        self._maps.append(
-            NewMap(
-                number,
-                None if wanted.object is not None else msgspec.json.encode(items).decode(),
-                wanted.object,
-                wanted.window,
-                wanted.tolerated,
-                wanted.tolerated_percent,
-                wanted.stops,
-            )
-        )
-        return Start(members=Members())
-
-    def _inputs_of(self, number: int) -> int:
-        row = self._rows.get(number)
-        generation: int = self._row["generation"]
-        return generation if row is None else row.inputs_of
-
-    def _values(self) -> Values:
-        return values_of(self._row["payload"], self._row["nominal_at"], self._result_of)
-
-    def _result_of(self, key: str) -> Any:
-        number = self._plan.graph.number_of[key]
-        state = self._progress.nodes.get(number)
-        if state is not None and state.members is not None:
-            return state.members.handle
-        return self._results.get(number)
-
-    def _advance(self, ended: Mapping[int, FlowNote], *, again: bool) -> Advance:
-        progress = self._progress
-        over = progress.is_over
-        return Advance(
-            self._row,
-            [self._written(number, ended.get(number)) for number in sorted(progress.changed)],
-            self._made,
-            self._maps,
-            stop=progress.stop,
-            outcome=progress.outcome if over else None,
-            culprit=progress.culprit if over else None,
-            again=again,
-        )
-
-    def _written(self, number: int, note: FlowNote | None) -> NodeRow:
-        state = self._progress.nodes[number]
-        keeps = note is not None and state.state == "success"
-        return NodeRow(
-            number,
-            state.state,
-            state.generation,
-            self._inputs_of(number),
-            self._run_of.get(number),
-            state.reason,
-            state.culprit,
-            state.ended_at,
-            note.result if keeps and note else None,
-            note.result_blob if keeps and note else None,
-        )
-
-
-def key_of(flow: UUID, node: str, inputs_of: int, item: int | None = None) -> UUID:
-    """The idempotency key of a node's or member's runs: the same as long as its inputs are."""
-    text = f"{flow.hex}/{node}/{inputs_of}" + ("" if item is None else f"/{item}")
-    return UUID(bytes=sha256(text.encode()).digest()[:16])
-
-
-def values_of(inputs: str | None, nominal_at: Any, results: Any) -> Values:
-    """What references of a workflow run can name."""
-    return Values(
-        inputs=msgspec.json.decode(inputs) if inputs else {}, nominal=nominal_at.astimezone(_UTC), results=results
-    )
-
-
-def _state_of(node: NodeRow, members: Members | None) -> NodeState:
-    state: Any = node.state
-    return NodeState(state, node.generation, node.reason, node.culprit, node.ended_at, members)
-
-
-def _decoded(text: str | None) -> Any:
-    return None if text is None else msgspec.json.decode(text)
+        return await find_pins(plan.children, find)

@@ -92,7 +92,9 @@ class Scheduler:
         flows = Flows(database)
         plans = Plans(flows, builder)
         self.conductor = Conductor(flows=flows, plans=plans, builder=builder, leases=leases)
-        self.member_maker = MemberMaker(flows=flows, plans=plans, blobs=blobs, leases=leases, now=clock.now)
+        self.member_maker = MemberMaker(
+            flows=flows, plans=plans, builder=builder, blobs=blobs, leases=leases, now=clock.now
+        )
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)

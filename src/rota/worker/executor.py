@@ -30,6 +30,7 @@ from rota.domain.ids import day_of, show_run
 from rota.domain.job import STORED_BYTES, decode_options
 from rota.domain.run import SUCCESS, Claim, Outcome, Report
 from rota.domain.text import clean_text
+from rota.domain.workflows.references import STORED_MARK, MissingValueError, fill, stored_in
 from rota.gateway.protocol import JobGateway, SyncJobGateway
 from rota.gateway.thread import ThreadGateway
 from rota.task.arguments import encode
@@ -169,6 +170,8 @@ class Executor:
             if self._secrets:
                 context.secrets = self._secrets
             payload = await self._payload(claim) if claim.payload is None else msgspec.json.decode(claim.payload)
+            if STORED_MARK in claim.options:
+                payload = await self._filled(claim, payload)
             value = await self._runners[claim.task].run(claim.task, payload, context)
             if context.must_not_succeed and not context.recorded:
                 raise asyncio.CancelledError  # noqa: TRY301 - it stopped on request, or returned too late
@@ -305,6 +308,17 @@ class Executor:
         if claim.payload_id is not None:
             raise LookupError("the run's payload is gone from the database")
         return None
+
+    async def _filled(self, claim: Claim, payload: Any) -> Any:
+        """The payload of a node with results of others that are in object storage."""
+        stored = stored_in(claim.options)
+        if self._blobs is None:
+            raise BlobError("a result that the run needs is in object storage, and this worker has none (ROTA_BLOBS)")
+        objects = {key: msgspec.json.decode(await self._blobs.get(key)) for key in {one.key for one in stored}}
+        try:
+            return fill(payload, stored, objects)
+        except MissingValueError as error:
+            raise Final(f"its payload could not be made: {error}") from None
 
     async def store_result(self, claim: Claim, value: Any) -> tuple[str | None, str | None]:
         """Returns the result as JSON for the run's row, or its key in object storage."""

@@ -13,8 +13,15 @@ from rota.api.operations import ApiRequest, Operation, decode, json_response, on
 from rota.api.routes.submit import read_key
 from rota.contract.json_rules import hash_request
 from rota.contract.workflows import (
+    DecisionIn,
+    MemberList,
+    MemberResult,
+    MemberResults,
     ResumeIn,
     RunWorkflowIn,
+    SignalIn,
+    SignalName,
+    SignalSent,
     VersionList,
     WorkflowIn,
     WorkflowList,
@@ -45,7 +52,7 @@ _PAGE = {"limit": "items per page, up to 500 (50 if not given)", "cursor": "the 
 )
 async def create_workflow(services: Backend, call: ApiRequest) -> Response:
     """Create a workflow."""
-    made = await services.workflows.create(decode(call.body, WorkflowIn), call.caller)
+    made = await services.workflows.create(decode(call.body, WorkflowIn), call.caller, call.only)
     call.made = made.workflow_id
     return json_response(made, 201, {"Location": f"/v1/workflows/{made.workflow_id}"})
 
@@ -154,9 +161,120 @@ async def cancel_workflow_run(services: Backend, call: ApiRequest) -> WorkflowRu
 async def resume_workflow_run(services: Backend, call: ApiRequest) -> WorkflowRunOut:
     """Run again what failed in a workflow run, or the named nodes, and everything after them."""
     wanted: ResumeIn = decode(call.body or b"{}", ResumeIn)
-    return await services.workflows.resume(
-        _run(call), call.caller, only=call.only, generation=wanted.generation, nodes=wanted.nodes
+    return await services.workflows.resume(_run(call), call.caller, only=call.only, asked=wanted)
+
+
+@Operation("POST", "/v1/workflows/{workflowId}/pause", Right.CHANGE, errors=(404,))
+async def pause_workflow(services: Backend, call: ApiRequest) -> WorkflowOut:
+    """Pause a workflow: its schedule makes no runs, and in its open runs no node starts."""
+    return await services.workflows.pause(_workflow(call), call.caller, only=call.only, paused=True)
+
+
+@Operation("POST", "/v1/workflows/{workflowId}/resume", Right.CHANGE, errors=(404,))
+async def resume_workflow(services: Backend, call: ApiRequest) -> WorkflowOut:
+    """Let a paused workflow go on."""
+    return await services.workflows.pause(_workflow(call), call.caller, only=call.only, paused=False)
+
+
+@Operation(
+    "POST",
+    "/v1/workflow-runs/{workflowRunId}/signals/{signal}",
+    Right.SUBMIT,
+    body=SignalIn,
+    status=202,
+    headers={"Idempotency-Key": "a repeat with the same key and body gets the first answer, for 24 hours"},
+    errors=(404, 409, 422),
+)
+async def send_signal(services: Backend, call: ApiRequest) -> SignalSent:
+    """Send a signal to a workflow run: the first node that waits for it takes it, now or later."""
+    wanted: SignalIn = decode(call.body or b"{}", SignalIn)
+    key = read_key(only_header(call.request, "Idempotency-Key"), "Idempotency-Key")
+    try:
+        name = msgspec.convert(call.path["signal"], SignalName)
+    except msgspec.ValidationError:
+        raise BadInputError("must be letters, digits and _.-", field="signal") from None
+    return await services.workflows.signal(
+        _run(call),
+        name,
+        wanted.payload,
+        call.caller,
+        only=call.only,
+        key=key,
+        request_hash=hash_request(call.body or b"{}") if key else b"",
     )
+
+
+@Operation(
+    "POST",
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/approve",
+    Right.APPROVE,
+    body=DecisionIn,
+    errors=(404, 409),
+)
+async def approve_node(services: Backend, call: ApiRequest) -> WorkflowRunOut:
+    """Approve what a node waits for."""
+    return await _decide(services, call, approve=True)
+
+
+@Operation(
+    "POST",
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/reject",
+    Right.APPROVE,
+    body=DecisionIn,
+    errors=(404, 409),
+)
+async def reject_node(services: Backend, call: ApiRequest) -> WorkflowRunOut:
+    """Reject what a node waits for: the node fails."""
+    return await _decide(services, call, approve=False)
+
+
+async def _decide(services: Backend, call: ApiRequest, *, approve: bool) -> WorkflowRunOut:
+    wanted: DecisionIn = decode(call.body or b"{}", DecisionIn)
+    return await services.workflows.decide(
+        _run(call), call.path["node"], call.caller, only=call.only, approve=approve, comment=wanted.comment
+    )
+
+
+@Operation(
+    "GET",
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/members",
+    Right.READ,
+    query={"status": "`failed` (if not given), or `running`: those that have not ended", **_PAGE},
+    errors=(404,),
+)
+async def list_members(services: Backend, call: ApiRequest) -> MemberList:
+    """The members of a map that failed, or that have not ended."""
+    status = call.query.get("status", "failed")
+    if status not in ("failed", "running"):
+        raise BadInputError("must be failed or running", field="status")
+    return await services.workflows.members(
+        _run(call),
+        call.path["node"],
+        call.caller,
+        only=call.only,
+        status=status,
+        cursor=call.query.get("cursor", ""),
+        limit=_limit(call),
+    )
+
+
+@Operation(
+    "GET",
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/results",
+    Right.READ,
+    query={"cursor": _PAGE["cursor"]},
+    errors=(404,),
+)
+async def list_results(services: Backend, call: ApiRequest) -> MemberResults:
+    """What the members of a map returned, some hundred at a time."""
+    found, cursor = await services.workflows.results(
+        _run(call), call.path["node"], call.caller, only=call.only, cursor=call.query.get("cursor", "")
+    )
+    items = []
+    for index, result, key in found:
+        value = result if key is None else (await services.fetch_stored(key))[0]
+        items.append(MemberResult(index=index, result=value))
+    return MemberResults(items=items, next_cursor=cursor)
 
 
 def _workflow(call: ApiRequest) -> str:
@@ -196,4 +314,11 @@ OPERATIONS = (
     get_workflow_run,
     cancel_workflow_run,
     resume_workflow_run,
+    pause_workflow,
+    resume_workflow,
+    send_signal,
+    approve_node,
+    reject_node,
+    list_members,
+    list_results,
 )

@@ -24,6 +24,7 @@ from typing import Literal
 import msgspec
 
 from rota.domain.workflows.graph import Graph
+from rota.errors import ConflictError
 
 Ending = Literal["success", "failed", "stopped", "skipped_by_condition", "skipped_by_failure"]
 Stop = Literal["cancel", "deadline", "failure"]
@@ -40,12 +41,19 @@ class Members(msgspec.Struct):
     stopped: int = 0  # with the workflow run
     skipped: int = 0  # by their condition: no run is made
     is_made: bool = False  # whether all items were read
+    is_redone: bool = False  # whether members that failed are still to be made again
     is_failing: bool = False  # for good in this generation: no more members are made
     tolerated_percent: float | None = None  # of the items may fail; None: a number was compared when they did
+    error: str | None = None  # why the items can't be read
 
     @property
     def have_ended(self) -> bool:
         return self.made == self.ended
+
+    @property
+    def are_all(self) -> bool:
+        """Whether there is a member for each item."""
+        return self.is_made and not self.is_redone and not self.stopped
 
     @property
     def handle(self) -> dict[str, int]:
@@ -90,6 +98,7 @@ class Progress:
         generation: int = 1,
         stop: Stop | None = None,
         fail_fast: bool = False,
+        is_paused: bool = False,
         start: Callable[[int], Start],
         now: float,
     ) -> None:
@@ -100,6 +109,7 @@ class Progress:
         self.changed: set[int] = set()
         self._generation = generation
         self._fail_fast = fail_fast
+        self._is_paused = is_paused
         self._start = start
         self._now = now
         self._left: deque[int] = deque()
@@ -131,10 +141,27 @@ class Progress:
         """Whether nothing more of a node may start."""
         return self.stop is not None and (self.stop != "failure" or not self.graph.nodes[number].is_handler)
 
-    def hear(self, number: int, ending: Literal["success", "failed", "cancelled"], reason: str | None = None) -> None:
-        """The run of a node ended."""
-        stopped = ending == "cancelled" and self.is_stopped(number)
-        self._end(number, "stopped" if stopped else "success" if ending == "success" else "failed", reason)
+    def hear(self, number: int, outcome: str, reason: str | None = None) -> None:
+        """The run of a node, or its wait, ended: success, failed, cancelled, expired, skipped."""
+        if outcome == "cancelled" and self.is_stopped(number):
+            self._end(number, "stopped", reason)
+        elif outcome == "success":
+            self._end(number, "success", reason)
+        elif outcome == "skipped":
+            self._end(number, "skipped_by_condition", reason)
+        else:
+            self._end(number, "failed", reason if outcome != "expired" else f"expired: {reason}")
+
+    def triggered_by(self, number: int) -> str | None:
+        """The node whose end starts this one, if it starts at the first end that fits."""
+        trigger = self.graph.nodes[number].trigger
+        wanted = {"any_succeeded": {"success"}, "any_failed": _FAILURES}.get(trigger, set())
+        ended = [
+            (self.nodes[one].ended_at or 0.0, self.graph.nodes[one].key)
+            for one in self.graph.before[number]
+            if not self._is_unended(one) and self._seen(one, trigger) in wanted
+        ]
+        return min(ended)[1] if ended else None
 
     def look_at_all(self) -> None:
         """Every node that has not ended is looked at: at the opening, after a stop, and after a cut-off look."""
@@ -169,7 +196,8 @@ class Progress:
             return
         decided = self._decide(number)
         if decided == "run":
-            self._open(number)
+            if not self._is_paused:
+                self._open(number)
         elif decided is not None:
             self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
 
@@ -188,9 +216,10 @@ class Progress:
         members = self.nodes[number].members
         if members is None or not members.have_ended:
             return
-        if members.is_failing or (members.is_made and not members.stopped and members.are_too_few):
-            self._end(number, "failed", f"{members.failed} of {members.made + members.skipped} members failed")
-        elif members.is_made and not members.stopped:
+        if members.is_failing or (members.are_all and members.are_too_few):
+            failed = f"{members.failed} of {members.made + members.skipped} members failed"
+            self._end(number, "failed", members.error or failed)
+        elif members.are_all:
             self._end(number, "success", None)
         elif self.is_stopped(number):
             self._end(number, "stopped", None)
@@ -245,6 +274,22 @@ class Progress:
     def _note(self, number: int) -> None:
         self.changed.add(number)
         self._steps += 1
+
+
+class Again(msgspec.Struct, frozen=True):
+    """The nodes that a resume runs again; `same_inputs`: those that nothing before them runs again."""
+
+    nodes: set[int]
+    same_inputs: set[int]
+
+
+def what_runs_again(graph: Graph, nodes: Mapping[int, NodeState], roots: set[int]) -> Again:
+    """These nodes and all after them. Raises ConflictError if some of them have not ended."""
+    again = roots | graph.descendants(roots)
+    running = sorted(graph.nodes[one].key for one in again if one in nodes and nodes[one].state == "open")
+    if running:
+        raise ConflictError(f"these nodes have not ended yet: {', '.join(running[:10])}")
+    return Again(again, {one for one in roots if not any(before in again for before in graph.before[one])})
 
 
 def to_resume(graph: Graph, nodes: Mapping[int, NodeState], *, is_over: bool) -> set[int]:

@@ -15,7 +15,7 @@ payload, and makes every comparison of a condition false.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -53,6 +53,7 @@ class Values(msgspec.Struct, frozen=True):
     item: Any = None
     index: int | None = None
     triggered_by: str | None = None
+    stored: Mapping[str, str] = {}  # the keys in object storage of results that are too large to be read here
 
     def of(self, reference: Mapping[str, Any]) -> Any:
         """The value; raises MissingValueError."""
@@ -69,7 +70,7 @@ class Values(msgspec.Struct, frozen=True):
             "$literal": lambda: given,
             "$input": lambda: _at(self.inputs, given),
             "$nominal": lambda: self._nominal(given),
-            "$from": lambda: _at(self.results(given), path),
+            "$from": lambda: self._result(given, path),
             "$item": lambda: _at(self.item, given),
             "$index": lambda: self.index,
             "$trigger": lambda: self._trigger(given, path),
@@ -79,7 +80,12 @@ class Values(msgspec.Struct, frozen=True):
     def _trigger(self, what: str, path: str) -> Any:
         if self.triggered_by is None or what == "key":
             return self.triggered_by
-        return _at(self.results(self.triggered_by), path)
+        return self._result(self.triggered_by, path)
+
+    def _result(self, node: str, path: str) -> Any:
+        if node in self.stored:
+            raise MissingValueError(f"the result of {node!r} is too large to be looked at here")
+        return _at(self.results(node), path)
 
     def _nominal(self, form: str) -> str:
         if form == "date":
@@ -88,14 +94,79 @@ class Values(msgspec.Struct, frozen=True):
 
 
 def render(template: Any, values: Values) -> Any:
-    """The template with values in place of references; raises MissingValueError."""
+    """The template with values in place of references, and null where `stored_values` says so; raises
+    MissingValueError."""
     if isinstance(template, dict):
-        if _name_of(template):
-            return values.of(template)
+        name = _name_of(template)
+        if name:
+            return None if name == "$from" and template[name] in values.stored else values.of(template)
         return {name: render(value, values) for name, value in template.items()}
     if isinstance(template, list):
         return [render(value, values) for value in template]
     return template
+
+
+class StoredValue(msgspec.Struct, frozen=True):
+    """A value of a payload that the worker reads from object storage: where it belongs, and what of which object."""
+
+    at: tuple[str | int, ...]
+    key: str
+    path: str
+
+
+def stored_values(template: Any, values: Values, at: tuple[str | int, ...] = ()) -> list[StoredValue]:
+    """The values of a payload that are too large to be read here."""
+    if isinstance(template, dict):
+        name = _name_of(template)
+        if name == "$from" and template["$from"] in values.stored:
+            return [StoredValue(at, values.stored[template["$from"]], template.get("path", ""))]
+        parts: Any = () if name else template.items()
+    else:
+        parts = enumerate(template) if isinstance(template, list) else ()
+    return [found for place, value in parts for found in stored_values(value, values, (*at, place))]
+
+
+class _NodeOptions(msgspec.Struct):
+    stored: list[StoredValue] = []
+
+
+STORED_MARK = '"stored":'  # in the options of a run that has such values
+_options = msgspec.json.Decoder(_NodeOptions)
+
+
+def with_stored(options: str, stored: list[StoredValue]) -> str:
+    """The options of a run whose payload has values in object storage."""
+    return with_option(options, "stored", msgspec.json.encode(stored).decode()) if stored else options
+
+
+def with_option(options: str, name: str, value: str) -> str:
+    """Options (JSON) with one more."""
+    separator = "" if options == "{}" else ","
+    return f'{options[:-1]}{separator}"{name}":{value}}}'
+
+
+def stored_in(options: str) -> list[StoredValue]:
+    """The values in object storage that a run's options name."""
+    return _options.decode(options).stored
+
+
+def fill(payload: Any, stored: Iterable[StoredValue], objects: Mapping[str, Any]) -> Any:
+    """The payload with the values that were left out when it was rendered; raises MissingValueError."""
+    for one in stored:
+        value = _at(objects[one.key], one.path)
+        if value is MISSING:
+            raise MissingValueError(f"there is nothing at {one.path!r} in the result")
+        if not one.at:
+            return value
+        inside = payload
+        for part in one.at[:-1]:
+            inside = inside[part]
+        inside[one.at[-1]] = value
+    return payload
+
+
+def is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and _name_of(value) is not None
 
 
 def holds(condition: Mapping[str, Any], values: Values) -> bool:

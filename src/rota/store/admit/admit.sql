@@ -13,10 +13,11 @@ WITH taken AS (
     SELECT {run}, rota.lane_of(namespace, pool, task, priority), greatest(run_at, now()) FROM taken
      WHERE (policies -> 'opens') IS NULL
 ), opened AS (
-    INSERT INTO rota.workflow_runs ({run}, carrier_id, workflow_id, version, deadline_at)
+    INSERT INTO rota.workflow_runs ({run}, carrier_id, workflow_id, version, timezone, root, deadline_at)
     SELECT t.namespace, t.id, t.job_id, t.job_version, t.owner, t.name, t.task, t.pool, t.priority, t.tags, t.payload,
            t.payload_id, t.options, t.cause, t.retry_of, t.root_id, t.shard, t.nominal_at, t.run_at, t.attempt, t.losses,
            t.created_at, NULL, t.checkpoint, t.snoozes, t.policies, t.id, w.id, w.version,
+           w.timezone, t.id,
            now() + w.deadline_seconds * interval '1 second'
       FROM taken AS t JOIN rota.workflows AS w ON w.namespace = t.namespace AND w.job_id = t.job_id
      WHERE (t.policies -> 'opens') IS NOT NULL AND w.state <> 'deleted'

@@ -4,7 +4,7 @@
 -- Locks: the workflow.
 WITH changed AS (
     UPDATE rota.workflows AS w
-       SET version = :version, deadline_seconds = :deadline_seconds, revision = w.revision + 1, changed_at = now()
+       SET version = :version, schedule = :schedule, timezone = :timezone, job_id = :job_id, deadline_seconds = :deadline_seconds, revision = w.revision + 1, changed_at = now()
      WHERE w.namespace = :namespace AND w.id = :workflow_id AND w.state <> 'deleted' AND w.revision = :revision
     RETURNING w.namespace, w.id
 ), kept AS (

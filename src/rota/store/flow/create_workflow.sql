@@ -2,8 +2,9 @@
 -- Index: workflows_by_name.
 -- Locks: none
 WITH made AS (
-    INSERT INTO rota.workflows (namespace, id, name, owner, version, state, job_id, deadline_seconds)
-    VALUES (:namespace, :workflow_id, :name, :owner, :version, 'active', :job_id, :deadline_seconds)
+    INSERT INTO rota.workflows (namespace, id, name, owner, version, state, job_id, schedule, timezone,
+                                deadline_seconds)
+    VALUES (:namespace, :workflow_id, :name, :owner, :version, 'active', :job_id, :schedule, :timezone, :deadline_seconds)
     ON CONFLICT (namespace, name) WHERE state <> 'deleted' DO NOTHING
     RETURNING namespace, id, version
 )

@@ -3,4 +3,4 @@
 -- Locks: the workflow.
 UPDATE rota.workflows AS w SET state = 'deleted', revision = w.revision + 1, changed_at = now()
  WHERE w.namespace = :namespace AND w.id = :workflow_id AND w.state <> 'deleted'
-RETURNING id
+RETURNING w.id, w.job_id

@@ -15,10 +15,13 @@ WITH noted AS MATERIALIZED (
      ORDER BY oldest
      LIMIT :flows
 )
-SELECT w.*, extract(epoch FROM clock_timestamp())::float8 AS database_time
+SELECT w.*, coalesce(w.payload, p.body) AS inputs, extract(epoch FROM clock_timestamp())::float8 AS database_time
   FROM noted AS n
  CROSS JOIN LATERAL (
        SELECT * FROM rota.workflow_runs AS w WHERE w.namespace = n.namespace AND w.id = n.flow
        OFFSET 0 FOR UPDATE SKIP LOCKED
        ) AS w
+  LEFT JOIN LATERAL (
+       SELECT p.body FROM rota.payloads AS p WHERE p.namespace = w.namespace AND p.id = w.payload_id OFFSET 0
+       ) AS p ON true
  ORDER BY n.oldest

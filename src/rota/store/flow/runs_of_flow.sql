@@ -1,6 +1,6 @@
 -- Runs of a workflow run that have not ended and were not asked to stop, some of them; of these nodes. Without `started`:
 -- only those that no worker has claimed.
--- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job.
+-- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job, workflow_runs_of_job.
 -- Locks: none
 SELECT id FROM (
     SELECT u.id, u.job_version AS node FROM rota.upcoming_runs AS u
@@ -12,6 +12,10 @@ SELECT id FROM (
     SELECT l.id, l.job_version FROM rota.live_runs AS l
      WHERE l.namespace = :namespace AND l.job_id = :flow AND l.job_id <> l.id AND l.cancel_requested_at IS NULL
        AND (:started::boolean OR l.claim IS NULL)
+    UNION ALL
+    SELECT w.carrier_id, w.job_version FROM rota.workflow_runs AS w
+     WHERE w.namespace = :namespace AND w.job_id = :flow AND w.ended_at IS NULL AND (w.stop IS NULL OR w.stop = 'failure')
+       AND :started::boolean AND w.cause IN ('node', 'member')
     ) AS r
  WHERE r.node = ANY (:nodes::integer[])
  LIMIT :limit

@@ -5,7 +5,7 @@ WITH found AS MATERIALIZED (
     SELECT * FROM rota.workflow_runs AS w WHERE w.namespace = :namespace AND w.id = :flow FOR UPDATE
 ), stopped AS (
     UPDATE rota.workflow_runs AS w
-       SET stop = :stop, stopped_by = :stopped_by, is_swept = false, revision = w.revision + 1
+       SET stop = 'cancel', stopped_by = :stopped_by, is_swept = false, revision = w.revision + 1
       FROM found AS f
      WHERE w.namespace = f.namespace AND w.id = f.id AND f.ended_at IS NULL
        AND (f.stop IS NULL OR f.stop = 'failure')

@@ -26,6 +26,8 @@ CREATE TABLE rota.workflows (
     revision   integer NOT NULL DEFAULT 1,  -- grows with each change
     state      text NOT NULL CHECK (state IN ('active', 'paused', 'deleted')),
     job_id     uuid NOT NULL,               -- the recurring job that fires it; without a schedule it has no row
+    schedule   text,                        -- when it runs by itself (JSON), as it was given
+    timezone   text NOT NULL DEFAULT 'UTC', -- of its schedule: the zone of nominal dates
     deadline_seconds double precision,      -- of its runs
     created_at timestamptz NOT NULL DEFAULT now(),
     changed_at timestamptz NOT NULL DEFAULT now(),
@@ -39,7 +41,7 @@ CREATE TABLE rota.workflow_versions (
     namespace   text COLLATE "C" NOT NULL,
     workflow_id uuid NOT NULL,
     version     text COLLATE "C" NOT NULL,
-    number      integer NOT NULL,           -- 1 for the first
+    number      integer NOT NULL,           -- 1 for the first; 0: nodes that a node of a run added
     definition  text NOT NULL,              -- JSON
     created_by  text NOT NULL,
     created_at  timestamptz NOT NULL DEFAULT now(),
@@ -79,16 +81,22 @@ CREATE TABLE rota.workflow_runs (
     carrier_id  uuid NOT NULL,                -- the run that it is among runs: its id, or a newer one after a resume
     workflow_id uuid NOT NULL,
     version     text COLLATE "C" NOT NULL,
+    timezone    text NOT NULL,                -- of nominal dates
+    root        uuid NOT NULL,                -- the workflow run that it is a part of, or itself
+    depth       smallint NOT NULL DEFAULT 0,  -- how many levels below that
+    pins        text,                         -- the versions of sub-workflows (JSON), found out when the root opened
     generation  integer NOT NULL DEFAULT 1,   -- grows with each resume
     revision    bigint NOT NULL DEFAULT 0,    -- grows with each change: what a scheduler remembers of it is still true
     stop        text CHECK (stop IN ('cancel', 'deadline', 'failure')),
     stopped_by  text,                         -- who asked for it
     is_swept    boolean NOT NULL DEFAULT false,  -- whether all of its runs that a stop concerns were told
+    is_paused   boolean NOT NULL DEFAULT false,  -- no node starts
     opened_at   timestamptz NOT NULL DEFAULT now(),
     deadline_at timestamptz,
     ended_at    timestamptz,                  -- null: it is open
     outcome     text CHECK (outcome IN ('success', 'failed', 'cancelled')),
     culprit     text,                         -- the node that failed first
+    result      text,                         -- the results (JSON) of its last nodes, by their keys
     PRIMARY KEY (namespace, id),
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
 );
@@ -97,7 +105,7 @@ CREATE INDEX workflow_runs_of_job ON rota.workflow_runs (namespace, job_id) WHER
 CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflow_id, id);
 CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
  WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL;
-
+CREATE INDEX workflow_runs_of_root ON rota.workflow_runs (namespace, root) WHERE ended_at IS NULL;
 CREATE INDEX workflow_runs_stopping ON rota.workflow_runs (shard)
  WHERE ended_at IS NULL AND stop IS NOT NULL AND NOT is_swept;
 
@@ -110,7 +118,8 @@ CREATE TABLE rota.workflow_nodes (
                                                'skipped_by_condition', 'skipped_by_failure')),
     generation  integer NOT NULL,           -- of the workflow run when it was started, or reset
     inputs_of   integer NOT NULL,           -- the generation of its inputs: its idempotency key depends on it
-    run_id      uuid,                       -- its current run
+    run_id      uuid,                       -- its current run, or the mark of its wait
+    adds        boolean NOT NULL DEFAULT false,  -- its run succeeded, and what that added has not ended
     result      text,                       -- what that returned (JSON), if small
     result_blob text,                       -- else its key in object storage
     reason      text,
@@ -127,6 +136,8 @@ CREATE TABLE rota.workflow_maps (
     node        integer NOT NULL,
     shard       smallint NOT NULL,
     generation  integer NOT NULL,
+    inputs_of   integer NOT NULL,           -- the generation of its inputs: the keys of its members depend on it
+    is_redone   boolean NOT NULL DEFAULT false,  -- whether members that failed are to be made again
     items       text,                       -- the items (a JSON array), or
     object      text,                       -- the key of an object with one item per line
     etag        text,                       -- what that object was when its first line was read
@@ -144,20 +155,65 @@ CREATE TABLE rota.workflow_maps (
     is_made     boolean NOT NULL DEFAULT false,  -- whether the source is at its end
     is_failing  boolean NOT NULL DEFAULT false,  -- for good in this generation
     is_swept    boolean NOT NULL DEFAULT false,  -- whether its members that have not started were cancelled then
+    error       text,                       -- why no more items could be read
+    parts       integer NOT NULL DEFAULT 0, -- of its results
     PRIMARY KEY (namespace, flow, node)
 ) PARTITION BY RANGE (flow);
 CREATE INDEX workflow_maps_failing ON rota.workflow_maps (shard) WHERE is_failing AND NOT is_swept;
-CREATE INDEX workflow_maps_making ON rota.workflow_maps (shard) WHERE NOT is_made AND NOT is_failing;
+CREATE INDEX workflow_maps_making ON rota.workflow_maps (shard) WHERE (is_redone OR NOT is_made) AND NOT is_failing;
 
--- Members that failed, by the numbers of their items: what a resume runs again.
+-- Members that failed, by the numbers of their items, with what a resume needs to make them again.
 CREATE TABLE rota.map_failures (
+    namespace  text COLLATE "C" NOT NULL,
+    flow       uuid NOT NULL,
+    node       integer NOT NULL,
+    item       integer NOT NULL,
+    run_id     uuid,                        -- null: no run could be made of the item
+    payload    text,
+    payload_id uuid,
+    reason     text,
+    is_redone  boolean NOT NULL DEFAULT false,  -- to be made again
+    PRIMARY KEY (namespace, flow, node, item)
+) PARTITION BY RANGE (flow);
+
+-- What members returned, in parts of lines: {"index": 7, "result": ...}. A member that returned nothing has no line.
+CREATE TABLE rota.map_results (
     namespace text COLLATE "C" NOT NULL,
     flow      uuid NOT NULL,
     node      integer NOT NULL,
-    item      integer NOT NULL,
-    run_id    uuid NOT NULL,
-    PRIMARY KEY (namespace, flow, node, item)
+    part      integer NOT NULL,
+    lines     text NOT NULL,
+    PRIMARY KEY (namespace, flow, node, part)
 ) PARTITION BY RANGE (flow);
+
+-- Waits that have not ended. A wait ends when its row is deleted, by its time, a signal, a decision of a person or a stop,
+-- whichever comes first; in the same transaction a note says how.
+CREATE TABLE rota.flow_waits (
+    namespace text COLLATE "C" NOT NULL,
+    flow      uuid NOT NULL,
+    node      integer NOT NULL,
+    mark      uuid NOT NULL,                -- run_id of the node
+    shard     smallint NOT NULL,
+    wakes_at  timestamptz,                  -- when it ends by itself
+    outcome   text NOT NULL CHECK (outcome IN ('success', 'failed', 'skipped')),  -- how it ends then
+    signal    text,                         -- the signal it waits for
+    approvers text[],                       -- who may decide; empty: all who have the right; null: it is no approval
+    opened_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (namespace, flow, node)
+);
+CREATE INDEX flow_waits_due ON rota.flow_waits (shard, wakes_at) WHERE wakes_at IS NOT NULL;
+
+-- Signals that no wait has taken yet.
+CREATE TABLE rota.flow_signals (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace text COLLATE "C" NOT NULL,
+    flow      uuid NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    payload   text,                         -- JSON
+    sent_by   text NOT NULL,
+    sent_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX flow_signals_of_flow ON rota.flow_signals (namespace, flow, id);
 
 -- Notes for the conductor (scheduler/conductor.py): the run of a node ended, or, without a node, a workflow run is to be
 -- looked at. Written in the transaction of the end, by the trigger note_end on finished_runs, so whichever process of
@@ -170,8 +226,10 @@ CREATE TABLE rota.flow_notes (
     flow        uuid NOT NULL,
     node        integer,
     run_id      uuid,
-    outcome     text,                       -- success, failed, cancelled, expired
-    item        integer,                    -- of a member that did not succeed: the number of its item
+    outcome     text,                       -- success, failed, cancelled, expired, skipped; resume: run again what failed
+    item        integer,                    -- of a member: the number of its item
+    payload     text,                       -- of a member that did not succeed
+    payload_id  uuid,
     is_member   boolean NOT NULL DEFAULT false,
     result      text,
     result_blob text,
@@ -185,13 +243,17 @@ CREATE FUNCTION rota.note_end() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    is_member boolean := NEW.cause = 'member';
+    is_lost   boolean := NEW.cause = 'member' AND NEW.status <> 'success';
 BEGIN
-    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, item, is_member, result,
-                                 result_blob, reason)
+    INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, item, payload, payload_id, is_member,
+                                 result, result_blob, reason)
     VALUES (NEW.shard, NEW.namespace, NEW.job_id, NEW.job_version, NEW.id,
             CASE NEW.status WHEN 'skipped' THEN 'expired' ELSE NEW.status END,
-            CASE WHEN NEW.cause = 'member' AND NEW.status <> 'success' THEN (NEW.options::jsonb ->> 'item')::integer END,
-            NEW.cause = 'member',
+            CASE WHEN is_lost OR is_member AND (NEW.result <> 'null' OR NEW.result_blob IS NOT NULL)
+                 THEN (NEW.options::jsonb ->> 'item')::integer END,
+            CASE WHEN is_lost THEN NEW.payload END, CASE WHEN is_lost THEN NEW.payload_id END, is_member,
             NEW.result, NEW.result_blob, coalesce(NEW.error, NEW.reason));
     RETURN NULL;
 END

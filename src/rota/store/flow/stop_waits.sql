@@ -1,0 +1,11 @@
+-- Ends waits of a workflow run that was stopped; of these nodes.
+-- Index: primary key.
+-- Locks: the waits.
+WITH ended AS (
+    DELETE FROM rota.flow_waits AS w
+     WHERE w.namespace = :namespace AND w.flow = :flow AND w.node = ANY (:nodes::integer[])
+    RETURNING w.*
+)
+INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, reason)
+SELECT shard, namespace, flow, node, mark, 'cancelled', :reason FROM ended
+RETURNING flow
