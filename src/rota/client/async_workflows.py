@@ -15,6 +15,9 @@ from rota.clock import Deadline
 from rota.contract.workflows import (
     MemberList,
     MemberOut,
+    MemberResult,
+    MemberResults,
+    SignalSent,
     VersionList,
     VersionOut,
     WorkflowIn,
@@ -31,7 +34,6 @@ _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _GROWTH = 1.5
 _OPEN = ("running", "cancelling")
-_Anything = dict[str, Any]
 
 
 class AsyncWorkflowCalls(AsyncCalls):
@@ -138,21 +140,29 @@ class AsyncWorkflowCalls(AsyncCalls):
         return await self._ask(WorkflowRunOut, "POST", f"{_workflow_run(workflow_run_id)}/cancel", repeatable=True)
 
     async def resume_workflow_run(
-        self, workflow_run_id: str, *, generation: int | None = None, nodes: Sequence[str] | None = None
+        self,
+        workflow_run_id: str,
+        *,
+        generation: int | None = None,
+        nodes: Sequence[str] | None = None,
+        items: Sequence[int] | None = None,
+        version: str | None = None,
     ) -> WorkflowRunOut:
         """Runs again what failed, or these nodes, and everything after them. Not retried once sent.
 
-        With `generation`, only if no other resume came first (else AnswerError with status 409).
+        With `generation`, only if no other resume came first (else AnswerError with status 409). `items`: of the one
+        map in `nodes`, only the failed members with these numbers. `version`: it goes on with another version of the
+        workflow, or the "latest".
         """
-        body = fields_of({"generation": generation, "nodes": nodes})
+        body = fields_of({"generation": generation, "nodes": nodes, "items": items, "version": version})
         return await self._ask(WorkflowRunOut, "POST", f"{_workflow_run(workflow_run_id)}/resume", body=body)
 
     async def signal_workflow_run(
         self, workflow_run_id: str, signal: str, payload: Any = None, *, idempotency_key: str | None = None
-    ) -> None:
+    ) -> SignalSent:
         """Sends a signal: it is kept until a node that waits for one of this name takes it."""
-        await self._ask(
-            _Anything,
+        return await self._ask(
+            SignalSent,
             "POST",
             f"{_workflow_run(workflow_run_id)}/signals/{quote(signal, safe='')}",
             body={"payload": payload},
@@ -160,15 +170,15 @@ class AsyncWorkflowCalls(AsyncCalls):
             repeatable=True,
         )
 
-    async def approve_node(self, workflow_run_id: str, node: str, *, comment: str | None = None) -> None:
+    async def approve_node(self, workflow_run_id: str, node: str, *, comment: str | None = None) -> WorkflowRunOut:
         """Approves what a node waits for. Not retried once sent: a second decision is refused."""
         body = fields_of({"comment": comment})
-        await self._ask(_Anything, "POST", f"{_node(workflow_run_id, node)}/approve", body=body)
+        return await self._ask(WorkflowRunOut, "POST", f"{_node(workflow_run_id, node)}/approve", body=body)
 
-    async def reject_node(self, workflow_run_id: str, node: str, *, comment: str | None = None) -> None:
+    async def reject_node(self, workflow_run_id: str, node: str, *, comment: str | None = None) -> WorkflowRunOut:
         """Rejects what a node waits for: the node fails. Not retried once sent, as `approve_node`."""
         body = fields_of({"comment": comment})
-        await self._ask(_Anything, "POST", f"{_node(workflow_run_id, node)}/reject", body=body)
+        return await self._ask(WorkflowRunOut, "POST", f"{_node(workflow_run_id, node)}/reject", body=body)
 
     def members(
         self,
@@ -178,8 +188,19 @@ class AsyncWorkflowCalls(AsyncCalls):
         status: Literal["failed", "running"] | None = None,
         page_size: int = _PAGE_SIZE,
     ) -> AsyncIterator[MemberOut]:
-        """Members of a map that failed, or that have not ended."""
+        """Members of a map that failed (if not said otherwise), or that have not ended: `running`."""
         return self._items(MemberList, f"{_node(workflow_run_id, node)}/members", {"status": status}, page_size)
+
+    async def member_results(self, workflow_run_id: str, node: str) -> AsyncIterator[MemberResult]:
+        """What the members of a map returned; those that returned nothing are left out."""
+        path, query = f"{_node(workflow_run_id, node)}/results", {}
+        while True:
+            page = await self._ask(MemberResults, "GET", path, query=query, repeatable=True)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            query = {"cursor": page.next_cursor}
 
 
 def _workflow(workflow: str) -> str:

@@ -339,19 +339,3 @@ class WorkflowRunStarted(Out, kw_only=True):
 
     workflow_run_id: str
     status: WorkflowRunStatus
-
-
-class MemberOut(Out, kw_only=True):
-    """A member of a map."""
-
-    index: int
-    run_id: str | None
-    status: str
-    reason: str | None = None
-
-
-class MemberList(Out, kw_only=True):
-    """A page of members of a map, by index."""
-
-    items: list[MemberOut]
-    next_cursor: str | None

@@ -66,13 +66,19 @@ class HttpGateway(AsyncDelivery):
                 case "cancel":
                     return await client.cancel_workflow_run(act.run_id)
                 case "resume":
-                    return await client.resume_workflow_run(act.run_id, generation=act.generation, nodes=act.nodes)
+                    return await client.resume_workflow_run(
+                        act.run_id,
+                        generation=act.generation,
+                        nodes=act.nodes,
+                        items=act.items,
+                        version=act.version,
+                    )
                 case "signal":
                     await client.signal_workflow_run(act.run_id, act.name, act.payload, idempotency_key=act.key)
                 case "approve":
-                    await client.approve_node(act.run_id, act.name, comment=act.comment)
+                    return await client.approve_node(act.run_id, act.name, comment=act.comment)
                 case "reject":
-                    await client.reject_node(act.run_id, act.name, comment=act.comment)
+                    return await client.reject_node(act.run_id, act.name, comment=act.comment)
             return await client.workflow_run(act.run_id)
         except AnswerError as error:
             raise refusal_of(error) from error

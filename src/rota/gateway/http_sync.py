@@ -67,13 +67,19 @@ class SyncHttpGateway(Delivery):
                 case "cancel":
                     return client.cancel_workflow_run(act.run_id)
                 case "resume":
-                    return client.resume_workflow_run(act.run_id, generation=act.generation, nodes=act.nodes)
+                    return client.resume_workflow_run(
+                        act.run_id,
+                        generation=act.generation,
+                        nodes=act.nodes,
+                        items=act.items,
+                        version=act.version,
+                    )
                 case "signal":
                     client.signal_workflow_run(act.run_id, act.name, act.payload, idempotency_key=act.key)
                 case "approve":
-                    client.approve_node(act.run_id, act.name, comment=act.comment)
+                    return client.approve_node(act.run_id, act.name, comment=act.comment)
                 case "reject":
-                    client.reject_node(act.run_id, act.name, comment=act.comment)
+                    return client.reject_node(act.run_id, act.name, comment=act.comment)
             return client.workflow_run(act.run_id)
         except AnswerError as error:
             raise refusal_of(error) from error

@@ -21,7 +21,7 @@ from rota.blobs import Blobs
 from rota.clock import Deadline
 from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
-from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
+from rota.contract.workflows import ResumeIn, WorkflowRunOut, WorkflowRunStarted
 from rota.domain.ids import day_of, parse_run, show_job, show_run
 from rota.domain.job import STORED_BYTES, SingleJob, SubmissionKey
 from rota.domain.limits import Limits
@@ -42,7 +42,7 @@ from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
 from rota.store.cancel import Cancellations
-from rota.store.flow import Workflows
+from rota.store.flow.workflows import Workflows
 from rota.store.postgres.database import Database
 from rota.store.read.runs import Runs
 from rota.store.submit import KnownKey, Submissions
@@ -225,7 +225,16 @@ class LocalGateway:
             case "cancel":
                 return await workflows.cancel(act.run_id, caller, only)
             case "resume":
-                return await workflows.resume(act.run_id, caller, only=only, generation=act.generation, nodes=act.nodes)
+                return await workflows.resume(act.run_id, caller, only=only, asked=_resume_of(act))
+            case "signal":
+                request_hash = hash_request(_encoder.encode([act.run_id, act.name, act.payload]))
+                await workflows.signal(
+                    act.run_id, act.name, act.payload, caller, only=only, key=act.key, request_hash=request_hash
+                )
+            case "approve" | "reject":
+                return await workflows.decide(
+                    act.run_id, act.name, caller, only=only, approve=act.verb == "approve", comment=act.comment
+                )
         return await self._look_at_workflow(act, caller)
 
     async def _look_at_workflow(self, act: WorkflowAct, caller: Caller) -> WorkflowRunOut:
@@ -334,6 +343,10 @@ def request_of(job: BatchJobIn) -> JobRequest:
     """The request of a job of a program in this process."""
     key = job.idempotency_key
     return JobRequest(job, key, hash_request(msgspec.json.encode(job)) if key else b"")
+
+
+def _resume_of(act: WorkflowAct) -> ResumeIn:
+    return ResumeIn(generation=act.generation, nodes=act.nodes, items=act.items, version=act.version)
 
 
 def _is_new(answer: Answer) -> bool:

@@ -19,6 +19,8 @@ class WorkflowAct(msgspec.Struct, frozen=True, omit_defaults=True):
     wait_seconds: float = 0.0
     generation: int | None = None
     nodes: list[str] | None = None
+    items: list[int] | None = None
+    version: str | None = None
     name: str = ""
     payload: Any = None
     key: str | None = None

@@ -62,11 +62,21 @@ class WorkflowRun:
         """Cancels it: nothing of it starts any more, and what runs is asked to stop."""
         await self._act(WorkflowAct("cancel", self.id))
 
-    async def resume(self, nodes: Sequence[str] | None = None, *, generation: int | None = None) -> None:
+    async def resume(
+        self,
+        nodes: Sequence[str] | None = None,
+        *,
+        generation: int | None = None,
+        items: Sequence[int] | None = None,
+        version: str | None = None,
+    ) -> None:
         """Runs again what failed, or these nodes, and everything after them. With `generation`, only if no other resume
-        came first."""
+        came first. `items`: of the one map in `nodes`, only the failed members with these numbers. `version`: it goes
+        on with another version of the workflow, or the "latest"."""
+        chosen = None if nodes is None else list(nodes)
+        numbers = None if items is None else list(items)
         await self._act(
-            WorkflowAct("resume", self.id, nodes=None if nodes is None else list(nodes), generation=generation)
+            WorkflowAct("resume", self.id, nodes=chosen, generation=generation, items=numbers, version=version)
         )
 
     async def signal(self, name: str, payload: Any = None) -> None:
