@@ -193,7 +193,8 @@ class AsyncWorkflowCalls(AsyncCalls):
 
     async def member_results(self, workflow_run_id: str, node: str) -> AsyncIterator[MemberResult]:
         """What the members of a map returned; those that returned nothing are left out."""
-        path, query = f"{_node(workflow_run_id, node)}/results", {}
+        path = f"{_node(workflow_run_id, node)}/results"
+        query: dict[str, str] = {}
         while True:
             page = await self._ask(MemberResults, "GET", path, query=query, repeatable=True)
             for item in page.items:

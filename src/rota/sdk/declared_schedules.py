@@ -19,8 +19,8 @@ from rota.domain.application import Application, DeclaredSchedule
 from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
-from rota.gateway.declared_workflows import encode_workflows
 from rota.gateway.job_builder import JobBuilder
+from rota.gateway.workflow_declarations import encode_workflows
 from rota.sdk.announced_tasks import describe_task
 from rota.sdk.call import Call, Plan, When
 from rota.task.arguments import check_importable
