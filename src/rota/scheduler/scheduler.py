@@ -68,9 +68,10 @@ class Scheduler:
         lease_seconds: float,
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
+        clock: DatabaseClock | None = None,
     ) -> None:
         self.id = uuid4()
-        clock = DatabaseClock()
+        clock = clock or DatabaseClock()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
             shards=Shards(lease_database or database),

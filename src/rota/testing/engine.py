@@ -77,7 +77,9 @@ class Engine:
             now=clock.now_datetime,
             defaults=default_limits(settings),
         )
-        self._scheduler = Scheduler(database=database, listen_url=None, lease_seconds=LEASE_SECONDS)
+        self._scheduler = Scheduler(
+            database=database, listen_url=None, lease_seconds=LEASE_SECONDS, blobs=self.blobs, clock=clock
+        )
         self._busy = asyncio.Lock()
 
     @classmethod

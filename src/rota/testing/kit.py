@@ -9,12 +9,17 @@ from typing import Any
 from uuid import UUID
 
 from rota.contract.jobs import Submitted
+from rota.contract.workflows import WorkflowRunOut
+from rota.domain.ids import show_workflow_run
 from rota.domain.job import show_job_of
+from rota.domain.rights import Caller
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
 from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
+from rota.sdk.workflow import Workflow
+from rota.task.arguments import encode
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
 from rota.testing.kit_gateway import KitGateway, SyncKitGateway
@@ -101,6 +106,18 @@ class Kit:
         """All runs, ended or waiting, in order of time."""
         return await self._read_runs(None, _name(task), status)
 
+    async def workflow_runs(
+        self, workflow: Workflow | str | None = None, *, status: str | None = None
+    ) -> list[WorkflowRunOut]:
+        """Workflow runs with their nodes, in the order of their start."""
+        name = workflow if workflow is None or isinstance(workflow, str) else workflow.name
+        rows = await self._engine.fetch("workflow_runs_in_test", name=name, status=status)
+        workflows = self._engine.gateway.workflows
+        return [
+            await workflows.show_run(show_workflow_run(row["id"]), Caller(row["namespace"], row["owner"]))
+            for row in rows
+        ]
+
     async def failures(self) -> list[RunRecord]:
         """Runs that failed for good or wait for a retry (`retrying`), with errors and tracebacks."""
         found = await self._read_runs(None, None, None)
@@ -139,6 +156,10 @@ class Kit:
             raise AssertionError(tell_failures(failures))
 
     # Surroundings
+
+    async def put_object(self, name: str, items: Iterable[Any], *, namespace: str = "default") -> None:
+        """Puts an object into the test's storage, with one item per line, for a map over `flow.object(name)`."""
+        await self._engine.blobs.put(f"inputs/{namespace}/{name}", b"".join(encode(item) + b"\n" for item in items))
 
     async def use(self, app: App) -> None:
         """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""

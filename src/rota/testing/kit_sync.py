@@ -50,6 +50,8 @@ class SyncKit:
     advance_to = _sync(Kit.advance_to)
     run_until_idle = _sync(Kit.run_until_idle)
     runs = _sync(Kit.runs)
+    workflow_runs = _sync(Kit.workflow_runs)
+    put_object = _sync(Kit.put_object)
     failures = _sync(Kit.failures)
     submitted = _sync(Kit.submitted)
     assert_submitted = _sync(Kit.assert_submitted)
