@@ -82,6 +82,11 @@ class Declarations:
             raise SetupError(f"Two workflows are called {workflow.name!r}; give one of them another name.")
         self._workflows[workflow.name] = workflow
 
+    @property
+    def are_any(self) -> bool:
+        """Whether anything is declared."""
+        return bool(self._declared or self._workflows)
+
     def workflows(self) -> list[WorkflowIn]:
         """The declared workflows, sorted by name."""
         return [self._workflows[name].contract() for name in sorted(self._workflows)]

@@ -19,6 +19,8 @@ from rota.sdk.app import App
 from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
 from rota.sdk.workflow import Workflow
+from rota.sdk.workflow_runs import WorkflowRun
+from rota.sdk.workflow_runs_sync import SyncWorkflowRun
 from rota.task.arguments import encode
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
@@ -26,6 +28,7 @@ from rota.testing.kit_gateway import KitGateway, SyncKitGateway
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str
+_OPERATOR = "operator"
 _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 
 
@@ -117,6 +120,42 @@ class Kit:
             await workflows.show_run(show_workflow_run(row["id"]), Caller(row["namespace"], row["owner"]))
             for row in rows
         ]
+
+    async def approve(
+        self, run: WorkflowRun | SyncWorkflowRun | str, node: str, *, by: str | None = None, comment: str | None = None
+    ) -> None:
+        """Approves what a node waits for, as the person `by`; as an operator if not given."""
+        await self._decide(run, node, by, comment, approve=True)
+
+    async def reject(
+        self, run: WorkflowRun | SyncWorkflowRun | str, node: str, *, by: str | None = None, comment: str | None = None
+    ) -> None:
+        """Rejects what a node waits for, as `approve`."""
+        await self._decide(run, node, by, comment, approve=False)
+
+    async def _decide(
+        self,
+        run: WorkflowRun | SyncWorkflowRun | str,
+        node: str,
+        by: str | None,
+        comment: str | None,
+        *,
+        approve: bool,
+    ) -> None:
+        run_id = run if isinstance(run, str) else run.id
+        (found,) = [
+            one
+            for one in await self._engine.fetch("workflow_runs_in_test", name=None, status=None)
+            if show_workflow_run(one["id"]) == run_id
+        ]
+        await self._engine.gateway.workflows.decide(
+            run_id,
+            node,
+            Caller(found["namespace"], by or _OPERATOR),
+            only=by,
+            approve=approve,
+            comment=comment,
+        )
 
     async def failures(self) -> list[RunRecord]:
         """Runs that failed for good or wait for a retry (`retrying`), with errors and tracebacks."""

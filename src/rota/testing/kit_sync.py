@@ -51,6 +51,8 @@ class SyncKit:
     run_until_idle = _sync(Kit.run_until_idle)
     runs = _sync(Kit.runs)
     workflow_runs = _sync(Kit.workflow_runs)
+    approve = _sync(Kit.approve)
+    reject = _sync(Kit.reject)
     put_object = _sync(Kit.put_object)
     failures = _sync(Kit.failures)
     submitted = _sync(Kit.submitted)
