@@ -14,10 +14,11 @@ from rota.api.paging import next_cursor
 from rota.contract.fleet import ShardOut, WorkerOut
 from rota.contract.jobs import JobOut, JobStatusOut, Misfire, Retry, ScheduleOut
 from rota.contract.runs import AttemptOut, DeadLetterOut, RunList, RunOut, TimelineEntry
-from rota.domain.ids import show_job, show_run
-from rota.domain.job import Priority, RunOptions, Timetable, decode_options, show_job_of
+from rota.domain.ids import show_job, show_run, show_workflow_run
+from rota.domain.job import NODE_CAUSES, Priority, RunOptions, Timetable, decode_options, show_job_of
 from rota.domain.schedule import fire_times
 from rota.domain.schedule_description import describe
+from rota.domain.workflows.references import item_of
 from rota.gateway.job_builder import CALENDAR
 from rota.gateway.policy_fields import show_policies
 from rota.store.read.jobs import timetable_of
@@ -131,7 +132,7 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
     options = decode_options(row["options"])
     out = RunOut(
         run_id=show_run(row["id"]),
-        job_id=options.job_id or show_job(row["job_id"]),
+        job_id=options.job_id or show_job(row["id"] if row["cause"] in NODE_CAUSES else row["job_id"]),
         name=row["name"],
         owner=row["owner"],
         status=row["status"],
@@ -154,6 +155,10 @@ def show_run_row(row: Any, *, whole: bool) -> RunOut:
         idempotency_key=(row["root_id"] or row["id"]).hex,
         error=row["error"],
     )
+    if row["cause"] in NODE_CAUSES:
+        out.workflow_run_id = show_workflow_run(row["job_id"])
+        out.node = row["name"].rpartition("/")[2]
+        out.index = item_of(row["options"])
     if row["progress_note"]:
         out.progress_message = row["progress_note"]
     if row["retry_of"]:

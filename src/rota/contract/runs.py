@@ -94,6 +94,12 @@ class RunOut(Out, kw_only=True):
     executor_id: str | None
     cancel_requested: bool
     headers: dict[str, str] | None = None
+    workflow_run_id: str | None = None
+    """of the run of a node: the workflow run that it belongs to"""
+    node: str | None = None
+    """the key of that node"""
+    index: int | None = None
+    """of a member of a map: the number of its item, from 0"""
     retry_of: str | None = None
     """the run that this one repeats"""
     idempotency_key: str

@@ -30,6 +30,7 @@ MAX_SCRIPT_NAME = 255
 SCRIPT_TASK = "script"
 SHELL_TASK = "shell"
 HTTP_TASK = "http"
+NODE_CAUSES = ("node", "member")  # of runs that belong to a workflow run: its id is their job_id
 WORKFLOW_TASK = "workflow"  # of a workflow run: no worker runs it
 RESERVED_TASKS = frozenset({SCRIPT_TASK, SHELL_TASK, HTTP_TASK})
 # Waiting this long is worth one level of priority (also in claim.sql).

@@ -169,8 +169,6 @@ def _check_kind(node: NodeIn, field: str, inputs: Mapping[str, InputIn]) -> None
     kinds = [name for name in ("task", "wait", "workflow") if getattr(node, name) is not None]
     if len(kinds) != 1:
         raise BadInputError("needs one of task, wait and workflow", field=f"{field}.{kinds[1] if kinds else 'task'}")
-    if node.task == WORKFLOW_TASK:
-        raise BadInputError("is no task: name the workflow in `workflow`", field=f"{field}.task")
     if node.task is not None:
         return
     for name in (_JOB_FIELDS - {"task", "payload"}) | ({"map", "payload"} if node.wait is not None else set()):

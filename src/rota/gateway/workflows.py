@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,19 +18,15 @@ from rota.contract.jobs import JobIn
 from rota.contract.workflows import (
     MemberList,
     MemberOut,
-    MembersOut,
-    NodeOut,
     ResumeIn,
     SignalSent,
     VersionList,
-    VersionOut,
     WorkflowIn,
     WorkflowList,
     WorkflowOut,
     WorkflowRunList,
     WorkflowRunOut,
     WorkflowRunStarted,
-    WorkflowScheduleIn,
 )
 from rota.domain.ids import (
     FIRST_ID,
@@ -43,10 +40,10 @@ from rota.domain.ids import (
     show_workflow,
 )
 from rota.domain.ids import show_workflow_run as show_flow
-from rota.domain.job import STORED_BYTES, WORKFLOW_TASK, Recurring, SubmissionKey
+from rota.domain.job import NODE_CAUSES, STORED_BYTES, WORKFLOW_TASK, Recurring, SubmissionKey
 from rota.domain.policies import decode_policies, encode_policies
 from rota.domain.rights import Caller
-from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.graph import Graph
 from rota.domain.workflows.progress import Members, NodeState, to_resume, what_runs_again
 from rota.errors import (
     BadInputError,
@@ -67,6 +64,7 @@ from rota.gateway.workflow_plans import (
     plan_of,
     read_definition,
 )
+from rota.gateway.workflow_views import show_flow_row, show_version_row, show_workflow_row
 from rota.store.flow.rows import NodeRow, Resume
 from rota.store.flow.workflows import MOST_SIGNALS, NewFlow, WorkflowRecord, Workflows
 from rota.store.submit import Submissions
@@ -76,7 +74,6 @@ _AT_ONCE = 100
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
 Answer = TypeVar("Answer")
-_SKIPS: Mapping[str, Any] = {"skipped_by_condition": "condition", "skipped_by_failure": "failure"}
 
 
 class WorkflowGateway:
@@ -127,19 +124,19 @@ class WorkflowGateway:
 
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
-        return _shown(await self._find(workflow, caller, only))
+        return show_workflow_row(await self._find(workflow, caller, only))
 
     async def show_all(self, caller: Caller, only: str | None, after: str, limit: int) -> WorkflowList:
         """A page of workflows, by name."""
         rows = await self._workflows.find_all(caller.namespace, owner=only, after=after, limit=limit + 1)
-        items = [_shown(row) for row in rows[:limit]]
+        items = [show_workflow_row(row) for row in rows[:limit]]
         return WorkflowList(items=items, next_cursor=items[-1].name if len(rows) > limit else None)
 
     async def versions(self, workflow: str, caller: Caller, only: str | None = None) -> VersionList:
         """The versions of a workflow, newest first."""
         row = await self._find(workflow, caller, only)
         rows = await self._workflows.versions(caller.namespace, row["id"], _MOST_VERSIONS)
-        return VersionList(items=[_shown_version(one) for one in rows])
+        return VersionList(items=[show_version_row(one) for one in rows])
 
     async def change(
         self, workflow: str, wanted: WorkflowIn, caller: Caller, *, only: str | None = None, revision: int | None = None
@@ -157,7 +154,7 @@ class WorkflowGateway:
             schedule = schedule_of(wanted, owner, self._builder, self._now())
             if not await self._workflows.change(row, after, schedule, caller.owner):
                 raise VersionMismatchError("the workflow was changed just now; look again")
-        return _shown(row), await self.show(show_workflow(row["id"]), caller)
+        return show_workflow_row(row), await self.show(show_workflow(row["id"]), caller)
 
     async def pause(self, workflow: str, caller: Caller, *, only: str | None, paused: bool) -> WorkflowOut:
         """Pauses a workflow, or lets it go on: its schedule, and the nodes of its open runs that have not started."""
@@ -177,7 +174,7 @@ class WorkflowGateway:
             for flow in flows:
                 await self._workflows.stop(caller.namespace, flow["id"], caller.owner)
             before = flows[-1]["id"]
-        shown = _shown(row)
+        shown = show_workflow_row(row)
         shown.status = "deleted"
         return shown
 
@@ -222,7 +219,7 @@ class WorkflowGateway:
 
     async def show_run(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
         """A workflow run with its nodes."""
-        return _shown_run(*await self._get(run, caller, only))
+        return show_flow_row(*await self._get(run, caller, only))
 
     async def show_runs(
         self, caller: Caller, only: str | None, *, workflow: str | None, status: str | None, cursor: str, limit: int
@@ -233,7 +230,7 @@ class WorkflowGateway:
         rows = await self._workflows.list_runs(
             caller.namespace, before=before, limit=limit + 1, workflow_id=workflow_id, owner=only, status=status
         )
-        items = [_shown_run(row) for row in rows[:limit]]
+        items = [show_flow_row(row) for row in rows[:limit]]
         return WorkflowRunList(items=items, next_cursor=items[-1].workflow_run_id if len(rows) > limit else None)
 
     async def cancel(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
@@ -302,6 +299,48 @@ class WorkflowGateway:
 
         await self._workflows.resume(caller.namespace, row["id"], decide)
         return await self.show_run(show_flow(row["id"]), caller)
+
+    async def run_again(self, runs: Sequence[Any], caller: Caller, only: str | None = None) -> int:
+        """Runs of nodes (as `nodes_of` gives them) run again: one resume of each workflow run. Returns how many runs it
+        was for; raises ConflictError if there is one, and it can't be resumed."""
+        by_flow: dict[UUID, list[Any]] = defaultdict(list)
+        for run in runs:
+            by_flow[run["flow"]].append(run)
+        count = 0
+        for flow, those in by_flow.items():
+            try:
+                await self._run_again(flow, those, caller, only)
+            except ConflictError:
+                if len(by_flow) == 1:
+                    raise
+                continue  # it runs, or is being stopped: its dead letters stay
+            count += len(those)
+        return count
+
+    async def _run_again(self, flow: UUID, runs: Sequence[Any], caller: Caller, only: str | None) -> None:
+        row, _, _ = await self._get(show_flow(flow), caller, only)
+        if row["cause"] in NODE_CAUSES:
+            await self.resume(show_flow(flow), caller, only=only)  # from the root down
+            return
+        keys = sorted(read_definition(row["definition"]).nodes)
+        nodes = {run["node"] for run in runs}
+        items = [run["item"] for run in runs] if len(nodes) == 1 and runs[0]["cause"] == "member" else None
+        if items is not None and await self._workflows.redo_members(row["namespace"], flow, min(nodes), items):
+            return
+        asked = ResumeIn(nodes=[keys[number] for number in sorted(nodes)], items=items)
+        await self.resume(show_flow(flow), caller, only=only, asked=asked)
+
+    async def resume_carrier(self, run_id: UUID, caller: Caller, only: str | None = None) -> bool:
+        """Resumes the workflow run that a run is; False: it is none."""
+        flow = await self._workflows.find_carried(caller.namespace, run_id)
+        if flow is None:
+            return False
+        await self.resume(show_flow(flow), caller, only=only)
+        return True
+
+    async def nodes_of(self, runs: Sequence[UUID], caller: Caller) -> list[Any]:
+        """Which of these runs belong to nodes of workflow runs."""
+        return await self._workflows.nodes_of(caller.namespace, runs)
 
     async def _version(self, row: Any, wanted: str | None) -> tuple[str, str]:
         """The definition that a workflow run goes on with, and its version."""
@@ -515,119 +554,3 @@ def _check_resume(row: Any, generation: int | None, *, is_other: bool) -> None:
 def _state_of(node: NodeRow) -> NodeState:
     state: Any = node.state
     return NodeState(state, node.generation)
-
-
-def _shown(row: Any) -> WorkflowOut:
-    wanted = read_definition(row["definition"])
-    return WorkflowOut(
-        workflow_id=show_workflow(row["id"]),
-        name=row["name"],
-        owner=row["owner"],
-        status=row["state"],
-        version=row["version"],
-        revision=row["revision"],
-        nodes=wanted.nodes,
-        inputs=wanted.inputs,
-        schedule=None if row["schedule"] is None else msgspec.json.decode(row["schedule"], type=WorkflowScheduleIn),
-        fail_fast=wanted.fail_fast,
-        deadline_seconds=wanted.deadline_seconds,
-        created_at=row["created_at"],
-        changed_at=row["changed_at"],
-    )
-
-
-def _shown_version(row: Any) -> VersionOut:
-    return VersionOut(
-        version=row["version"],
-        number=row["number"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        nodes=read_definition(row["definition"]).nodes,
-    )
-
-
-def _shown_run(row: Any, nodes: list[Any] | None = None, maps: Mapping[int, Members] | None = None) -> WorkflowRunOut:
-    stopping = row["stop"] is not None and row["stop"] != "failure"
-    return WorkflowRunOut(
-        workflow_run_id=show_flow(row["id"]),
-        workflow_id=show_workflow(row["workflow_id"]),
-        name=row["name"],
-        owner=row["owner"],
-        status=row["outcome"] or ("cancelling" if stopping else "running"),
-        version=row["version"],
-        generation=row["generation"],
-        start_time=row["opened_at"],
-        end_time=row["ended_at"],
-        deadline=row["deadline_at"],
-        culprit=row["culprit"],
-        nominal_time=row["nominal_at"],
-        cause=row["cause"],
-        parent=show_flow(row["job_id"]) if row["cause"] in ("node", "member") else None,
-        paused=row["is_paused"],
-        result=None if row["result"] is None else msgspec.json.decode(row["result"]),
-        inputs=None if nodes is None or row["inputs"] is None else msgspec.json.decode(row["inputs"]),
-        nodes=None if nodes is None else _shown_nodes(row, nodes, maps or {}),
-    )
-
-
-def _shown_nodes(row: Any, nodes: list[Any], maps: Mapping[int, Members]) -> dict[str, NodeOut]:
-    wanted = read_definition(row["definition"])
-    keys = sorted(wanted.nodes)
-    graph = Graph([Node(key, tuple(wanted.nodes[key].after), wanted.nodes[key].trigger) for key in keys])
-    by_number = {node["node"]: node for node in nodes if node["state"] != "waiting"}
-    return {key: _shown_node(number, graph, by_number, maps.get(number)) for number, key in enumerate(keys)}
-
-
-def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any], members: Members | None) -> NodeOut:
-    row = nodes.get(number)
-    if row is None:
-        return NodeOut(status="waiting", waiting_for=_waits_for(number, graph, nodes))
-    kind = _SKIPS.get(row["state"])
-    is_waiting = row["state"] == "open" and (row["signal"] or row["approvers"] is not None or row["wakes_at"])
-    status: Any = "running" if row["state"] == "open" else row["state"]
-    if row["state"] == "open" and row["run_status"]:
-        status = row["run_status"]
-    own_run = row["run_id"] is not None and members is None and not is_waiting and row["mark"] != row["run_id"]
-    return NodeOut(
-        status="skipped" if kind else "waiting" if is_waiting else status,
-        run_id=show_run(row["run_id"]) if own_run else None,
-        start_time=row["opened_at"],
-        end_time=row["ended_at"],
-        reason=row["reason"],
-        skipped_by=kind,
-        culprit=row["culprit"],
-        waiting_for=_wait_of(row) if is_waiting else None,
-        generation=row["generation"],
-        members=None if members is None else _shown_members(members),
-        workflow_run_id=None if row["child"] is None else show_flow(row["child"]),
-    )
-
-
-def _waits_for(number: int, graph: Graph, nodes: Mapping[int, Any]) -> dict[str, str]:
-    """The nodes before it that have not ended, and how they are."""
-    return {
-        graph.nodes[one].key: "waiting" if one not in nodes else nodes[one]["run_status"] or "running"
-        for one in graph.before[number]
-        if one not in nodes or nodes[one]["state"] == "open"
-    }
-
-
-def _wait_of(row: Any) -> dict[str, str]:
-    """What a wait waits for."""
-    found = {"signal": row["signal"]} if row["signal"] else {}
-    if row["approvers"] is not None:
-        found["approval"] = ", ".join(row["approvers"]) or "all who may approve"
-    if row["wakes_at"] is not None:
-        found["until"] = row["wakes_at"].isoformat()
-    return found
-
-
-def _shown_members(members: Members) -> MembersOut:
-    counts = members.handle
-    return MembersOut(
-        total=counts["total"] if members.is_made else None,
-        success=counts["success"],
-        failed=members.failed,
-        skipped=members.skipped,
-        running=members.made - members.ended,
-    )

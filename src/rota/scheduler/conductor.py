@@ -15,7 +15,7 @@ A workflow run that can't be dealt with is set aside and tried again later: it s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -42,6 +42,7 @@ from rota.store.postgres.database import Statements
 
 STEPS = 1000
 FLOWS = 50
+_FOLD_SECONDS = 0.05
 _REASONS = {
     "cancel": "the workflow run was cancelled",
     "deadline": "the deadline of the workflow run passed",
@@ -77,8 +78,18 @@ class Conductor(ShardService):
     interval_seconds = 0.5
     full_round = 1
 
-    def __init__(self, *, flows: Flows, plans: Plans, builder: JobBuilder, leases: LeaseKeeper) -> None:
+    def __init__(
+        self,
+        *,
+        flows: Flows,
+        plans: Plans,
+        builder: JobBuilder,
+        leases: LeaseKeeper,
+        on_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_room`: called when members of maps ended, or maps were opened."""
         super().__init__(leases=leases)
+        self._on_room = on_room
         self._flows = flows
         self._builder = builder
         self._plans = plans
@@ -86,11 +97,18 @@ class Conductor(ShardService):
         self._set_aside: dict[UUID, None] = {}
         self._met: list[UUID] = []  # the workflow runs of this round
         self._careful = 0  # rounds in which one workflow run is dealt with
+        self._folds = False  # whether members of maps ended in the last round
+
+    @property
+    def pause_seconds(self) -> float:
+        """Short while members of maps end: they are counted together, and no message comes for each."""
+        return _FOLD_SECONDS if self._folds else super().pause_seconds
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many notes it took."""
         await self._flows.stop_overdue(owned)
         await self._flows.end_waits(owned)
+        self._folds = False
         notes = await self._conduct(owned)
         for row in await self._flows.unswept(owned):
             await self._sweep(row)
@@ -116,6 +134,8 @@ class Conductor(ShardService):
         for flow in self._met:
             self._set_aside.pop(flow, None)
         self._careful = max(0, self._careful - 1)
+        if self._folds or any(one.maps or one.reopened for one in done.advanced):
+            self._on_room()
         return done.notes
 
     async def _sweep(self, row: Any) -> None:
@@ -135,6 +155,7 @@ class Conductor(ShardService):
         nodes = await read_nodes(statements, rows)
         changed = await fold_members(statements, list(nodes))
         maps = await read_maps(statements, rows)
+        self._folds = any(changed.values())
         advanced: list[Advance] = []
         for row in rows:
             flow = row["id"]

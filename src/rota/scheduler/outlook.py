@@ -22,10 +22,12 @@ from collections.abc import Callable, Mapping
 from rota.domain.misfire import MISSED_AFTER
 from rota.domain.run import LOOKAHEAD
 from rota.scheduler.admitter import Admitter
+from rota.scheduler.conductor import Conductor
 from rota.scheduler.expirer import Expirer
 from rota.scheduler.firer import REFILL, Firer
 from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.lease_keeper import LeaseKeeper
+from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.recaller import Recaller
@@ -44,6 +46,8 @@ _WORK_OF: Mapping[type[ShardService], Callable[[ForeseenWork], float]] = {
     Expirer: lambda work: work.expires_in,
     Recaller: lambda work: 0.0 if work.is_recalled else math.inf,
     GateInspector: lambda work: 0.0 if work.is_held else math.inf,
+    Conductor: lambda work: 0.0 if work.is_mapped else work.conducts_in,
+    MemberMaker: lambda work: 0.0 if work.is_mapped else math.inf,
 }
 
 

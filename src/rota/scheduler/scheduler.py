@@ -93,9 +93,11 @@ class Scheduler:
         builder = JobBuilder(shards=1, payload_limit_bytes=_LARGEST_PAYLOAD_BYTES, now=lambda: datetime.now(UTC))
         flows = Flows(database)
         plans = Plans(flows, builder)
-        self.conductor = Conductor(flows=flows, plans=plans, builder=builder, leases=leases)
         self.member_maker = MemberMaker(
             flows=flows, plans=plans, builder=builder, blobs=blobs, leases=leases, now=clock.now
+        )
+        self.conductor = Conductor(
+            flows=flows, plans=plans, builder=builder, leases=leases, on_room=self.member_maker.wake
         )
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
@@ -121,6 +123,8 @@ class Scheduler:
                 self.admitter,
                 self.gate_inspector,
                 self.expirer,
+                self.conductor,
+                self.member_maker,
             ),
             is_listening=self._is_listening,
             leases=leases,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -17,7 +18,7 @@ from rota.api.representations import show_attempt_row, show_run_row, show_runs, 
 from rota.contract.jobs import RunStarted
 from rota.contract.runs import CountOut, RunCancelled, RunList, RunOut, RunSelection
 from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_run
-from rota.domain.job import show_job_of
+from rota.domain.job import NODE_CAUSES, show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
 from rota.store.read.runs import RunFilter, waits_again
@@ -117,15 +118,28 @@ async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
 
 @Operation("POST", "/v1/runs/{runId}/retry", Right.CHANGE, status=202, errors=(404, 409))
 async def retry_run(services: Backend, call: ApiRequest) -> RunStarted:
-    """Run an ended run again, with the same idempotency key."""
+    """Run an ended run again, with the same idempotency key; the run of a workflow, or of a node, is resumed."""
     row = await services.runs.get(call.namespace, call.run_id)
     if row["place"] != "finished":
         raise ConflictError(f"the run has not ended yet: it is {row['status']}")
+    if again := await _resumed(services, call, row):
+        return again
     made = await services.redrives.rerun(call.namespace, [call.run_id], "retry", services.now)
     if not made:
         raise NotFoundError("there is no such run")  # history has just dropped it
     job_id = show_job_of(row["job_id"], row["options"])
     return RunStarted(job_id=job_id, run_id=show_run(made[0]["id"]), status=made[0]["status"])
+
+
+async def _resumed(services: Backend, call: ApiRequest, row: Any) -> RunStarted | None:
+    """The run of a workflow, or of a node of one, runs again by a resume; None: it is neither."""
+    if row["cause"] in NODE_CAUSES:
+        nodes = await services.workflows.nodes_of([call.run_id], call.caller)
+        await services.workflows.run_again(nodes, call.caller, call.only)
+    elif not await services.workflows.resume_carrier(call.run_id, call.caller, call.only):
+        return None
+    shown = show_run_row(row, whole=False)
+    return RunStarted(job_id=shown.job_id, run_id=shown.run_id, status="scheduled")
 
 
 def _selection(wanted: RunSelection, now: datetime, only: str | None) -> RunFilter:

@@ -28,7 +28,7 @@ from rota.errors import ConflictError
 
 Ending = Literal["success", "failed", "stopped", "skipped_by_condition", "skipped_by_failure"]
 Stop = Literal["cancel", "deadline", "failure"]
-_FAILURES = frozenset({"failed", "stopped", "skipped_by_failure"})
+FAILURES = frozenset({"failed", "stopped", "skipped_by_failure"})
 Outcome = Literal["success", "failed", "cancelled"]
 
 
@@ -155,7 +155,7 @@ class Progress:
     def triggered_by(self, number: int) -> str | None:
         """The node whose end starts this one, if it starts at the first end that fits."""
         trigger = self.graph.nodes[number].trigger
-        wanted = {"any_succeeded": {"success"}, "any_failed": _FAILURES}.get(trigger, set())
+        wanted = {"any_succeeded": {"success"}, "any_failed": FAILURES}.get(trigger, set())
         ended = [
             (self.nodes[one].ended_at or 0.0, self.graph.nodes[one].key)
             for one in self.graph.before[number]
@@ -229,7 +229,7 @@ class Progress:
         trigger = self.graph.nodes[number].trigger
         before = self.graph.before[number]
         seen = [self._seen(one, trigger) for one in before if not self._is_unended(one)]
-        failed = any(one in _FAILURES for one in seen)
+        failed = any(one in FAILURES for one in seen)
         if (trigger == "any_failed" and failed) or (trigger == "any_succeeded" and "success" in seen):
             return "run"
         if len(seen) < len(before):
@@ -257,7 +257,7 @@ class Progress:
         """The first of the nodes before that failed, or the one that it was skipped for."""
         for one in self.graph.before[number]:
             state = self._seen(one, self.graph.nodes[number].trigger)
-            if state in _FAILURES:
+            if state in FAILURES:
                 return self.nodes[one].culprit or self.graph.nodes[one].key
         return None
 

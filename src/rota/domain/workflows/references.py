@@ -128,6 +128,7 @@ def stored_values(template: Any, values: Values, at: tuple[str | int, ...] = ())
 
 class _NodeOptions(msgspec.Struct):
     stored: list[StoredValue] = []
+    item: int | None = None
 
 
 STORED_MARK = '"stored":'  # in the options of a run that has such values
@@ -143,6 +144,11 @@ def with_option(options: str, name: str, value: str) -> str:
     """Options (JSON) with one more."""
     separator = "" if options == "{}" else ","
     return f'{options[:-1]}{separator}"{name}":{value}}}'
+
+
+def item_of(options: str) -> int | None:
+    """The number of a member's item."""
+    return _options.decode(options).item
 
 
 def stored_in(options: str) -> list[StoredValue]:

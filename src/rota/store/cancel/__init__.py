@@ -52,7 +52,7 @@ class Cancellations:
             raise ConflictError("the run kept moving while it was being cancelled; try again")
 
         status, workers = await with_days(self._database, [run_id], lambda: transact_soon(self._database, cancel_one))
-        self._database.wake(workers=workers, gates=True)
+        self._database.wake(workers=workers, gates=True, flows=True)
         return status
 
     async def cancel_job(
@@ -80,7 +80,7 @@ class Cancellations:
             row["id"] for row in await self._database.fetch("open_runs_of_job", namespace=namespace, job_id=job_id)
         ]
         done, changed = await with_days(self._database, open_runs, lambda: transact_soon(self._database, cancel_all))
-        self._database.wake(workers=changed.workers, gates=True)
+        self._database.wake(workers=changed.workers, gates=True, flows=True)
         return done
 
 

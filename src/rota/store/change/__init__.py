@@ -20,7 +20,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.firing import begin_anew
-from rota.domain.job import INLINE_PAYLOAD_BYTES, Definition, Timetable
+from rota.domain.job import INLINE_PAYLOAD_BYTES, NODE_CAUSES, Definition, Timetable
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.fire import fire_due
@@ -190,6 +190,8 @@ class Changes:
             first = await find_one_shot(statements, namespace, job_id)
             if first is None:
                 raise NotFoundError("there is no such job")
+            if first["cause"] in NODE_CAUSES or first["place"] == "workflow":
+                raise ConflictError("it belongs to a workflow: change or pause that")
             if rows or already(first):
                 done.append(OneShotRows(first, await find_latest_run(statements, namespace, job_id) or first))
             elif first["place"] == "finished" or first["claim"] is not None:

@@ -86,8 +86,8 @@ class Flows:
             return done
 
         done = await with_days(self._database, opened, lambda: self._database.transact(round_of_flows))
-        ended = any(one.outcome is not None for one in done.advanced)
-        self._database.wake(pools=done.pools, gates=done.gated or ended)
+        ended = [(one.row["namespace"], one.row["carrier_id"]) for one in done.advanced if one.outcome is not None]
+        self._database.wake(pools=done.pools, gates=done.gated or bool(ended), ended=ended)
         return done
 
     async def stop_overdue(self, shards: Iterable[int]) -> int:

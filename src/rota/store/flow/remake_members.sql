@@ -40,9 +40,9 @@ WITH flow AS MATERIALIZED (
     SELECT m.namespace, i.id, m.flow AS job_id, m.node AS job_version, :owner::text AS owner, :name::text AS name,
            :task::text AS task, :pool::text AS pool, :priority::smallint AS priority,
            string_to_array(:tags::text, ',') AS tags, t.payload, t.payload_id,
-           (:options::jsonb || jsonb_build_object('item', t.item))::text AS options, 'member'::text AS cause,
+           ((:options::text)::jsonb || jsonb_build_object('item', t.item))::text AS options, 'member'::text AS cause,
            t.run_id AS retry_of, encode(substr(sha256(convert_to(:key_prefix || '/' || t.item, 'UTF8')), 1, 16), 'hex')::uuid AS root_id, m.shard, m.nominal_at,
-           now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at, rota.expiry_of(:options, now()) AS expires_at,
+           now() AS run_at, 0 AS attempt, 0 AS losses, now() AS created_at, rota.expiry_of(:options::text, now()) AS expires_at,
            NULL::text AS checkpoint, 0 AS snoozes, :policies::jsonb AS policies
       FROM map AS m
      CROSS JOIN numbered AS t

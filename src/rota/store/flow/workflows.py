@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -189,6 +189,23 @@ class Workflows:
         row = await self._database.transact(resume_it)
         self._database.wake(flows=True)
         return row
+
+    async def redo_members(self, namespace: str, flow: UUID, node: int, items: list[int] | None) -> int | None:
+        """Failed members of a map that is open run again in this generation; None if it is not open, or fails."""
+        marked: int | None = await self._database.fetch_value(
+            "redo_members", namespace=namespace, flow=flow, node=node, items=items
+        )
+        self._database.wake(flows=True)
+        return marked
+
+    async def find_carried(self, namespace: str, run_id: UUID) -> UUID | None:
+        """The workflow run that a run is."""
+        flow: UUID | None = await self._database.fetch_value("carried_flow", namespace=namespace, run_id=run_id)
+        return flow
+
+    async def nodes_of(self, namespace: str, run_ids: Sequence[UUID]) -> list[Any]:
+        """Which of these runs belong to nodes of workflow runs."""
+        return await self._database.fetch("nodes_of_runs", namespace=namespace, run_ids=sorted(set(run_ids)))
 
     async def stop(self, namespace: str, flow: UUID, stopped_by: str) -> Any | None:
         """Stops a workflow run; gives it as it was before."""

@@ -20,6 +20,8 @@ class ForeseenWork(msgspec.Struct, frozen=True, kw_only=True):
     admits_in: float  # a gate, or a run that came to its gates
     is_recalled: bool  # whether recalled runs are to be decided
     is_held: bool  # whether runs wait at a gate
+    conducts_in: float  # a workflow run
+    is_mapped: bool  # whether members of maps are to be made
 
 
 class Foresight:
@@ -41,6 +43,8 @@ class Foresight:
             admits_in=0.0 if is_due else admits_in,
             is_recalled=row["is_recalled"],
             is_held=row["is_held"],
+            conducts_in=_or_never(row["conducts_in"]),
+            is_mapped=row["is_mapped"],
         )
 
 

@@ -1,9 +1,11 @@
 -- In how many seconds the services of a scheduler have something to do on these shards (null: nothing is known; negative:
 -- it is late): `fires_in` the first schedule, `starts_in` the first upcoming run, `expires_in` the first run that may
--- expire. `is_recalled` and `is_held`: whether runs were recalled, and whether any wait at a gate of any shard.
+-- expire, `conducts_in` the first workflow run. `is_recalled` and `is_held`: whether runs were recalled, and whether any wait
+-- at a gate of any shard; `is_mapped`: whether members of maps are to be made.
 -- It begins at the very beginning of each index, so it also finds what looks that begin at a position have missed.
 -- Index: jobs_due, upcoming_runs_due, live_runs_expiring, held_runs_expiring and held_runs_gate: the first entry of each
--- shard; held_runs_waiting, its first entry.
+-- shard; flow_notes_oldest, flow_waits_due, workflow_runs_deadline, workflow_runs_stopping, workflow_maps_failing,
+-- workflow_maps_making; held_runs_waiting, its first entry.
 -- Locks: none
 WITH mine AS MATERIALIZED (SELECT unnest(:shards::smallint[]) AS shard),
      moment AS MATERIALIZED (SELECT clock_timestamp() AS present)
@@ -30,5 +32,25 @@ SELECT extract(epoch FROM
                 CROSS JOIN LATERAL (SELECT FROM rota.held_runs AS h
                                      WHERE h.gate = 'recall' AND h.shard = mine.shard LIMIT 1) AS f) AS is_recalled,
        EXISTS (SELECT FROM rota.held_runs AS h
-                WHERE h.gate_key IS NOT NULL AND (h.namespace, h.gate, h.gate_key) > ('', '', '')) AS is_held
+                WHERE h.gate_key IS NOT NULL AND (h.namespace, h.gate, h.gate_key) > ('', '', '')) AS is_held,
+       CASE WHEN EXISTS (SELECT FROM rota.flow_notes AS n WHERE n.shard = ANY (:shards::smallint[]))
+              OR EXISTS (SELECT FROM rota.workflow_runs AS w
+                          WHERE w.shard = ANY (:shards::smallint[]) AND w.ended_at IS NULL AND w.stop IS NOT NULL
+                            AND NOT w.is_swept)
+              OR EXISTS (SELECT FROM rota.workflow_maps AS m
+                          WHERE m.shard = ANY (:shards::smallint[]) AND m.is_failing AND NOT m.is_swept)
+            THEN 0
+            ELSE extract(epoch FROM least(
+                (SELECT min(f.wakes_at) FROM mine
+                  CROSS JOIN LATERAL (SELECT w.wakes_at FROM rota.flow_waits AS w
+                                       WHERE w.shard = mine.shard AND w.wakes_at IS NOT NULL
+                                       ORDER BY w.wakes_at LIMIT 1) AS f),
+                (SELECT min(f.deadline_at) FROM mine
+                  CROSS JOIN LATERAL (SELECT w.deadline_at FROM rota.workflow_runs AS w
+                                       WHERE w.shard = mine.shard AND w.ended_at IS NULL AND w.stop IS NULL
+                                         AND w.deadline_at IS NOT NULL
+                                       ORDER BY w.deadline_at LIMIT 1) AS f)) - moment.present)::float8
+       END AS conducts_in,
+       EXISTS (SELECT FROM rota.workflow_maps AS m
+                WHERE m.shard = ANY (:shards::smallint[]) AND (m.is_redone OR NOT m.is_made) AND NOT m.is_failing) AS is_mapped
   FROM moment

@@ -1,7 +1,8 @@
 -- Records runs that succeeded: live -> finished, fenced by claim number. `namespaces`: those that occur; the other
 -- arrays in the order of run ids, none twice (width_bucket finds a run's position in that order); `started` and `ended`
 -- in seconds since the epoch. Gives how many moved (the others were not current under their claim), whether other runs
--- may wait behind them, and whether some were nodes of workflows.
+-- may wait behind them, and whether schedulers are to be told that nodes
+-- of workflows ended: of many members they hear soon enough, because they look often then.
 -- Index: primary key of live_runs, walked once.
 -- Locks: the runs, in its order.
 -- Idioms: by_id.
@@ -26,4 +27,6 @@ WITH taken AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'success' FROM taken WHERE policies IS NOT NULL
 )
-SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated, bool_or(cause = 'node') AS flows FROM taken
+SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated,
+       bool_or(cause = 'node') OR count(*) FILTER (WHERE cause = 'member') BETWEEN 1 AND 8 AS flows
+  FROM taken
