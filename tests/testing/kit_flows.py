@@ -48,6 +48,12 @@ async def start_child(context: rota.Context) -> str:
     return run.id
 
 
+@app.task(isolation="process")
+def start_from_a_process() -> str:
+    run = approved.sync.start()
+    return f"{run.id} {run.status()}"
+
+
 with app.workflow("nightly", cron="0 2 * * *", timezone="Europe/Berlin") as nightly:
     rows = extract.node(day=nightly.nominal_date)
     parts = clean.map(rows["files"], tolerate_failures=1)

@@ -170,6 +170,13 @@ async def test_a_task_starts_a_workflow(rota_kit):
     assert run.workflow_run_id == await task.result()
 
 
+async def test_an_isolated_task_starts_a_workflow(rota_kit):
+    task = await flows.start_from_a_process.submit()
+    await rota_kit.run_until_idle(raise_errors=True)
+    (run,) = await rota_kit.workflow_runs(flows.approved)
+    assert await task.result() == f"{run.workflow_run_id} running"
+
+
 async def test_inputs_are_checked_when_a_run_is_started(rota_kit):
     with pytest.raises(rota.BadInputError, match="required, but missing"):
         await flows.parent.start()
