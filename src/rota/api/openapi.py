@@ -37,6 +37,7 @@ _TAGS = {
     "runs": "Each execution of a job: its status, attempts, result and log",
     "dead-letters": "Runs that failed for good and wait for a decision",
     "schedules": "When a schedule would fire",
+    "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "fleet": "Workers, tasks, pools, shards and events",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
@@ -44,6 +45,7 @@ _TAGS = {
 _TAG_OF = {
     **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
     "logs": "runs",
+    **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
     **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
@@ -53,6 +55,10 @@ _IN_PATHS_MEAN = {
     "runId": "the run's id",
     "keyId": "the key's id",
     "pool": "the pool's name",
+    "workflowId": "the workflow's id, or its name",
+    "workflowRunId": "the workflow run's id",
+    "node": "the node's key",
+    "signal": "the signal's name",
     "subject": "whose limits: an owner",
 }
 _JOB = {"name": "greet", "task": "rota.echo", "payload": {"hello": "world"}}
@@ -85,6 +91,26 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "error": None,
         }
     ],
+    "WorkflowIn": [
+        {
+            "name": "nightly",
+            "schedule": {"cronExpression": "0 2 * * *", "timezone": "Europe/Berlin"},
+            "nodes": {
+                "extract": {"task": "etl.extract", "payload": {"day": {"$nominal": "date"}}, "maxRetries": 2},
+                "clean": {
+                    "task": "etl.clean",
+                    "after": ["extract"],
+                    "payload": {"file": {"$item": ""}},
+                    "map": {"items": {"$from": "extract", "path": "files"}, "tolerateFailures": "1%"},
+                },
+                "load": {"task": "etl.load", "after": ["clean"]},
+            },
+        }
+    ],
+    "RunWorkflowIn": [{"inputs": {"day": "2030-01-31"}}],
+    "ResumeIn": [{"generation": 1, "nodes": ["clean"]}],
+    "SignalIn": [{"payload": {"approved": True}}],
+    "DecisionIn": [{"comment": "the figures are right"}],
     "RunSelection": [{"task": "rota.echo", "status": "queued"}],
     "DeadLetterSelection": [{"task": "rota.echo", "most": 100}],
     "SchedulePreviewIn": [{"cronExpression": "30 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}],
@@ -173,7 +199,7 @@ def _complete(name: str, component: dict[str, Any]) -> None:
     for schema in properties.values():
         if schema.get("default", ...) is None:  # the same as not given, which generators of clients know how to say
             del schema["default"]
-    given = [always for always in _ALWAYS_GIVEN if always in properties]
+    given = [always for always in _ALWAYS_GIVEN if "default" in properties.get(always, {})]
     for always in given:
         del properties[always]["default"]
     component["required"] = [*component.get("required", ()), *given]

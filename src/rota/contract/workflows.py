@@ -118,6 +118,7 @@ class InputIn(In, kw_only=True, omit_defaults=True):
     default: Any = UNSET
     """its value if none is given"""
     description: Annotated[str, Meta(max_length=1000)] | None = None
+    """what it is, for people"""
 
 
 class WorkflowScheduleIn(In, kw_only=True, omit_defaults=True):
@@ -173,28 +174,44 @@ class WorkflowOut(Out, kw_only=True):
     """A workflow."""
 
     workflow_id: str
+    """the workflow's id"""
     name: str
+    """its name, unique in the namespace"""
     owner: str
     status: Literal["active", "paused", "deleted"]
     version: str
+    """the hash of its definition"""
     revision: int
+    """grows with each change; for `If-Match`"""
     nodes: dict[str, NodeIn]
+    """the nodes by their keys"""
     inputs: dict[str, InputIn]
+    """what a run of it is given"""
     schedule: WorkflowScheduleIn | None
+    """when it runs by itself"""
     fail_fast: bool
+    """whether the first failure stops everything but handlers"""
     deadline_seconds: float | None
+    """how long a run of it may take"""
     created_at: datetime
+    """when it was created"""
     changed_at: datetime
+    """when it was last changed"""
 
 
 class MembersOut(Out, kw_only=True):
     """The members of a map."""
 
     total: int | None
+    """how many there are; null: not all items were read yet"""
     success: int
+    """how many succeeded"""
     failed: int
+    """how many failed"""
     skipped: int
+    """how many were skipped by their condition"""
     running: int
+    """how many have not ended"""
 
 
 class NodeOut(Out, kw_only=True):
@@ -202,14 +219,23 @@ class NodeOut(Out, kw_only=True):
 
     status: NodeStatus
     run_id: str | None = None
+    """its run, or its latest one"""
     start_time: datetime | None = None
+    """when it started"""
     end_time: datetime | None = None
+    """when it ended"""
     reason: str | None = None
+    """why it ended as it did"""
     skipped_by: Literal["condition", "failure"] | None = None
+    """whether its condition skipped it, or a failure before it"""
     culprit: str | None = None
+    """the node that it was skipped for"""
     waiting_for: dict[str, str] | None = None
+    """the nodes that it waits for, and their status"""
     generation: int | None = None
+    """the generation in which it started"""
     members: MembersOut | None = None
+    """of a map: its members"""
     workflow_run_id: str | None = None
     """of a sub-workflow"""
 
@@ -218,26 +244,38 @@ class WorkflowRunOut(Out, kw_only=True):
     """A run of a workflow."""
 
     workflow_run_id: str
+    """the workflow run's id"""
     workflow_id: str
+    """the workflow's id"""
     name: str
+    """the workflow's name"""
     owner: str
     status: WorkflowRunStatus
     version: str
+    """the version that it follows"""
     generation: int
+    """1, and one more with each resume"""
     start_time: datetime
+    """when it was opened"""
     end_time: datetime | None
+    """when it ended"""
     deadline: datetime | None
+    """when it is stopped, if it has not ended by then"""
     culprit: str | None
+    """the node that failed first"""
     nominal_time: datetime
     cause: str
     """why it exists: manual, schedule, node (of another workflow run), backfill"""
     parent: str | None
     """the workflow run that it is a part of"""
     paused: bool
+    """whether no node of it starts, because its workflow is paused"""
     result: dict[str, Any] | None
     """the results of its last nodes, by their keys"""
     inputs: dict[str, Any] | None = None
+    """the values of the workflow's inputs"""
     nodes: dict[str, NodeOut] | None = None
+    """its nodes by their keys"""
 
 
 class WorkflowList(Out, kw_only=True):
@@ -251,10 +289,14 @@ class VersionOut(Out, kw_only=True):
     """A version of a workflow."""
 
     version: str
+    """the hash of the definition"""
     number: int
+    """1 for the first"""
     created_by: str
     created_at: datetime
+    """when it was created"""
     nodes: dict[str, NodeIn]
+    """the nodes by their keys"""
 
 
 class VersionList(Out, kw_only=True):
@@ -294,13 +336,16 @@ class SignalSent(Out, kw_only=True):
     """The answer to a signal."""
 
     workflow_run_id: str
+    """the workflow run's id"""
     signal: str
+    """the signal's name"""
 
 
 class DecisionIn(In, kw_only=True):
     """What a person says to an approval."""
 
     comment: Annotated[str, Meta(max_length=10_000)] | None = None
+    """why, for people"""
 
 
 class MemberOut(Out, kw_only=True):
@@ -311,6 +356,7 @@ class MemberOut(Out, kw_only=True):
     run_id: str | None
     status: str
     reason: str | None = None
+    """why it failed"""
 
 
 class MemberList(Out, kw_only=True):
@@ -324,7 +370,9 @@ class MemberResult(Out, kw_only=True):
     """What a member returned."""
 
     index: int
+    """the number of its item, from 0"""
     result: Any = None
+    """what it returned"""
 
 
 class MemberResults(Out, kw_only=True):
@@ -338,4 +386,5 @@ class WorkflowRunStarted(Out, kw_only=True):
     """The answer to a request to run a workflow."""
 
     workflow_run_id: str
+    """the workflow run's id"""
     status: WorkflowRunStatus

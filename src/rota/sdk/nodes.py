@@ -68,12 +68,12 @@ class Node(Value, Generic[R]):
 
     @property
     def given_key(self) -> str | None:
-        """The key that was given to it."""
+        """For the SDK: the key that was given to it."""
         return self._given_key
 
     @property
     def flow(self) -> Workflow:
-        """The workflow that it belongs to."""
+        """For the SDK: the workflow that it belongs to."""
         return self._flow
 
     def after(self, *nodes: Node[Any] | Iterable[Node[Any]], trigger: Trigger | None = None) -> Self:
@@ -104,11 +104,11 @@ class Node(Value, Generic[R]):
         return self
 
     def written(self) -> Reference:
-        """The reference to its result."""
+        """For the SDK: the reference to its result."""
         return {"$from": self.key}
 
     def definition(self) -> dict[str, Any]:
-        """The node as the definition has it."""
+        """For the SDK: the node as the definition has it."""
         content = {name: template_of(value) if name in _TEMPLATES else value for name, value in self._content.items()}
         if "map" in content:
             content["map"] = {**content["map"], "items": _items_of(content["map"]["items"])}

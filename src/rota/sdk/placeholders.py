@@ -66,11 +66,11 @@ class Value(Any):  # type: ignore[misc]  # so that it can stand for the value of
 
     @property
     def source(self) -> Value:
-        """What it is a part of: itself, unless it has a path."""
+        """For the SDK: what it is a part of; itself, unless it has a path."""
         return self
 
     def written(self) -> Reference:
-        """The reference as the definition has it."""
+        """For the SDK: the reference as the definition has it."""
         reference = self._reference()
         if not self._path:
             return reference
@@ -137,11 +137,23 @@ class _Part(Value):
         return self._source
 
 
-item = Value(lambda: {"$item": ""}, "item", field="$item")
-"""The item of a map's member, among the arguments of `task.map(…)`: `item`, or `item["path"]`."""
+class Item(Value):
+    """The item of a map's member, among the arguments of `task.map(…)`: `rota.item`, or a part of it,
+    `rota.item["path"]`."""
 
-index = Value(lambda: {"$index": ""}, "index")
-"""The position of a member's item, from 0."""
+    def __init__(self) -> None:
+        super().__init__(lambda: {"$item": ""}, "item", field="$item")
+
+
+class Index(Value):
+    """The position of a member's item, from 0, among the arguments of `task.map(…)`."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: {"$index": ""}, "index")
+
+
+item = Item()
+index = Index()
 
 
 def template_of(value: Any) -> Any:

@@ -172,7 +172,7 @@ class Workflow(WorkflowStarter):
         }
         return Node(self, "approval", {"wait": {name: one for name, one in given.items() if one is not None}}, ())
 
-    def workflow(self, child: str | Workflow, **inputs: Any) -> Node[Any]:
+    def workflow(self, child: str | Workflow, /, **inputs: Any) -> Node[Any]:
         """A node that runs another workflow with these inputs."""
         name = child if isinstance(child, str) else child.name
         content = {"workflow": name, **({"payload": inputs} if inputs else {})}
@@ -193,7 +193,7 @@ class Workflow(WorkflowStarter):
         return {"name": self.name, **inputs, **schedule, **self._fields, "nodes": nodes}
 
     def contract(self) -> WorkflowIn:
-        """The definition, checked as the server checks it; raises SetupError that names the node."""
+        """For the SDK: the definition, checked as the server checks it; raises SetupError that names the node."""
         try:
             wanted = msgspec.convert(self.definition(), WorkflowIn)
             builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
@@ -207,18 +207,18 @@ class Workflow(WorkflowStarter):
         return wanted
 
     def add(self, node: Node[Any]) -> None:
-        """Takes a new node."""
+        """For the SDK: takes a new node."""
         if self._is_made:
             raise SetupError(f"The workflow {self.name!r} is complete: make its nodes inside its `with` block.")
         self._nodes.append(node)
         self.forget_keys()
 
     def forget_keys(self) -> None:
-        """A node is new, or got another key: those without one of their own may get another."""
+        """For the SDK: a node is new, or got another key, so those without one of their own may get another."""
         self._keys = None
 
     def key_of(self, node: Node[Any]) -> str:
-        """The key of one of its nodes."""
+        """For the SDK: the key of one of its nodes."""
         if self._keys is None:
             self._keys = keys_of(self._nodes)
         return self._keys[id(node)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -102,15 +102,21 @@ class WorkflowStarter:
         self.app = app
         self.name = name
 
-    async def start(self, *, idempotency_key: str | None = None, **inputs: Any) -> WorkflowRun:
-        """Starts a run with these inputs. The same key again, within 24 hours, gives the first run."""
+    async def start(
+        self, given: Mapping[str, Any] | None = None, /, *, idempotency_key: str | None = None, **inputs: Any
+    ) -> WorkflowRun:
+        """Starts a run with these inputs, by name or in a dict. The same key again, within 24 hours, gives the first
+        run."""
         gateway = self.app.gateways.open_async()
-        started = await gateway.start_workflow(self.name, inputs, idempotency_key or uuid4().hex)
+        values = {**(given or {}), **inputs}
+        started = await gateway.start_workflow(self.name, values, idempotency_key or uuid4().hex)
         return WorkflowRun(self.app, self.name, started.workflow_run_id)
 
-    async def run(self, *, timeout: Duration | None = None, **inputs: Any) -> WorkflowRunOut:
+    async def run(
+        self, given: Mapping[str, Any] | None = None, /, *, timeout: Duration | None = None, **inputs: Any
+    ) -> WorkflowRunOut:
         """Starts a run and waits for its end, as `result` does."""
-        return await (await self.start(**inputs)).result(timeout)
+        return await (await self.start({**(given or {}), **inputs})).result(timeout)
 
     def run_of(self, run_id: str) -> WorkflowRun:
         """A run that was started earlier."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -101,15 +101,21 @@ class SyncWorkflowStarter:
         self.app = app
         self.name = name
 
-    def start(self, *, idempotency_key: str | None = None, **inputs: Any) -> SyncWorkflowRun:
-        """Starts a run with these inputs. The same key again, within 24 hours, gives the first run."""
+    def start(
+        self, given: Mapping[str, Any] | None = None, /, *, idempotency_key: str | None = None, **inputs: Any
+    ) -> SyncWorkflowRun:
+        """Starts a run with these inputs, by name or in a dict. The same key again, within 24 hours, gives the first
+        run."""
         gateway = self.app.gateways.open_sync()
-        started = gateway.start_workflow(self.name, inputs, idempotency_key or uuid4().hex)
+        values = {**(given or {}), **inputs}
+        started = gateway.start_workflow(self.name, values, idempotency_key or uuid4().hex)
         return SyncWorkflowRun(self.app, self.name, started.workflow_run_id)
 
-    def run(self, *, timeout: Duration | None = None, **inputs: Any) -> WorkflowRunOut:
+    def run(
+        self, given: Mapping[str, Any] | None = None, /, *, timeout: Duration | None = None, **inputs: Any
+    ) -> WorkflowRunOut:
         """Starts a run and waits for its end, as `result` does."""
-        return (self.start(**inputs)).result(timeout)
+        return (self.start({**(given or {}), **inputs})).result(timeout)
 
     def run_of(self, run_id: str) -> SyncWorkflowRun:
         """A run that was started earlier."""
