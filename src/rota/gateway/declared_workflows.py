@@ -27,8 +27,15 @@ from rota.gateway.workflow_plans import plan_of
 from rota.gateway.workflows import record_of, schedule_of
 from rota.store.change import Changed
 from rota.store.declare import Reconciled
+from rota.store.declare.workflows import declared_elsewhere, declared_workflows, note_workflow
 from rota.store.events import Event, record_events
-from rota.store.flow.workflows import WorkflowRecord, change_workflow, create_workflow, set_workflow_state
+from rota.store.flow.workflows import (
+    WorkflowRecord,
+    change_workflow,
+    create_workflow,
+    find_workflow,
+    set_workflow_state,
+)
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Statements
 
@@ -37,7 +44,7 @@ async def apply_workflows(
     statements: Statements, namespace: str, text: str | None, done: Reconciled, skipped: list[UUID]
 ) -> None:
     """Makes the workflows of an application match its declarations (JSON; None: there are none)."""
-    rows = await statements.fetch("declared_workflows", namespace=namespace, app=done.app)
+    rows = await declared_workflows(statements, namespace, done.app)
     if not rows and text is None:
         return
     declared = decode_workflows(text) if text else WorkflowDeclarations("", [])
@@ -104,11 +111,9 @@ class _Work:
         found = await self._find(name)
         if found is None:
             return None
-        elsewhere = await self._statements.fetch_row(
-            "declared_elsewhere", namespace=self._caller.namespace, name=name, app=self._done.app
-        )
+        elsewhere = await declared_elsewhere(self._statements, self._caller.namespace, self._done.app, name)
         if elsewhere is not None:
-            raise BadInputError(f"the application {elsewhere['app']!r} declares a workflow of this name")
+            raise BadInputError(f"the application {elsewhere!r} declares a workflow of this name")
         if found["owner"] != self._caller.owner:
             raise BadInputError(f"there is a workflow of this name that belongs to {found['owner']!r}")
         return found
@@ -121,8 +126,7 @@ class _Work:
                 raise BadInputError(f"there is no workflow named {name!r}")
 
     async def _find(self, name: str) -> Any:
-        namespace = self._caller.namespace
-        return await self._statements.fetch_row("find_workflow", namespace=namespace, workflow_id=None, name=name)
+        return await find_workflow(self._statements, self._caller.namespace, name)
 
     async def _pause(self, row: Any) -> None:
         self._add((await set_workflow_state(self._statements, row, "paused", self._skipped))[1])
@@ -131,12 +135,12 @@ class _Work:
         self._record("undeclared", row["id"], row["job_id"], row["name"])
 
     async def _note(self, name: str, workflow_id: UUID, digest: str | None, version: str | None = None) -> None:
-        await self._statements.fetch(
-            "note_workflow",
-            namespace=self._caller.namespace,
-            app=self._done.app,
-            name=name,
-            workflow_id=workflow_id,
+        await note_workflow(
+            self._statements,
+            self._caller.namespace,
+            self._done.app,
+            name,
+            workflow_id,
             declared=digest,
             version=version or self._done.version,
         )

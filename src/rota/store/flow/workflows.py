@@ -261,6 +261,11 @@ class ChangedMeanwhileError(RotaError):
     """The workflow has another revision than the one that was read."""
 
 
+async def find_workflow(statements: Statements, namespace: str, name: str) -> Any | None:
+    """A workflow by its name, with its definition."""
+    return await statements.fetch_row("find_workflow", namespace=namespace, workflow_id=None, name=name)
+
+
 async def create_workflow(
     statements: Statements, namespace: str, new: WorkflowRecord, schedule: Recurring | None
 ) -> bool:
