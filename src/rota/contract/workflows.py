@@ -266,6 +266,10 @@ class WorkflowRunOut(Out, kw_only=True):
     nominal_time: datetime
     cause: str
     """why it exists: manual, schedule, node (of another workflow run), backfill"""
+    started_by: str | None
+    """who ran it, if it was not its schedule or a node"""
+    stopped_by: str | None
+    """who cancelled it"""
     parent: str | None
     """the workflow run that it is a part of"""
     paused: bool

@@ -74,6 +74,8 @@ def show_flow_row(
         nominal_time=row["nominal_at"],
         cause=row["cause"],
         parent=show_flow(row["job_id"]) if row["cause"] in NODE_CAUSES else None,
+        started_by=row["started_by"],
+        stopped_by=row["stopped_by"],
         paused=row["is_paused"],
         result=None if row["result"] is None else msgspec.json.decode(row["result"]),
         inputs=None if nodes is None or row["inputs"] is None else msgspec.json.decode(row["inputs"]),

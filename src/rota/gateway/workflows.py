@@ -71,6 +71,7 @@ from rota.store.submit import Submissions
 
 _MOST_VERSIONS = 100
 _AT_ONCE = 100
+_TRIES = 10
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
 Answer = TypeVar("Answer")
@@ -189,7 +190,7 @@ class WorkflowGateway:
         request_hash: bytes = b"",
     ) -> WorkflowRunStarted:
         """Starts a run of a workflow; a repeat with the same key gets the first answer."""
-        while True:
+        for _ in range(_TRIES):
             row = await self._find(workflow, caller, only)
             wanted = read_definition(row["definition"])
             flow = new_id(self._now().timestamp())
@@ -203,10 +204,11 @@ class WorkflowGateway:
             text = _encoder.encode(values).decode() if values else None
             below = {node.workflow for node in wanted.nodes.values() if node.workflow is not None}
             pins = await find_pins(below, lambda name: self._workflows.find(caller.namespace, name=name))
-            new = NewFlow(flow, shard_of(flow, self._shards), text, encode_pins(pins), stored)
+            new = NewFlow(flow, shard_of(flow, self._shards), text, encode_pins(pins), caller.owner, stored)
             if (await self._workflows.open(caller.namespace, row["id"], row["version"], new))["opened"]:
                 return answer
             # It was changed just now, or a request with the same key came first: the next look sees it.
+        raise ConflictError("the workflow kept changing; try again")
 
     async def _first_answer(self, key: SubmissionKey, caller: Caller, kind: type[Answer]) -> Answer | None:
         pair = (caller.namespace, key.key)

@@ -33,6 +33,8 @@ from rota.store.flow.rows import (
     FlowNote,
     NodeRow,
     Resume,
+    deadline_of,
+    find_workflow,
     fold_members,
     read_maps,
     read_nodes,
@@ -192,7 +194,7 @@ class Conductor(ShardService):
                 again.same_inputs & {*maps},
                 asked[-1].run_id or row["id"],
                 plan.deadline_seconds,
-                await statements.fetch_value("deadline_of_parent", namespace=row["namespace"], flow=row["job_id"]),
+                await deadline_of(statements, row["namespace"], row["job_id"]),
                 node=asked[-1].node,
             ),
         )
@@ -203,6 +205,6 @@ class Conductor(ShardService):
             return decode_pins(row["pins"])
 
         async def find(name: str) -> Any:
-            return await statements.fetch_row("find_workflow", namespace=row["namespace"], workflow_id=None, name=name)
+            return await find_workflow(statements, row["namespace"], name)
 
         return await find_pins(plan.children, find)

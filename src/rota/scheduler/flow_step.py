@@ -45,6 +45,7 @@ from rota.store.flow.rows import (
     NewWait,
     NodeRow,
     NodeRun,
+    failed_children,
     read_results,
 )
 from rota.store.postgres.database import Statements
@@ -159,8 +160,7 @@ class FlowStep:
             if row.state == "waiting" and row.run_id is not None and self._plan.nodes[number].child is not None
         ]
         if before:
-            rows = await statements.fetch("failed_children", namespace=self._row["namespace"], run_ids=before)
-            self._resumable = {row["carrier_id"] for row in rows}
+            self._resumable = await failed_children(statements, self._row["namespace"], before)
 
     def _values(self, number: int) -> Values:
         row = self._row

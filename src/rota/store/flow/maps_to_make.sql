@@ -2,6 +2,7 @@
 -- the window.
 -- Index: workflow_maps_making, primary key.
 -- Locks: none
+-- Idioms: OFFSET 0.
 SELECT m.*, w.workflow_id, w.version, w.owner AS flow_owner, coalesce(w.payload, p.body) AS inputs, w.nominal_at, w.stop, w.timezone, w.root,
        w.depth, w.pins, w.deadline_at
   FROM rota.workflow_maps AS m

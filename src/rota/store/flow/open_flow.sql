@@ -19,10 +19,10 @@ WITH workflow AS MATERIALIZED (
     INSERT INTO rota.workflow_runs (namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload,
                                     options, cause, shard, nominal_at, run_at, attempt, losses, created_at, snoozes,
                                     carrier_id, workflow_id, version, timezone, root, pins,
-                                    deadline_at)
+                                    started_by, deadline_at)
     SELECT w.namespace, :flow::uuid, w.job_id, w.revision, w.owner, w.name, 'workflow', 'default', 0, '{}', :inputs, '{}',
            'manual', :shard::smallint, now(), now(), 0, 0, now(), 0, :flow::uuid, w.id, w.version, w.timezone,
-           :flow::uuid, :pins,
+           :flow::uuid, :pins, :started_by,
            now() + w.deadline_seconds * interval '1 second'
       FROM workflow AS w
      WHERE :key::text IS NULL OR EXISTS (SELECT FROM keyed)

@@ -3,6 +3,7 @@
 -- made fail again. Dead letters are taken back. The map is done with it when none is left. Gives how many were taken.
 -- Index: primary keys, workflow_runs_carried.
 -- Locks: the workflow run FOR SHARE, then the map, then the failures.
+-- Idioms: by_id.
 WITH flow AS MATERIALIZED (
     SELECT w.namespace, w.id, w.shard, w.nominal_at FROM rota.workflow_runs AS w
      WHERE w.namespace = :namespace AND w.id = :flow AND w.ended_at IS NULL AND NOT w.is_paused
@@ -28,7 +29,8 @@ WITH flow AS MATERIALIZED (
      WHERE f.namespace = t.namespace AND f.flow = t.flow AND f.node = t.node AND f.item = t.item AND t.run_id IS NULL
     RETURNING f.item
 ), raised AS (
-    DELETE FROM rota.dead_letters AS d USING numbered AS t WHERE d.namespace = t.namespace AND d.run_id = t.run_id
+    DELETE FROM rota.dead_letters AS d
+     WHERE rota.by_id(d.namespace) = :namespace AND d.run_id = ANY (ARRAY(SELECT run_id FROM numbered))
 ), moved AS (
     UPDATE rota.workflow_maps AS m
        SET made = m.made + (SELECT count(*) FROM taken), ended = m.ended + (SELECT count(*) FROM refused),

@@ -3,6 +3,7 @@
 -- ended gets a new carrier; its old one stays in history.
 -- Index: primary keys.
 -- Locks: the nodes, the failures of maps, the dead letters.
+-- Idioms: by_id.
 WITH resumed AS (
     UPDATE rota.workflow_runs AS w
        SET generation = w.generation + 1, revision = w.revision + 1, stop = NULL, stopped_by = NULL, is_swept = false, outcome = NULL,
@@ -22,7 +23,8 @@ WITH resumed AS (
      WHERE n.namespace = r.namespace AND n.flow = r.id AND n.node = ANY (:nodes::integer[])
     RETURNING n.namespace, n.run_id
 ), raised AS (
-    DELETE FROM rota.dead_letters AS d USING reset AS r WHERE d.namespace = r.namespace AND d.run_id = r.run_id
+    DELETE FROM rota.dead_letters AS d
+     WHERE rota.by_id(d.namespace) = :namespace AND d.run_id = ANY (ARRAY(SELECT run_id FROM reset))
 ), redone AS (
     UPDATE rota.map_failures AS f SET is_redone = true
      WHERE f.namespace = :namespace AND f.flow = :flow AND f.node = ANY (:maps::integer[])

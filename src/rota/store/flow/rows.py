@@ -170,6 +170,23 @@ async def read_results(
     return {row["node"]: (row["result"], row["result_blob"]) for row in rows}
 
 
+async def failed_children(statements: Statements, namespace: str, run_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these runs are workflow runs that ended without success."""
+    rows = await statements.fetch("failed_children", namespace=namespace, run_ids=list(run_ids))
+    return {row["carrier_id"] for row in rows}
+
+
+async def deadline_of(statements: Statements, namespace: str, flow: UUID) -> datetime | None:
+    """When a workflow run must have ended."""
+    moment: datetime | None = await statements.fetch_value("deadline_of_flow", namespace=namespace, flow=flow)
+    return moment
+
+
+async def find_workflow(statements: Statements, namespace: str, name: str) -> Any | None:
+    """A workflow by its name."""
+    return await statements.fetch_row("find_workflow", namespace=namespace, workflow_id=None, name=name)
+
+
 async def write_round(statements: Statements, done: Round) -> None:
     """Writes what changes in workflow runs that are locked."""
     advanced = done.advanced

@@ -2,6 +2,7 @@
 -- that has not ended.
 -- Index: primary keys, workflow_runs_carried.
 -- Locks: none
+-- Idioms: OFFSET 0.
 SELECT n.*, r.status AS run_status, w.mark, w.signal, w.approvers, w.wakes_at, c.id AS child
   FROM rota.workflow_nodes AS n
   LEFT JOIN LATERAL (

@@ -29,6 +29,7 @@ class NewFlow(msgspec.Struct, frozen=True):
     shard: int
     inputs: str | None
     pins: str
+    started_by: str
     key: SubmissionKey | None = None
 
 
@@ -77,6 +78,7 @@ class Workflows:
                 shard=flow.shard,
                 inputs=flow.inputs,
                 pins=flow.pins,
+                started_by=flow.started_by,
                 **_key_of(flow.key),
             )
 

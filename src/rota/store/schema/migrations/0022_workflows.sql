@@ -89,6 +89,7 @@ CREATE TABLE rota.workflow_runs (
     revision    bigint NOT NULL DEFAULT 0,    -- grows with each change: what a scheduler remembers of it is still true
     stop        text CHECK (stop IN ('cancel', 'deadline', 'failure')),
     stopped_by  text,                         -- who asked for it
+    started_by  text,                         -- who ran it, if a person or program did
     is_swept    boolean NOT NULL DEFAULT false,  -- whether all of its runs that a stop concerns were told
     is_paused   boolean NOT NULL DEFAULT false,  -- no node starts
     opened_at   timestamptz NOT NULL DEFAULT now(),
