@@ -38,7 +38,6 @@ _TAGS = {
     "dead-letters": "Runs that failed for good and wait for a decision",
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When a schedule would fire",
-    "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "fleet": "Workers, tasks, pools, shards and events",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
@@ -60,10 +59,6 @@ _IN_PATHS_MEAN = {
     "node": "the key of a node",
     "signal": "the signal's name",
     "pool": "the pool's name",
-    "workflowId": "the workflow's id, or its name",
-    "workflowRunId": "the workflow run's id",
-    "node": "the node's key",
-    "signal": "the signal's name",
     "subject": "whose limits: an owner",
 }
 _JOB = {"name": "greet", "task": "rota.echo", "payload": {"hello": "world"}}
