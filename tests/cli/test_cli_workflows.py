@@ -7,6 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from support import wait_until
+
 PIPELINE = """\
 name: {name}
 inputs:
@@ -199,3 +201,84 @@ def test_a_workflow_that_has_not_run_has_no_run_to_show(rota, applied):
 
 def test_json_that_is_shown_can_be_read(rota, applied):
     assert json.loads(rota.in_process("workflow", "show", applied, "--json").out)["name"] == applied
+
+
+APPROVED = """\
+name: {name}
+nodes:
+  go: {{wait: {{signal: go}}}}
+  approval: {{wait: {{approval: true}}, after: [go]}}
+  end: {{task: rota.echo, payload: {{by: {{$from: go, path: by}}}}, after: [approval]}}
+"""
+
+
+@pytest.fixture
+def approved(rota, write):
+    """A run that waits for a signal, then for an approval."""
+    name = f"approved-{uuid4().hex[:8]}"
+    rota.in_process("workflow", "apply", write(APPROVED.format(name=name)))
+    return name, rota.json("workflow", "run", name)["workflowRunId"]
+
+
+def node_of(rota, run, key):
+    return rota.json("workflow", "show", run)["nodes"][key]
+
+
+def test_a_signal_and_an_approval_let_a_run_go_on(rota, approved):
+    name, run = approved
+    sent = rota.in_process("workflow", "signal", name, "go", "--payload", '{"by": "ada"}')
+    assert sent.out == f"{run} got the signal go\n"
+    wait_until(lambda: "startTime" in node_of(rota, run, "approval"))
+    shown = rota.in_process("workflow", "show", run).out
+    assert "for approval (all who may approve)" in shown
+    assert "after approval (" in shown
+    assert rota.in_process("workflow", "show", name).out.count("waits for") == 2
+    done = rota.in_process("workflow", "approve", run, "approval", "--comment", "fine")
+    assert done.out == f"approval of {run} is approved\n"
+    wait_until(lambda: rota.json("workflow", "show", run)["status"] == "success")
+    again = rota.in_process("workflow", "approve", run, "approval")
+    assert again.code == 2
+
+
+def test_a_rejection_fails_the_run(rota, approved):
+    name, run = approved
+    rota.in_process("workflow", "signal", run, "go", "--payload", '{"by": "ada"}')
+    wait_until(lambda: "startTime" in node_of(rota, run, "approval"))
+    assert rota.in_process("workflow", "reject", name, "approval").code == 0
+    wait_until(lambda: rota.json("workflow", "show", run)["status"] == "failed")
+
+
+def test_a_signal_brings_json(rota, approved):
+    refused = rota.in_process("workflow", "signal", approved[1], "go", "--payload", "ada")
+    assert refused.code == 2
+    assert "--payload: is not valid JSON" in refused.err
+
+
+def test_a_paused_workflow_starts_no_nodes_until_it_goes_on(rota, applied):
+    assert rota.in_process("workflow", "pause", applied).out == f"{applied} is paused\n"
+    assert rota.json("workflow", "show", applied)["status"] == "paused"
+    assert rota.in_process("workflow", "unpause", applied).out == f"{applied} goes on\n"
+    assert rota.in_process("workflow", "run", applied, "--wait").code == 0
+
+
+def test_members_that_failed_are_listed_and_run_again(rota, write):
+    text = "name: members\nnodes: {m: {task: rota.fail, maxRetries: 0, map: {items: [1, 2, 3], tolerateFailures: 3}}}\n"
+    rota.in_process("workflow", "apply", write(text))
+    done = rota.in_process("workflow", "run", "members", "--wait")
+    assert done.code == 0, done.err
+    assert "3/3 (3 failed)" in done.out
+    members = rota.json("workflow", "members", "members", "m", "--status", "failed")["items"]
+    assert [member["index"] for member in members] == [0, 1, 2]
+    assert members[0]["runId"] in rota.in_process("workflow", "members", "members", "m").out
+    resumed = rota.json("workflow", "resume", "members", "--node", "m", "--item", "1")
+    assert resumed["generation"] == 2
+    wait_until(lambda: rota.json("workflow", "show", resumed["workflowRunId"])["status"] == "success")
+
+
+def test_a_dry_run_shows_a_changed_schedule(rota, write):
+    text = "name: scheduled\nschedule: {cronExpression: 0 2 * * *}\nnodes: {a: {task: rota.echo}}\n"
+    assert rota.in_process("workflow", "apply", write(text)).code == 0
+    assert rota.json("workflow", "apply", write(text), "--dry-run")["becomes"] == "no change"
+    later = rota.json("workflow", "apply", write(text.replace("0 2", "0 3")), "--dry-run")
+    assert later["changes"] == [{"what": "schedule", "change": "changed", "fields": ["cronExpression"]}]
+    rota.in_process("workflow", "delete", "scheduled")

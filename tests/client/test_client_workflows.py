@@ -9,6 +9,7 @@ from scripted import answer, answering, scripted
 
 from rota.client import AnswerError, AsyncClient
 from rota.contract.workflows import InputIn, NodeIn, WorkflowIn
+from support import eventually
 
 DOUBLE = WorkflowIn(
     name="double",
@@ -130,3 +131,45 @@ async def test_what_could_act_twice_is_not_sent_again_after_a_lost_answer(call):
             with pytest.raises(AnswerError):
                 await call(client)
     assert len(server.heard) == 1
+
+
+async def test_signals_decisions_and_members(client, engine):
+    def act(n):
+        if n == 2:
+            raise ValueError("two")
+        return n
+
+    await client.create_workflow(
+        {
+            "name": "all",
+            "nodes": {
+                "go": {"wait": {"signal": "go"}},
+                "approval": {"wait": {"approval": True}, "after": ["go"]},
+                "each": {
+                    "task": "act",
+                    "payload": {"n": {"$item": ""}},
+                    "map": {"items": [1, 2, 3], "tolerateFailures": 1},
+                    "after": ["approval"],
+                    "maxRetries": 0,
+                },
+            },
+        }
+    )
+    async with engine.running(engine.scheduler(), engine.worker({"act": act})):
+        run_id = (await client.run_workflow("all")).workflow_run_id
+        assert (await client.signal_workflow_run(run_id, "go", {"by": "ada"})).signal == "go"
+
+        async def asked():
+            return (await client.workflow_run(run_id)).nodes["approval"].start_time
+
+        await eventually(asked)
+        assert (await client.approve_node(run_id, "approval", comment="fine")).workflow_run_id == run_id
+        ended = await client.wait_for_workflow_run(run_id, timeout=120)
+    assert (ended.status, ended.nodes["each"].members.failed) == ("success", 1)
+    assert [(one.index, one.status) async for one in client.members(run_id, "each")] == [(1, "failed")]
+    assert sorted([(one.index, one.result) async for one in client.member_results(run_id, "each")]) == [(0, 1), (2, 3)]
+    with pytest.raises(AnswerError) as refused:
+        await client.reject_node(run_id, "approval")
+    assert refused.value.status == 409
+    assert (await client.pause_workflow("all")).status == "paused"
+    assert (await client.resume_workflow("all")).status == "active"

@@ -86,7 +86,7 @@ def _row(key: str, depth: int, node: Mapping[str, Any], now: str) -> dict[str, A
         "members": _members(node.get("members")),
         "took": show_length(node.get("startTime"), end),
         "why": why_of(node),
-        "runId": node.get("runId"),
+        "runId": node.get("workflowRunId") or node.get("runId"),
     }
 
 
@@ -104,7 +104,9 @@ def why_of(node: Mapping[str, Any]) -> str:
     if waiting := node.get("waitingFor"):
         named = [f"{key} ({how})" for key, how in waiting.items()]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        return f"after {', '.join(named[:_MOST_NAMED])}{more}"
+        # A node that was started waits by itself; else for the nodes before it.
+        ahead = f"; {node['reason']}" if node.get("reason") else ""
+        return one_line(f"{'for' if node.get('startTime') else 'after'} {', '.join(named[:_MOST_NAMED])}{more}{ahead}")
     if node.get("skippedBy") == "failure":
         reason = f": {node['reason']}" if node.get("reason") else ""
         return one_line(f"{node.get('culprit') or 'a node before it'} failed{reason}")
@@ -115,6 +117,7 @@ def show_run_line(run: Mapping[str, Any]) -> None:
     """A line about a run: its status, times and culprit."""
     took = show_length(run["startTime"], run.get("endTime"))
     words = [f"{run['workflowRunId']} of {run['name']} is {run['status']}"]
+    words += ["paused with its workflow"] if run.get("paused") else []
     words.append(f"started {show_time(run['startTime'])}")
     words += [f"took {took}"] if took else []
     words += [f"deadline {show_time(run['deadline'])}"] if run.get("deadline") and not run.get("endTime") else []

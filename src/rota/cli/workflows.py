@@ -217,11 +217,15 @@ def cancel(run_id: str = _Run, as_json: bool = JsonFlag) -> None:
 def resume(
     run_id: str = _Run,
     nodes: list[str] = typer.Option([], "--node", help="A node to run again; can be repeated (all that failed)."),
+    items: list[int] = typer.Option(
+        [], "--item", min=0, help="With one --node that is a map: only its failed members with these indexes."
+    ),
     generation: int | None = typer.Option(None, "--generation", help="Only if the run is still at this generation."),
+    version: str | None = typer.Option(None, "--version", help="Go on with this version of the workflow, or latest."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Run again what failed in a run, and everything after it."""
-    body = {"nodes": nodes or None, "generation": generation}
+    body = {"nodes": nodes or None, "items": items or None, "generation": generation, "version": version}
     _act(run_id, "resume", {name: value for name, value in body.items() if value is not None}, as_json=as_json)
 
 
