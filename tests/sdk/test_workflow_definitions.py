@@ -254,6 +254,8 @@ def test_what_can_not_be_is_refused_where_it_is_written(make, words):
 
 def test_arguments_that_do_not_fit_are_refused():
     unfit(lambda _flow: extract.node(3), "extract: Expected `str`", ArgumentsError)
+    unfit(lambda _flow: clean.node(extract.node("x")["file"], 5), "clean: Expected `str`", ArgumentsError)
+    unfit(lambda _flow: copy.map([1], target=5), "copy: Expected `str`", ArgumentsError)
     unfit(lambda _flow: extract.node("x", "y"), "too many positional arguments", ArgumentsError)
     unfit(lambda _flow: clean.map([1], file=rota.item, colour=1), "there is no parameter 'colour'", ArgumentsError)
 

@@ -13,7 +13,16 @@ from rota.contract.workflows import NodeIn
 from rota.domain.workflows.graph import EARLY, Trigger
 from rota.errors import SetupError
 from rota.sdk.options import Defaults, contract_name, depends_on_arguments, fields_of
-from rota.sdk.placeholders import Condition, Reference, Value, index, item, placeholders_in, plain, template_of
+from rota.sdk.placeholders import (
+    Condition,
+    Reference,
+    Value,
+    index,
+    item,
+    placeholders_in,
+    plain,
+    template_of,
+)
 
 if TYPE_CHECKING:
     from rota.sdk.task import Task
@@ -169,10 +178,8 @@ def node_of(
     """A node that runs a task with these arguments."""
     flow = current_workflow(f"{short_name(task.name)}.node(…)")
     bound = task.parameters.bind(arguments, keywords)
-    reads = list(placeholders_in(bound))
-    if not reads:
-        task.parameters.encode(arguments, keywords)  # fails here, not when it runs
-    return Node(flow, task.name, _content_of(task, options, bound), reads)
+    _check_known(task, bound)
+    return Node(flow, task.name, _content_of(task, options, bound), placeholders_in(bound))
 
 
 def map_of(
@@ -188,6 +195,7 @@ def map_of(
     if not any(value.source is item or value.source is index for value in placeholders_in(given)):
         given[_parameter_of_item(task, given)] = item
     bound = task.parameters.bind((), given)
+    _check_known(task, bound)
     content = _content_of(task, options, bound)
     limits = {name: value for name, value in wanted.items() if value is not None}
     reads = [*placeholders_in(bound), *placeholders_in(items)]
@@ -198,6 +206,13 @@ def map_of(
         )
     content["map"] = {"items": items, **{wire_name(name): value for name, value in limits.items()}}
     return Node(flow, task.name, content, reads)
+
+
+def _check_known(task: Task[..., Any], bound: Mapping[str, Any]) -> None:
+    """Arguments without placeholders fail here, not when the node runs."""
+    task.parameters.check_some(
+        {name: one for name, one in bound.items() if not any(True for _ in placeholders_in(one))}
+    )
 
 
 def _parameter_of_item(task: Task[..., Any], given: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ class Value(Any):  # type: ignore[misc]  # so that it can stand for the value of
         return self._compared("exists", True)
 
     def _compared(self, word: str, other: Any) -> Condition:
-        if any(True for _ in placeholders_in(other)):
+        if not is_known(other):
             raise SetupError("A condition compares a value of the workflow with a constant, not with another value.")
         constant = plain(other)
         return Condition(lambda: {**self.written(), word: constant}, (self,))
@@ -160,7 +160,7 @@ def template_of(value: Any) -> Any:
     """An argument as JSON, with references in place of placeholders."""
     if isinstance(value, Value):
         return value.written()
-    if not any(True for _ in placeholders_in(value)):
+    if is_known(value):
         return _escaped(plain(value))
     if not isinstance(value, Mapping):
         return [template_of(one) for one in value]
@@ -172,6 +172,11 @@ def template_of(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """A value as JSON has it; raises ArgumentsError if it can't."""
     return msgspec.json.decode(encode(value))
+
+
+def is_known(value: Any) -> bool:
+    """Whether there is no placeholder in it."""
+    return next(placeholders_in(value), None) is None
 
 
 def placeholders_in(value: Any) -> Iterator[Value]:

@@ -101,6 +101,13 @@ class Arguments:
                 return None
         return bound if len(bound) >= needs and required.issubset(bound) else None
 
+    def check_some(self, given: Mapping[str, Any]) -> None:
+        """Raises ArgumentsError if one of these arguments does not fit; the others are not known yet."""
+        try:
+            self._lenient_decoder.decode(encode(given))
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ArgumentsError(f"{self._function.__qualname__}: {_in_words(str(error))}") from None
+
     def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
         """Arguments by name, without the context; `whole`: with defaults. Raises ArgumentsError."""
         try:
@@ -156,6 +163,12 @@ class Arguments:
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         return decoder_of(self._type)
+
+    @cached_property
+    def _lenient_decoder(self) -> msgspec.json.Decoder[Any]:
+        """For a part of the arguments."""
+        fields = {name: hint for name, hint in self._hints.items() if name in self.names}
+        return decoder_of(TypedDict(self._function.__name__, fields, total=False))  # type: ignore[operator]  # as _type
 
     @cached_property
     def _rest_decoder(self) -> msgspec.json.Decoder[Any]:
