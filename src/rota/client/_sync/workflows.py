@@ -194,15 +194,7 @@ class WorkflowCalls(Calls):
 
     def member_results(self, workflow_run_id: str, node: str) -> Iterator[MemberResult]:
         """What the members of a map returned; those that returned nothing are left out."""
-        path = f"{_node(workflow_run_id, node)}/results"
-        query: dict[str, str] = {}
-        while True:
-            page = self._ask(MemberResults, "GET", path, query=query, repeatable=True)
-            for item in page.items:
-                yield item
-            if page.next_cursor is None:
-                return
-            query = {"cursor": page.next_cursor}
+        return self._items(MemberResults, f"{_node(workflow_run_id, node)}/results", {}, None)
 
 
 def _workflow(workflow: str) -> str:
