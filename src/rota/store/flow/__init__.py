@@ -76,8 +76,9 @@ class Flows:
             if not rows:
                 return Round()
             opened[:] = [row["id"] for row in rows]
-            namespaces = sorted({row["namespace"] for row in rows})
-            await statements.fetch("match_signals", namespaces=namespaces, flows=opened)
+            if signalled := [row for row in rows if row["is_signalled"]]:
+                names = sorted({row["namespace"] for row in signalled})
+                await statements.fetch("match_signals", namespaces=names, flows=[row["id"] for row in signalled])
             notes = await take_notes(statements, opened)
             advanced = await decide(statements, rows, notes)
             done = Round(advanced, len(notes))
@@ -109,7 +110,7 @@ class Flows:
             pass
         if row["node"] is None:
             await self._database.fetch("stop_waits", namespace=namespace, flow=flow, nodes=list(nodes), reason=reason)
-        await self._database.fetch("swept", namespace=namespace, flow=flow, node=row["node"], stop=row["stop"])
+        await self._with_lock(row, "swept", node=row["node"], stop=row["stop"])
 
     async def _stop_runs(self, namespace: str, flow: UUID, nodes: Sequence[int], reason: str, *, started: bool) -> int:
         """Cancels some runs; returns how many there were."""
@@ -150,8 +151,9 @@ class Flows:
     ) -> bool:
         """Makes members of a map; False if it is not where it was any more."""
 
-        async def make() -> list[Any]:
-            return await self._database.fetch(
+        async def make(statements: Statements) -> list[Any]:
+            await statements.fetch("lock_flow", namespace=row["namespace"], flow=row["flow"])
+            return await statements.fetch(
                 "make_members",
                 namespace=row["namespace"],
                 flow=row["flow"],
@@ -173,7 +175,7 @@ class Flows:
                 **columns(members.bad, "bad_items reasons"),
             )
 
-        rows = await with_days(self._database, [row["flow"]], make)
+        rows = await with_days(self._database, [row["flow"]], lambda: self._database.transact(make))
         if rows:
             self._wake(definition, child=child is not None, noted=members.is_made or bool(members.bad))
         return bool(rows)
@@ -189,10 +191,9 @@ class Flows:
         key_prefix: str,
     ) -> bool:
         """Makes some members that failed once more; False if there was nothing to do."""
-        rows = await self._database.fetch(
+        rows = await self._with_lock(
+            row,
             "remake_members",
-            namespace=row["namespace"],
-            flow=row["flow"],
             node=row["node"],
             generation=row["generation"],
             is_handler=is_handler,
@@ -209,15 +210,18 @@ class Flows:
 
     async def fail_map(self, row: Any, error: str) -> None:
         """Makes a map fail for good, because its items can't be read."""
-        await self._database.fetch(
-            "fail_map",
-            namespace=row["namespace"],
-            flow=row["flow"],
-            node=row["node"],
-            generation=row["generation"],
-            error=error,
-        )
+        await self._with_lock(row, "fail_map", node=row["node"], generation=row["generation"], error=error)
         self._database.wake(flows=True)
+
+    async def _with_lock(self, row: Any, statement: str, **parameters: Any) -> list[Any]:
+        """Runs a statement under the lock of its workflow run."""
+        key = {"namespace": row["namespace"], "flow": row["flow"]}
+
+        async def run(statements: Statements) -> list[Any]:
+            await statements.fetch("lock_flow", **key)
+            return await statements.fetch(statement, **key, **parameters)
+
+        return await self._database.transact(run)
 
     def _wake(self, definition: Definition, *, child: bool, noted: bool) -> None:
         plain = definition.policies is None and not child

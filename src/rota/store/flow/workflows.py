@@ -194,9 +194,15 @@ class Workflows:
 
     async def redo_members(self, namespace: str, flow: UUID, node: int, items: list[int] | None) -> int | None:
         """Failed members of a map that is open run again in this generation; None if it is not open, or fails."""
-        marked: int | None = await self._database.fetch_value(
-            "redo_members", namespace=namespace, flow=flow, node=node, items=items
-        )
+
+        async def redo(statements: Statements) -> int | None:
+            await statements.fetch("lock_flow", namespace=namespace, flow=flow)
+            marked: int | None = await statements.fetch_value(
+                "redo_members", namespace=namespace, flow=flow, node=node, items=items
+            )
+            return marked
+
+        marked = await self._database.transact(redo)
         self._database.wake(flows=True)
         return marked
 
