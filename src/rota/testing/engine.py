@@ -80,6 +80,8 @@ class Engine:
         self._scheduler = Scheduler(
             database=database, listen_url=None, lease_seconds=LEASE_SECONDS, blobs=self.blobs, clock=clock
         )
+        # It looks for what is due once in an interval of real time, which does not pass here.
+        self._scheduler.conductor.interval_seconds = 0.0
         self._busy = asyncio.Lock()
 
     @classmethod
