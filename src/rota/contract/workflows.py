@@ -95,19 +95,33 @@ class NodeIn(In, kw_only=True, omit_defaults=True):
     allow_failure: bool = False
     """whether what comes after goes on as if it had succeeded"""
     max_retries: Retries = 3
+    """how many times it is retried if it fails"""
     retry: Retry | None = None
+    """how long it waits before a retry"""
     timeout_seconds: Seconds | None = None
+    """an attempt that takes longer is stopped and fails"""
     expires_seconds: Seconds | None = None
+    """skipped, and failed, if it has not started so long after its release"""
     priority: PriorityName = "normal"
+    """a level is worth five minutes of waiting"""
     pool: PoolName = "default"
+    """which workers may take it"""
     tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    """labels to find it by"""
     ordering_key: Key | None = None
+    """runs with the same key run one after the other"""
     ordering_on_failure: OnFailure | None = None
+    """what a failure does to those behind it"""
     concurrency_key: Key | None = None
+    """what `concurrencyLimit` counts"""
     concurrency_limit: Limit | None = None
+    """how many with its key run at a time"""
     rate_limit: RateLimit | None = None
+    """how many with its key start in a time"""
     breaker: Breaker | None = None
+    """stops starting a task that fails again and again"""
     headers: Headers | None = None
+    """for middleware"""
 
 
 class InputIn(In, kw_only=True, omit_defaults=True):
@@ -179,10 +193,11 @@ class WorkflowOut(Out, kw_only=True):
     """its name, unique in the namespace"""
     owner: str
     status: Literal["active", "paused", "deleted"]
+    """`active`; `paused`: nothing of it starts; `deleted`"""
     version: str
     """the hash of its definition"""
     revision: int
-    """grows with each change; for `If-Match`"""
+    """grows with each change: give it as `If-Match`"""
     nodes: dict[str, NodeIn]
     """the nodes by their keys"""
     inputs: dict[str, InputIn]
@@ -192,50 +207,51 @@ class WorkflowOut(Out, kw_only=True):
     fail_fast: bool
     """whether the first failure stops everything but handlers"""
     deadline_seconds: float | None
-    """how long a run of it may take"""
+    """a run of it that takes longer is stopped and has failed"""
     created_at: datetime
     """when it was created"""
     changed_at: datetime
-    """when it was last changed"""
+    """when it was changed last"""
 
 
 class MembersOut(Out, kw_only=True):
     """The members of a map."""
 
     total: int | None
-    """how many there are; null: not all items were read yet"""
+    """how many items there are; null while they are being read"""
     success: int
-    """how many succeeded"""
+    """members that succeeded"""
     failed: int
-    """how many failed"""
+    """members that failed"""
     skipped: int
-    """how many were skipped by their condition"""
+    """items whose condition does not hold"""
     running: int
-    """how many have not ended"""
+    """members that wait or run"""
 
 
 class NodeOut(Out, kw_only=True):
     """A node of a workflow run."""
 
     status: NodeStatus
+    """`waiting` for nodes before it, or for what it waits for; then that of its run"""
     run_id: str | None = None
-    """its run, or its latest one"""
+    """its run"""
     start_time: datetime | None = None
-    """when it started"""
+    """when it was started"""
     end_time: datetime | None = None
     """when it ended"""
     reason: str | None = None
-    """why it ended as it did"""
+    """why it failed, or was skipped"""
     skipped_by: Literal["condition", "failure"] | None = None
-    """whether its condition skipped it, or a failure before it"""
+    """`failure`: because of a failure before it"""
     culprit: str | None = None
     """the node that it was skipped for"""
     waiting_for: dict[str, str] | None = None
-    """the nodes that it waits for, and their status"""
+    """the nodes that it waits for and how they are, or its signal, decision or time"""
     generation: int | None = None
-    """the generation in which it started"""
+    """the generation of the workflow run in which it ran last"""
     members: MembersOut | None = None
-    """of a map: its members"""
+    """of a map"""
     workflow_run_id: str | None = None
     """of a sub-workflow"""
 
@@ -246,24 +262,26 @@ class WorkflowRunOut(Out, kw_only=True):
     workflow_run_id: str
     """the workflow run's id"""
     workflow_id: str
-    """the workflow's id"""
+    """its workflow"""
     name: str
-    """the workflow's name"""
+    """its workflow's name"""
     owner: str
     status: WorkflowRunStatus
+    """`cancelling`: what runs is being stopped"""
     version: str
-    """the version that it follows"""
+    """the version of the workflow that it follows"""
     generation: int
-    """1, and one more with each resume"""
+    """1, and one more after each resume"""
     start_time: datetime
     """when it was opened"""
     end_time: datetime | None
     """when it ended"""
     deadline: datetime | None
-    """when it is stopped, if it has not ended by then"""
+    """when it is stopped"""
     culprit: str | None
     """the node that failed first"""
     nominal_time: datetime
+    """the time it was planned for"""
     cause: str
     """why it exists: manual, schedule, node (of another workflow run), backfill"""
     started_by: str | None
@@ -273,13 +291,13 @@ class WorkflowRunOut(Out, kw_only=True):
     parent: str | None
     """the workflow run that it is a part of"""
     paused: bool
-    """whether no node of it starts, because its workflow is paused"""
+    """whether its nodes are held, because its workflow is paused"""
     result: dict[str, Any] | None
     """the results of its last nodes, by their keys"""
     inputs: dict[str, Any] | None = None
-    """the values of the workflow's inputs"""
+    """the values of its inputs"""
     nodes: dict[str, NodeOut] | None = None
-    """its nodes by their keys"""
+    """its nodes by their keys; only given for a single one"""
 
 
 class WorkflowList(Out, kw_only=True):
@@ -340,7 +358,7 @@ class SignalSent(Out, kw_only=True):
     """The answer to a signal."""
 
     workflow_run_id: str
-    """the workflow run's id"""
+    """the workflow run that it was sent to"""
     signal: str
     """the signal's name"""
 
@@ -349,7 +367,7 @@ class DecisionIn(In, kw_only=True):
     """What a person says to an approval."""
 
     comment: Annotated[str, Meta(max_length=10_000)] | None = None
-    """why, for people"""
+    """what is shown as the reason"""
 
 
 class MemberOut(Out, kw_only=True):
@@ -358,7 +376,9 @@ class MemberOut(Out, kw_only=True):
     index: int
     """the number of its item, from 0"""
     run_id: str | None
+    """its run; null: none could be made"""
     status: str
+    """`failed`, or the status of its run"""
     reason: str | None = None
     """why it failed"""
 
@@ -392,3 +412,4 @@ class WorkflowRunStarted(Out, kw_only=True):
     workflow_run_id: str
     """the workflow run's id"""
     status: WorkflowRunStatus
+    """its status"""

@@ -19,7 +19,7 @@ from rota.access.limits.backlog import Backlog
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
 from rota.clock import Deadline
-from rota.contract.jobs import BatchJobIn, JobSetOut, Submitted
+from rota.contract.jobs import BatchJobIn, JobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
 from rota.contract.workflows import ResumeIn, WorkflowRunOut, WorkflowRunStarted
 from rota.domain.ids import day_of, parse_run, show_job, show_run
@@ -29,6 +29,7 @@ from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import BadInputError, FanOutError, KeyReusedError, NotFoundError, RotaError
 from rota.gateway.coalescing import own_error
+from rota.gateway.dependencies import Dependencies
 from rota.gateway.group_commit import Declined, GroupCommitter
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.job_sets import JobSets
@@ -42,8 +43,10 @@ from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
 from rota.store.cancel import Cancellations
+from rota.store.depend.needs import NeededJobs
 from rota.store.flow.workflows import Workflows
 from rota.store.postgres.database import Database
+from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
 from rota.store.submit import KnownKey, Submissions
 from rota.store.submit.unique_keys import Duplicate
@@ -89,6 +92,7 @@ class LocalGateway:
         self.workflows = WorkflowGateway(
             Workflows(database), self._submissions, self.job_builder, shards=shards, now=now
         )
+        self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
         self._committer = GroupCommitter(submissions=self._submissions, now=now)
         self._sets = JobSets(
             submissions=self._submissions,
@@ -136,8 +140,8 @@ class LocalGateway:
                         known[job.task] = self.job_builder.find_task(job, caller)
                     item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
                 self.limits.check_payload(caller, item.definition.payload)
-                if len(item.definition.payload or "") > STORED_BYTES // 4:  # a character has at most four bytes
-                    item = await self._offload(item)
+                if job.dependencies or _may_be_large(item):
+                    item = await self._completed(item, answer, job, caller)
             except RotaError as error:
                 answers.append(error)
                 refused.append(position)
@@ -246,6 +250,12 @@ class LocalGateway:
             await asyncio.sleep(deadline.within(pause))
             pause = min(2 * pause, _LONGEST_POLL_SECONDS)
 
+    async def _completed(self, item: SingleJob, answer: Submitted, job: JobIn, caller: Caller) -> SingleJob:
+        """The job with its dependencies, and with its payload where that belongs."""
+        if job.dependencies:
+            item = await self.dependencies.attach(item, answer, job, caller)
+        return await self._offload(item) if _may_be_large(item) else item
+
     async def _offload(self, item: AnyJob) -> AnyJob:
         """Puts a large payload into object storage, before the job is committed."""
         key = await self.offload_payload(item.definition.payload or "", item.id)
@@ -333,6 +343,11 @@ class RunGateway(CallerGateway):
         finally:
             self._submitted -= len(jobs) - made
         return answers
+
+
+def _may_be_large(item: SingleJob) -> bool:
+    """Whether the payload may be too large for the database; a character has at most four bytes."""
+    return len(item.definition.payload or "") > STORED_BYTES // 4
 
 
 async def _itself(caller: Caller) -> Caller:

@@ -40,7 +40,7 @@ class JobTemplate:
         self.job = job
         self.text = _encoder.encode(job)
         runs_once = job.schedule_type in ("immediate", "future")
-        own = job.unique_key or job.idempotency_key or job.job_id
+        own = job.unique_key or job.idempotency_key or job.job_id or job.dependencies
         self.fits_sets = runs_once and not own
 
 

@@ -165,8 +165,8 @@ class WorkflowGateway:
         return await self.show(show_workflow(row["id"]), caller)
 
     async def delete(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
-        """Deletes a workflow and stops its open runs."""
-        row = await self._find(workflow, caller, only)
+        """Deletes a workflow and stops its open runs; one that was deleted stays so."""
+        row = await self._find(workflow, caller, only, deleted=True)
         await self._workflows.delete(caller.namespace, row["id"])
         before = LAST_ID
         while flows := await self._workflows.list_runs(
@@ -401,7 +401,7 @@ class WorkflowGateway:
         if approvers is None:
             raise ConflictError(f"the node {node!r} does not wait for a decision")
         if not is_named and (approvers or only is not None):
-            raise ForbiddenError(f"others decide on the node {node!r}: {', '.join(approvers) or 'operators'}")
+            raise ForbiddenError(f"you may not decide on the node {node!r}: {', '.join(approvers) or 'operators'} may")
         word = "approved" if approve else "rejected"
         said = f"{word} by {caller.owner}" + (f": {comment}" if comment else "")
         result = {"approved": approve, "by": caller.owner, "comment": comment}
@@ -465,10 +465,10 @@ class WorkflowGateway:
             raise NotFoundError("there is no such workflow run")
         return found
 
-    async def _find(self, workflow: str, caller: Caller, only: str | None = None) -> Any:
+    async def _find(self, workflow: str, caller: Caller, only: str | None = None, *, deleted: bool = False) -> Any:
         by_id = _id_of(workflow)
         row = await self._workflows.find(caller.namespace, workflow_id=by_id, name=None if by_id else workflow)
-        if row is None or row["state"] == "deleted" or (only is not None and row["owner"] != only):
+        if row is None or (row["state"] == "deleted" and not deleted) or (only is not None and row["owner"] != only):
             raise NotFoundError("there is no such workflow")
         return row
 

@@ -19,6 +19,7 @@ from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
+from rota.scheduler.operation_runner import OperationRunner
 from rota.scheduler.outlook import Outlook
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
@@ -38,6 +39,8 @@ from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
+from rota.store.operate import Operations
+from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.wakeups import FLOW, GATE, SCHEDULE, SOON
@@ -99,6 +102,9 @@ class Scheduler:
         self.conductor = Conductor(
             flows=flows, plans=plans, builder=builder, leases=leases, on_room=self.member_maker.wake
         )
+        self.operation_runner = OperationRunner(
+            operations=Operations(database), pages=OperationPages(database), leases=leases
+        )
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
@@ -125,6 +131,7 @@ class Scheduler:
                 self.expirer,
                 self.conductor,
                 self.member_maker,
+                self.operation_runner,
             ),
             is_listening=self._is_listening,
             leases=leases,
@@ -142,6 +149,7 @@ class Scheduler:
             self.admitter,
             self.conductor,
             self.member_maker,
+            self.operation_runner,
             self.worker_watch,
             self.gate_inspector,
             self.reaper,
@@ -159,9 +167,13 @@ class Scheduler:
     def _is_listening(self) -> bool:
         return self._listener is not None and self._listener.connected
 
+    @property
+    def _flow_services(self) -> tuple[Service, ...]:
+        return self.conductor, self.member_maker, self.operation_runner
+
     def _heard(self, channel: str, payload: str) -> None:
         if channel in (GATE, FLOW):
-            for service in (self.admitter,) if channel == GATE else (self.conductor, self.member_maker):
+            for service in (self.admitter,) if channel == GATE else self._flow_services:
                 service.wake()
             return
         self.promoter.rouse()

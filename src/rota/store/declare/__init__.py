@@ -28,7 +28,8 @@ from rota.store.change import Changed, JobChange, apply_change, lock_job
 from rota.store.events import Event, record_events
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
-from rota.store.read.jobs import definition_of, timetable_of
+from rota.store.read.jobs import definition_of
+from rota.store.read.timetables import timetable_of
 from rota.store.schema.partitions import with_days
 
 _encoder = msgspec.json.Encoder()

@@ -15,7 +15,8 @@ from rota.store.change import Changed, JobChange, apply_change, lock_job, write_
 from rota.store.flow.rows import NodeRow, Resume, read_maps, read_nodes, write_resume
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
-from rota.store.read.jobs import definition_of, timetable_of
+from rota.store.read.jobs import definition_of
+from rota.store.read.timetables import timetable_of
 from rota.store.schema.partitions import with_days
 from rota.store.submit import insert_jobs
 

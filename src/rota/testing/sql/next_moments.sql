@@ -8,7 +8,7 @@ WITH moments (at) AS (
     UNION ALL
     SELECT ready_at FROM rota.live_runs WHERE worker_id IS NULL AND task = ANY (:tasks::text[])
     UNION ALL
-    SELECT run_at FROM rota.held_runs WHERE gate = 'new' AND gate_key IS NULL
+    SELECT run_at FROM rota.held_runs WHERE gate IN ('new', 'dependent') AND gate_key IS NULL
     UNION ALL
     SELECT wakes_at FROM rota.gates WHERE wakes_at IS NOT NULL
     UNION ALL
