@@ -28,6 +28,7 @@ from rota.cli import (
     tasks,
     top,
     watch,
+    workflows,
 )
 from rota.cli.entry import begin_work
 from rota.cli.terminal.tables import wants_no_colour
@@ -76,7 +77,10 @@ _COMMANDS = (
     *(pools.pools, pools.pool, pools.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
-_GROUPS = (crontab_import.importing, schedules.schedule, limits.limits, dead_letters.dead_letters, api_keys.token)
+_GROUPS = (
+    *(crontab_import.importing, schedules.schedule, workflows.workflow),
+    *(limits.limits, dead_letters.dead_letters, api_keys.token),
+)
 for command in _COMMANDS:
     app.command()(command)
 for group in _GROUPS:
