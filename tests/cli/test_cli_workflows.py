@@ -128,11 +128,13 @@ def test_a_run_is_started_with_inputs_and_shown_as_a_table(rota, applied):
     lines = done.out.splitlines()
     assert f"of {applied} is success" in lines[0]
     assert lines[1].split()[:3] == ["NODE", "STATUS", "MEMBERS"]
-    assert [line.split()[:2] for line in lines[2:]] == [
+    assert [line.split()[:2] for line in lines[2:5]] == [
         ["extract", "success"],
         ["clean", "success"],
         ["load", "success"],
     ]
+    assert lines[5].split(maxsplit=1)[0] == "result"
+    assert json.loads(lines[5].split(maxsplit=1)[1])["load"]["day"] == "2028"
     assert "3/3" in lines[3]
     assert lines[4].startswith("    load")
     run = rota.json("workflow", "runs", applied)["items"][0]["workflowRunId"]
@@ -232,7 +234,9 @@ def test_a_signal_and_an_approval_let_a_run_go_on(rota, approved):
     shown = rota.in_process("workflow", "show", run).out
     assert "for approval (all who may approve)" in shown
     assert "after approval (" in shown
-    assert rota.in_process("workflow", "show", name).out.count("waits for") == 2
+    shown = rota.in_process("workflow", "show", name).out
+    assert shown.count("waits for") == 2
+    assert f"{run} of {name} is running" in shown  # a workflow is shown with its latest run
     done = rota.in_process("workflow", "approve", run, "approval", "--comment", "fine")
     assert done.out == f"approval of {run} is approved\n"
     wait_until(lambda: rota.json("workflow", "show", run)["status"] == "success")

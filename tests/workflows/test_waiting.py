@@ -100,7 +100,9 @@ async def test_a_person_approves_once(workflows, seen):
     await workflows.decide(started.workflow_run_id, "wait", ME, only=None, approve=True, comment="fine")
     with pytest.raises(ConflictError):
         await workflows.decide(started.workflow_run_id, "wait", ME, only=None, approve=False, comment=None)
-    assert (await ended(workflows, started)).status == "success"
+    run = await ended(workflows, started)
+    assert run.status == "success"
+    assert run.nodes["wait"].run_id is None  # nothing ran
     assert seen == [{"approved": True, "by": "me", "comment": "fine"}]
 
 

@@ -152,7 +152,7 @@ def show(
     ),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show a workflow, or a run with its nodes: how they ended, what they wait for."""
+    """Show a workflow and its latest run, or a run: how its nodes ended, what they wait for."""
     with server(show) as client:
         if target.strip().startswith(_RUN_PREFIX):
             found = client.call("GET", _run_path(target.strip()))
@@ -168,6 +168,9 @@ def show(
         if found["inputs"]:
             print_fields({"inputs": found["inputs"]})
         show_definition(found["nodes"])
+        if latest := _latest_run(client, target):
+            print_line("")
+            _show_run(client, client.call("GET", _run_path(latest)), as_json=False)
 
 
 @workflow.command()
@@ -322,6 +325,8 @@ def _show_run(client: Client, found: Mapping[str, Any], *, as_json: bool) -> Non
     show_run_line(found)
     if found.get("nodes"):
         show_nodes(found["nodes"], _edges(client, found), datetime.now(UTC).isoformat())
+    if found.get("result"):
+        print_fields({"result": found["result"]})
 
 
 def _edges(client: Client, found: Mapping[str, Any]) -> Mapping[str, list[str]]:
@@ -341,11 +346,15 @@ def _find_run(client: Client, given: str) -> str:
     given = given.strip()
     if given.startswith(_RUN_PREFIX):
         return given
-    page = client.call("GET", "/v1/workflow-runs", query={"workflow": given, "limit": 1})
-    if not page["items"]:
+    latest = _latest_run(client, given)
+    if latest is None:
         raise BadInputError("the workflow has not run yet", field="RUN")
-    found: str = page["items"][0]["workflowRunId"]
-    return found
+    return latest
+
+
+def _latest_run(client: Client, workflow: str) -> str | None:
+    page = client.call("GET", "/v1/workflow-runs", query={"workflow": workflow, "limit": 1})
+    return page["items"][0]["workflowRunId"] if page["items"] else None
 
 
 def _inputs(client: Client, name: str, given: list[str], whole: str | None) -> dict[str, Any]:

@@ -93,7 +93,11 @@ def _shown_nodes(row: Any, nodes: list[Any], maps: Mapping[int, Members]) -> dic
         ]
     )
     by_number = {node["node"]: node for node in nodes if node["state"] != "waiting"}
-    return {key: _shown_node(number, graph, by_number, maps.get(number)) for number, key in enumerate(keys)}
+    shown = {key: _shown_node(number, graph, by_number, maps.get(number)) for number, key in enumerate(keys)}
+    for key, node in shown.items():
+        if wanted.nodes[key].wait is not None:
+            node.run_id = None  # it has a mark instead
+    return shown
 
 
 def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any], members: Members | None) -> NodeOut:
@@ -109,7 +113,7 @@ def _shown_node(number: int, graph: Graph, nodes: Mapping[int, Any], members: Me
     status: Any = "running" if row["state"] == "open" else row["state"]
     if row["state"] == "open" and row["run_status"]:
         status = row["run_status"]
-    own_run = row["run_id"] is not None and members is None and not is_waiting and row["mark"] != row["run_id"]
+    own_run = row["run_id"] is not None and members is None
     return NodeOut(
         status="skipped" if kind else "waiting" if is_waiting else status,
         run_id=show_run(row["run_id"]) if own_run else None,
