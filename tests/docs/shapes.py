@@ -8,7 +8,7 @@ import re
 ANYTHING = "…"
 # In this order: what is longer first, so that no part of it is taken for something else.
 SHAPES = [
-    (re.compile(r"\b(run|job|key|wrk|evt|aud)_[0-9a-f]{8,}…?"), r"\1_…"),
+    (re.compile(r"\b(run|job|key|wrk|evt|aud|wf|wfr|op)_[0-9a-f]{8,}…?"), r"\1_…"),
     (re.compile(r"\brota_[0-9a-f]{8,}\w*"), "rota_…"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "<id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?"), "<time>"),
