@@ -64,7 +64,7 @@ async def measure_workflows(progress: Progress, *, chain: int, nodes: int, membe
         began = time.monotonic()
         await client.workflow_run(run.workflow_run_id)
         look_ms = (time.monotonic() - began) * 1000
-        cancel = await _cancel(client)
+        cancel = await _cancel(client, members)
         progress.figure(f"a look at it {look_ms:.0f} ms; the cancel of one {cancel:.1f} s")
         largest = max(lab.peak_memory().values())
     return WorkflowFigures(spread, nodes, rate, members, took, largest, look_ms, cancel)
@@ -104,10 +104,10 @@ async def _run(client: AsyncClient, name: str) -> Any:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _cancel(client: AsyncClient) -> float:
+async def _cancel(client: AsyncClient, members: int) -> float:
     """How long it takes until a map that was just begun is cancelled."""
     started = await client.run_workflow("map")
-    await asyncio.sleep(1)
+    await asyncio.sleep(min(1.0, members / 200_000))  # some of it runs
     run = await client.workflow_run(started.workflow_run_id)
     began = time.monotonic()
     await client.cancel_workflow_run(started.workflow_run_id)
