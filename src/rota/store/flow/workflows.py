@@ -261,9 +261,9 @@ class Workflows:
             "open_members", namespace=namespace, flow=flow, node=node, after=after, limit=limit
         )
 
-    async def results_of_map(self, namespace: str, flow: UUID, node: int, after: int) -> Any | None:
+    async def results_of_map(self, namespace: str, flow: UUID, node: int, first: int) -> Any | None:
         """A part of what the members of a map returned."""
-        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, after=after)
+        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, first=first)
 
 
 class ChangedMeanwhileError(RotaError):
