@@ -125,7 +125,8 @@ async def workflow_rows(api, sql):
             key = (namespace, UUID(started[4:]), node)
             await sql.execute(
                 "INSERT INTO rota.workflow_maps"
-                " (namespace, flow, node, shard, generation, inputs_of, member_window, stops) VALUES ($1, $2, $3, 0, 1, 1, 1, false)",
+                " (namespace, flow, node, shard, generation, inputs_of, member_window, stops)"
+                " VALUES ($1, $2, $3, 0, 1, 1, 1, false)",
                 *key,
             )
             await sql.execute(
