@@ -2,7 +2,7 @@
 -- read; else nothing. Members are live, or held if they have policies, or workflow runs. Items of which none can be made
 -- count as failed. Gives whether something was done.
 -- Index: primary keys.
--- Locks: the workflow run FOR SHARE, then the map.
+-- Locks: the workflow run FOR SHARE, then the map, and its node FOR SHARE.
 WITH flow AS MATERIALIZED (
     SELECT w.namespace, w.id, w.shard, w.nominal_at, w.timezone, w.root, w.depth, w.pins, w.deadline_at
       FROM rota.workflow_runs AS w
@@ -12,8 +12,9 @@ WITH flow AS MATERIALIZED (
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at, f.timezone, f.root, f.depth, f.pins, f.deadline_at
       FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
-     WHERE m.node = :node AND m.position = :position AND m.generation = :generation AND NOT m.is_made AND NOT m.is_failing
-       FOR UPDATE OF m
+      JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node
+     WHERE n.state = 'open' AND m.node = :node AND m.position = :position AND m.generation = :generation AND NOT m.is_made AND NOT m.is_failing
+       FOR UPDATE OF m FOR SHARE OF n
 ), moved AS (
     UPDATE rota.workflow_maps AS m
        SET position = :next_position, next_item = :next_item, is_made = :is_made, skipped = m.skipped + :skipped,

@@ -160,9 +160,10 @@ class Workflows:
                 kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
                 change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
                 changed = await apply_change(statements, job, change, skipped)
-            rows = await statements.fetch(
-                "pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state
-            )
+            given = {"namespace": row["namespace"], "workflow_id": row["id"], "state": state}
+            while rows := await statements.fetch("pause_workflow", **given):
+                if not rows[0]["marked"]:
+                    break
             return bool(rows), changed
 
         done, changed = await with_days(self._database, skipped, lambda: transact_soon(self._database, pause_it))
