@@ -17,6 +17,7 @@ from bench.growth import measure_growth
 from bench.http import measure_http
 from bench.idle import measure_idle
 from bench.lists import measure_lists
+from bench.operations import measure_operations
 from bench.progress import Progress
 from bench.punctuality import measure_punctuality
 from bench.readers import measure_readers
@@ -57,6 +58,7 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "tenants": lambda progress: measure_tenants(progress, requests=one(10_000, 300_000, 1_000_000)),
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
         "readers": lambda progress: measure_readers(progress, seconds=one(1.0, 30.0, 120.0)),
+        "operations": lambda progress: measure_operations(progress, seconds=one(1.0, 10.0, 20.0), turns=one(1, 5, 7)),
         "lists": lambda progress: measure_lists(
             progress, others=one(5000, 1_000_000, 10_000_000), seconds=one(1.0, 5.0, 10.0), turns=one(1, 5, 7)
         ),

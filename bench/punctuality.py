@@ -50,14 +50,14 @@ async def lags_of_instant(lab: Lab, count: int) -> Spread:
     return await _lags(lab, "instant", count, lambda start: [start] * count)
 
 
-async def lags_of_stream(lab: Lab, seconds: float, per_second: int = PER_SECOND) -> Spread:
+async def lags_of_stream(lab: Lab, seconds: float, per_second: int = PER_SECOND, *, name: str = "steady") -> Spread:
     """Jobs due one after the other at an even distance."""
     count = int(seconds * per_second)
 
     def moments(start: datetime) -> list[datetime]:
         return [start + timedelta(seconds=number / per_second) for number in range(count)]
 
-    return await _lags(lab, "steady", count, moments)
+    return await _lags(lab, name, count, moments)
 
 
 async def _lags(lab: Lab, name: str, count: int, moments: Callable[[datetime], Sequence[datetime]]) -> Spread:

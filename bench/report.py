@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 
 import msgspec
 from rich.console import Console
@@ -21,6 +22,7 @@ from bench.http import Http
 from bench.http_load import Answers
 from bench.idle import Idle
 from bench.lists import Lists
+from bench.operations import OperationLags
 from bench.punctuality import Punctuality
 from bench.readers import Readers
 from bench.sdk import Sdk
@@ -56,6 +58,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     tenants: Tenants | None = None
     bloat: Bloat | None = None
     readers: Readers | None = None
+    operations: OperationLags | None = None
     lists: Lists | None = None
     idle: Idle | None = None
 
@@ -96,6 +99,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += _tenants_rows(results.tenants) if results.tenants else []
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_readers_row(results.readers)] if results.readers else []
+    rows += [_operations_row(results.operations)] if results.operations else []
     rows += _lists_rows(results.lists) if results.lists else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
@@ -222,6 +226,18 @@ def _readers_row(it: Readers) -> Row:
         "3,000 jobs a second beside four sessions that scan the hot table",
         f"p99 {it.readers.waits.p99:,.0f} ms",
         f"{others}; at most {it.readers.dead_rows:,} dead rows, with autovacuum off",
+    )
+
+
+def _operations_row(it: OperationLags) -> Row:
+    beside, alone = median(one.p99 for one in it.beside), median(one.p99 for one in it.alone)
+    return (
+        "500 a second beside a backfill",
+        f"p99 {it.p99_ratio:.2f} times",
+        (
+            f"{beside:.1f} ms instead of {alone:.1f}; p50 {it.p50_ratio:.2f} times; {it.backfilled_per_second:,.0f} "
+            "backfilled runs/s beside them"
+        ),
     )
 
 

@@ -86,7 +86,8 @@ async def test_without_the_token_nothing_is_answered(spared, authorization):
     async with httpx.AsyncClient(transport=spared.api._transport, base_url="http://rota", headers=headers) as stranger:
         for operation in OPERATIONS:
             names = {"jobId": f"job_{DIGITS}", "runId": f"run_{DIGITS}", "keyId": f"key_{DIGITS}", "pool": "default"}
-            names |= {"subject": "somebody", "task": "tidy"}
+            names |= {"subject": "somebody", "task": "tidy", "operationId": f"op_{DIGITS}"}
+            names |= {"workflowId": "nightly", "workflowRunId": f"wfr_{DIGITS}", "node": "a", "signal": "go"}
             path = operation.path.format(**names)
             answer = await stranger.request(operation.method, path, json=job() if operation.body else None)
             public = operation.needs == PUBLIC
@@ -163,7 +164,7 @@ async def test_a_bad_query_parameter_is_refused_with_its_name(spared, path, quer
     [("GET", UNKNOWN_JOB), ("POST", "/v1/jobs"), ("GET", "/v1/workers"), ("GET", "/healthz"), ("DELETE", UNKNOWN_JOB)],
 )
 async def test_a_query_parameter_where_there_is_none_is_refused(spared, method, path):
-    await spared.refuses(method, path, params={"force": "true"}, field="force")
+    await spared.refuses(method, path, params={"hard": "true"}, field="hard")
 
 
 async def _in_pieces(size):

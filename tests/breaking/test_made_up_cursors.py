@@ -30,6 +30,9 @@ NARROW = {
     "/v1/limits": ({}, lambda item: item["subject"] == "wanted"),
     "/v1/tasks": ({}, lambda item: item["task"] == "wanted"),
     "/v1/audit": ({"object": "wanted"}, lambda item: item["object"] == "wanted"),
+    "/v1/operations": ({"kind": "replay"}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
+    "/v1/replays": ({}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
+    "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
     "/v1/logs": (
         {"search": "wanted", "endTime": BORDER.isoformat()},
         lambda item: "wanted" in item["text"] and UUID(item["runId"][4:]) < floor_id(BORDER),
@@ -86,6 +89,21 @@ async def rows(api, sql):
             namespace,
             subject,
         )
+    for namespace, owner in (("default", "wanted"), ("elsewhere", "other")):
+        for kind, of_job in (("replay", None), ("backfill", UUID(job_id[4:]))):
+            await sql.execute(
+                """INSERT INTO rota.operations (namespace, id, kind, owner, shard, state, concurrency, filter, job_id,
+                                                timetable, first_at, last_at)
+                   SELECT $1, $2, $3, $4, 0, 'paused', 1, '{}', $5,
+                          json_build_object('schedule_type', 'cron', 'cron_expression', '0 * * * *',
+                                            'every_seconds', NULL, 'timezone', 'UTC', 'anchor_at', now()),
+                          now(), now()""",
+                namespace,
+                new_id(BORDER.timestamp()),
+                kind,
+                owner,
+                of_job,
+            )
     return job_id
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from support import wait_until
+
 
 def test_a_cron_job_shows_its_next_times(rota, nightly):
     shown = rota.json("job", nightly)
@@ -119,3 +121,25 @@ def test_the_moment_of_creation_is_shown_once(rota):
     job_id = rota.json("submit", "created once", "--task", "rota.echo", "--in", "1h")["jobId"]
     shown = rota.in_process("job", job_id).out
     assert ("createdAt" in shown, "createdTime" in shown) == (True, False)
+
+
+def test_a_job_depends_on_others_and_these_are_cancelled_by_force(rota):
+    rota.json("submit", "load", "--id", "load-1", "--task", "rota.echo", "--cron", "0 0 1 1 *")
+    depending = rota.json(
+        *("submit", "use", "--task", "rota.echo", "--cron", "0 3 1 1 *"),
+        *("--depends-on", "load-1", "--depends-window", "3h"),
+    )["jobId"]
+    shown = rota.json("job", depending)
+    assert (shown["dependencies"], shown["dependencyWindowSeconds"]) == (["load-1"], 10800)
+    refused = rota.in_process("cancel", "load-1")
+    assert refused.code == 2
+    assert f"other jobs depend on it: {depending}" in refused.err
+    assert rota.json("cancel", "load-1", "--force")["status"] == "cancelled"
+    assert rota.in_process("cancel", "run_" + 32 * "0", "--force").code == 2
+
+
+def test_why_names_the_job_that_a_run_waits_for(rota):
+    rota.json("submit", "later", "--id", "later-1", "--task", "rota.echo", "--in", "1d")
+    run = rota.json("submit", "after", "--task", "rota.echo", "--depends-on", "later-1")["runId"]
+    wait_until(lambda: "later-1" in rota.in_process("why", run).out)
+    assert rota.in_process("why", run).out.endswith(") is scheduled\n")

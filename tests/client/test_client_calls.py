@@ -16,15 +16,27 @@ from scripted import answer, answering, scripted
 from engine import plain
 from rota.api.routes import OPERATIONS
 from rota.client import AnswerError, AsyncClient, Client, RateLimit, Retry, async_http
-from rota.client.bodies import _TIMES, JobChanges, JobFields, JobFilters, NewJob, RunChoice, RunFilters
+from rota.client.bodies import (
+    _TIMES,
+    BackfillFields,
+    JobChanges,
+    JobFields,
+    JobFilters,
+    NewJob,
+    OperationChoice,
+    ReplayChoice,
+    RunChoice,
+    RunFilters,
+)
 from rota.contract.jobs import BatchJobIn, JobIn, JobPatch
+from rota.contract.operations import BackfillIn, OperationIn, ReplayIn
 from rota.contract.runs import RunSelection
 from rota.errors import BadInputError, SetupError
 from rota.store.logs import Logs
-from support import log_chunk
+from support import eventually, log_chunk
 
 SOON = datetime.now(UTC) + timedelta(hours=1)
-RUN, JOB = "run_" + "0" * 32, "job_" + "0" * 32
+RUN, JOB, OPERATION = "run_" + "0" * 32, "job_" + "0" * 32, "op_" + "0" * 32
 
 
 async def all_of(iterator):
@@ -227,6 +239,36 @@ async def test_the_synchronous_client_does_the_same(synchronous, engine):
         assert await asyncio.to_thread(use, synchronous) == ({"a": 1}, 6, "cancelled", True, [])
 
 
+async def test_backfills_replays_and_bulk_acts(client, engine):
+    past, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 4, tzinfo=UTC)
+    made = await client.submit("daily", task="rota.echo", cron="0 2 * * *")
+    preview = await client.preview_backfill(made.job_id, start=past, end=end)
+    assert (preview.runs, len(preview.times)) == (3, 3)
+    backfill = await client.backfill("daily", start=past, end=end, order="newest", concurrency=2)
+    assert (await client.pause_backfill(backfill.operation_id)).status == "paused"
+    assert (await client.resume_operation(backfill.operation_id)).status == "running"
+    async with engine.running(engine.scheduler(), engine.worker()):
+
+        async def over():
+            found = await client.find_backfill(backfill.operation_id)
+            return found.end_time and found
+
+        assert (await eventually(over)).counts.success == 3
+    assert (await client.preview_replay(task="rota.echo")).runs == 3
+    replay = await client.replay(task="rota.echo", most=2)
+    assert (await client.abort_replay(replay.operation_id)).status == "aborting"
+    assert (await client.preview_operation("redrive", everything=True)).runs == 0
+    assert (await client.operate("cancel", name="x")).kind == "cancel"
+    assert [it.kind for it in await all_of(client.operations(page_size=2))] == ["cancel", "replay", "backfill"]
+    assert len(await all_of(client.operations(kind="replay"))) == 1
+
+
+def test_what_operations_are_given_is_what_the_contract_knows():
+    assert BackfillFields.__annotations__.keys() == names_of(BackfillIn) - {"job", "workflow", "from_", "to", "preview"}
+    assert ReplayChoice.__annotations__.keys() == names_of(ReplayIn) - {"preview"}
+    assert OperationChoice.__annotations__.keys() == names_of(OperationIn) - {"preview", "kind", "all"}
+
+
 # How each operation of the API is reached. Iterators are asked for their first item.
 REACHED = {
     "submit": lambda client: client.submit("x", task="rota.echo"),
@@ -252,6 +294,24 @@ REACHED = {
     "group_dead_letters": lambda client: client.dead_letter_groups(),
     "redrive": lambda client: client.redrive([RUN]),
     "discard": lambda client: client.discard([RUN]),
+    "create_backfill": lambda client: client.backfill(JOB, start=SOON),
+    "list_backfills": lambda client: client.backfills(),
+    "get_backfill": lambda client: client.find_backfill(OPERATION),
+    "pause_backfill": lambda client: client.pause_backfill(OPERATION),
+    "resume_backfill": lambda client: client.resume_backfill(OPERATION),
+    "abort_backfill": lambda client: client.abort_backfill(OPERATION),
+    "create_replay": lambda client: client.replay(name="x"),
+    "list_replays": lambda client: client.replays(),
+    "get_replay": lambda client: client.find_replay(OPERATION),
+    "pause_replay": lambda client: client.pause_replay(OPERATION),
+    "resume_replay": lambda client: client.resume_replay(OPERATION),
+    "abort_replay": lambda client: client.abort_replay(OPERATION),
+    "create_operation": lambda client: client.operate("cancel", name="x"),
+    "list_operations": lambda client: client.operations(),
+    "get_operation": lambda client: client.operation(OPERATION),
+    "pause_operation": lambda client: client.pause_operation(OPERATION),
+    "resume_operation": lambda client: client.resume_operation(OPERATION),
+    "abort_operation": lambda client: client.abort_operation(OPERATION),
     "list_schedules": lambda client: client.schedules(),
     "preview": lambda client: client.preview("* * * * *"),
     "list_pools": lambda client: client.pools(),
@@ -272,6 +332,24 @@ REACHED = {
     "list_tasks": lambda client: client.tasks(),
     "get_task": lambda client: client.task("x"),
     "list_shards": lambda client: client.shards(),
+    "create_workflow": lambda client: client.create_workflow({"name": "x", "nodes": {}}),
+    "list_workflows": lambda client: client.workflows(),
+    "get_workflow": lambda client: client.workflow("x"),
+    "change_workflow": lambda client: client.change_workflow("x", {"name": "x", "nodes": {}}),
+    "delete_workflow": lambda client: client.delete_workflow("x"),
+    "list_versions": lambda client: client.workflow_versions("x"),
+    "run_workflow": lambda client: client.run_workflow("x"),
+    "pause_workflow": lambda client: client.pause_workflow("x"),
+    "resume_workflow": lambda client: client.resume_workflow("x"),
+    "list_workflow_runs": lambda client: client.workflow_runs(),
+    "get_workflow_run": lambda client: client.workflow_run("wfr_x"),
+    "cancel_workflow_run": lambda client: client.cancel_workflow_run("wfr_x"),
+    "resume_workflow_run": lambda client: client.resume_workflow_run("wfr_x"),
+    "send_signal": lambda client: client.signal_workflow_run("wfr_x", "go"),
+    "approve_node": lambda client: client.approve_node("wfr_x", "a"),
+    "reject_node": lambda client: client.reject_node("wfr_x", "a"),
+    "list_results": lambda client: client.member_results("wfr_x", "a"),
+    "list_members": lambda client: client.members("wfr_x", "a"),
     "healthz": lambda client: client.is_alive(),
     "readyz": lambda client: client.is_ready(),
 }

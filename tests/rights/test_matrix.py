@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from unittest import mock
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
@@ -46,6 +47,42 @@ LEAST = {
     "group_dead_letters": "viewer",
     "redrive": "submitter",
     "discard": "submitter",
+    "create_workflow": "submitter",
+    "list_workflows": "viewer",
+    "get_workflow": "viewer",
+    "change_workflow": "submitter",
+    "delete_workflow": "submitter",
+    "list_versions": "viewer",
+    "run_workflow": "submitter",
+    "pause_workflow": "submitter",
+    "resume_workflow": "submitter",
+    "list_workflow_runs": "viewer",
+    "get_workflow_run": "viewer",
+    "cancel_workflow_run": "submitter",
+    "resume_workflow_run": "submitter",
+    "send_signal": "submitter",
+    "approve_node": "operator",
+    "reject_node": "operator",
+    "list_members": "viewer",
+    "list_results": "viewer",
+    "create_backfill": "submitter",
+    "list_backfills": "viewer",
+    "get_backfill": "viewer",
+    "pause_backfill": "submitter",
+    "resume_backfill": "submitter",
+    "abort_backfill": "submitter",
+    "create_replay": "submitter",
+    "list_replays": "viewer",
+    "get_replay": "viewer",
+    "pause_replay": "submitter",
+    "resume_replay": "submitter",
+    "abort_replay": "submitter",
+    "create_operation": "submitter",
+    "list_operations": "viewer",
+    "get_operation": "viewer",
+    "pause_operation": "submitter",
+    "resume_operation": "submitter",
+    "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
     "list_pools": "viewer",
@@ -75,13 +112,30 @@ LEAST = {
 }
 ROLES = ("viewer", "submitter", "operator", "admin")
 REACHES_ALL = ("operator", "admin")
+WORKFLOW = {
+    "name": "new",
+    "nodes": {
+        "wait": {"wait": {"approval": True}},
+        "each": {"task": "rota.echo", "map": {"items": []}},
+    },
+}
 BODIES = {
+    "create_workflow": WORKFLOW,
+    "change_workflow": WORKFLOW,
+    "run_workflow": {},
+    "resume_workflow_run": {},
+    "send_signal": {},
+    "approve_node": {},
+    "reject_node": {},
     "submit": job(),
     "submit_batch": [job()],
     "change_job": {"name": "renamed"},
     "cancel_runs": {"task": "rota.fail"},
     "redrive": {"all": True},
     "discard": {"all": True},
+    "create_backfill": {"job": "hourly", "from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "preview": True},
+    "create_replay": {"task": "rota.fail"},
+    "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
@@ -91,7 +145,17 @@ BODIES = {
 }
 QUERIES = {"search_logs": {"search": "line of"}}
 MISSING = "0" * 32
-LISTS = ("list_jobs", "list_runs", "search_logs", "list_dead_letters", "list_events")
+KINDS = {"backfills": "backfill", "replays": "replay", "operations": "cancel"}
+CREATED = ("create_backfill", "create_replay", "create_operation")  # each reaches what its caller may change
+LISTS = (
+    "list_jobs",
+    "list_runs",
+    "list_workflows",
+    "list_workflow_runs",
+    "search_logs",
+    "list_dead_letters",
+    "list_events",
+)
 
 
 def each(needed=None):
@@ -105,17 +169,20 @@ def about_jobs(operation):
 
 
 class Belongings:
-    """What one owner has: a job that waits, a failed run with a dead letter and a log, an event."""
+    """What one owner has: a job that waits, a failed run with a dead letter and a log, an event, a workflow and a run
+    of it."""
 
-    def __init__(self, owner, waiting, failed):
+    def __init__(self, owner, waiting, failed, workflow, flow):
         self.owner = owner
         self.waiting = waiting[4:]
         self.failed = failed[4:]
+        self.workflow = workflow
+        self.flow = flow
 
     @property
     def marks(self):
         """What must not be seen by others."""
-        return (self.waiting, self.failed, f"line of {self.owner}", f"event of {self.owner}")
+        return (self.waiting, self.failed, f"line of {self.owner}", f"event of {self.owner}", f"flow of {self.owner}")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -137,6 +204,10 @@ async def furnished(postgres, tmp_path_factory):
                     )
                     for owner in ("alice", "bob"):
                         found[owner] = await furnish(engine, await somebody("submitter", owner=owner), owner)
+                    scheduler = await engine.leading()
+                    await scheduler.conductor.catch_up()
+                    await scheduler.member_maker.catch_up()
+                    await scheduler.conductor.catch_up()
         yield urlsplit(url).path.lstrip("/"), found
 
 
@@ -152,7 +223,28 @@ async def furnish(engine, client, owner):
             f"event of {owner}",
             owner,
         )
-    return Belongings(owner, waiting, failed)
+        hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
+        assert (await client.post("/v1/jobs", json=hourly)).status_code == 201
+        for of in (waiting[4:], failed[4:]):
+            for path, kind in KINDS.items():
+                await sql.execute(ADD_OPERATION, UUID(operation_of(of, path)), kind, owner)
+    workflow = await client.post("/v1/workflows", json=WORKFLOW | {"name": f"flow of {owner}"})
+    flow = await client.post(f"/v1/workflows/{workflow.json()['workflowId']}/run", json={})
+    return Belongings(owner, waiting, failed, workflow.json()["workflowId"], flow.json()["workflowRunId"])
+
+
+ADD_OPERATION = """
+INSERT INTO rota.operations (namespace, id, kind, owner, shard, state, concurrency, filter, job_id, timetable, first_at,
+                             last_at)
+SELECT 'default', $1, $2, $3, 0, 'paused', 1, '{}', j.id,
+       json_build_object('schedule_type', 'cron', 'cron_expression', '0 * * * *', 'every_seconds', NULL,
+                         'timezone', 'UTC', 'anchor_at', now()), now(), now()
+  FROM rota.jobs AS j WHERE j.owner = $3 AND j.name = 'hourly'"""
+
+
+def operation_of(of, path):
+    """The id of the operation of a kind that belongs to somebody's job or run."""
+    return f"{of[:-1]}{[*KINDS].index(path):x}"
 
 
 @pytest.fixture
@@ -168,13 +260,20 @@ def belongings(furnished):
     return furnished[1]
 
 
-async def ask(client, operation, of=MISSING, **options):
-    """The operation about somebody's job and run."""
+async def ask(client, operation, of=MISSING, whose=None, **options):
+    """The operation about somebody's job and run, or workflow and workflow run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
-    names["task"] = "tidy"
-    path = operation.path.format(**names)
+    names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
+    names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
+    kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""
+    names["operationId"] = f"op_{operation_of(of, kind)}" if kind in KINDS else ""
     body = {"json": BODIES[name]} if operation.body else {}
+    if whose is not None:
+        names |= {"workflowId": whose.workflow, "workflowRunId": whose.flow}
+        if name == "change_workflow":
+            body = {"json": WORKFLOW | {"name": f"flow of {whose.owner}"}}
+    path = operation.path.format(**names)
     return await client.request(operation.method, path, params=QUERIES.get(name), **body, **options)
 
 
@@ -183,13 +282,16 @@ async def all_of(sql, owner):
     statements = (
         "SELECT id, place, status, name, cancel_requested FROM rota.runs WHERE owner = $1 ORDER BY id",
         "SELECT id, state, name FROM rota.jobs WHERE owner = $1 ORDER BY id",
+        "SELECT id, name, version, state, revision FROM rota.workflows WHERE owner = $1 ORDER BY id",
+        "SELECT id, generation, stop, outcome, is_paused FROM rota.workflow_runs WHERE owner = $1 ORDER BY id",
         "SELECT run_id FROM rota.dead_letters WHERE run_id IN (SELECT id FROM rota.runs WHERE owner = $1) ORDER BY 1",
     )
     return [[tuple(row) for row in await sql.fetch(statement, owner)] for statement in statements]
 
 
 def has_object(operation):
-    return "{jobId}" in operation.path or "{runId}" in operation.path
+    return any(name in operation.path for name in ("{jobId}", "{runId}", "{workflowId}", "{workflowRunId}"))
+    return any(name in operation.path for name in ("{jobId}", "{runId}", "{operationId}"))
 
 
 def test_every_operation_has_a_line_here():
@@ -207,7 +309,7 @@ async def test_a_role_may_do_what_it_says_and_no_more(somebody, belongings, oper
         return
     for role in ROLES:
         client = await somebody(role)
-        answer = await ask(client, operation, belongings["alice"].waiting)
+        answer = await ask(client, operation, belongings["alice"].waiting, belongings["alice"])
         if least in (PUBLIC, ANYONE) or ROLES.index(role) >= ROLES.index(least):
             assert answer.status_code not in (403, 500), (role, answer.text)
             assert answer.status_code != 401 or operation.handler.__name__ == "sign_in"
@@ -217,7 +319,7 @@ async def test_a_role_may_do_what_it_says_and_no_more(somebody, belongings, oper
             assert "may not" in answer.json()["detail"]
     for right in Right if isinstance(operation.needs, Right) else ():
         client = await somebody("admin", scopes=[right.value])
-        answer = await ask(client, operation, belongings["alice"].waiting)
+        answer = await ask(client, operation, belongings["alice"].waiting, belongings["alice"])
         if right is operation.needs:
             assert answer.status_code != 403, answer.text
         else:
@@ -234,7 +336,7 @@ async def test_what_is_anothers_is_not_there(somebody, belongings, sql, operatio
             continue
         client = await somebody(role)
         for of in (other.waiting, other.failed):
-            answer = await ask(client, operation, of)
+            answer = await ask(client, operation, of, other)
             if has_object(operation):
                 missing = await ask(client, operation)
                 assert (answer.status_code, answer.text) == (404, missing.text)
@@ -247,7 +349,7 @@ async def test_what_is_ones_own_is_there(somebody, belongings, operation):
     own, name = belongings["alice"], operation.handler.__name__
     client = await somebody("submitter")
     for of in (own.waiting, own.failed) if has_object(operation) else (MISSING,):
-        answer = await ask(client, operation, of)
+        answer = await ask(client, operation, of, own)
         assert answer.status_code in (200, 201, 202, 409), answer.text
     if name in LISTS:
         assert any(mark in answer.text for mark in own.marks), answer.text
@@ -261,19 +363,24 @@ async def test_operators_and_those_who_see_all_reach_what_is_anothers(somebody, 
     if operation.needs is Right.READ:
         clients.append(await somebody("viewer", sees="all"))
     for client in clients:
-        answer = await ask(client, operation, belongings["bob"].waiting)
+        answer = await ask(client, operation, belongings["bob"].waiting, belongings["bob"])
         assert answer.status_code in (200, 201, 202, 409), answer.text
         if operation.handler.__name__ in LISTS:
             assert any(mark in answer.text for mark in belongings["bob"].marks), answer.text
             assert any(mark in answer.text for mark in belongings["alice"].marks), answer.text
 
 
-@each(lambda operation: operation.needs is Right.CHANGE)
+@each(lambda operation: operation.needs is Right.CHANGE and operation.handler.__name__ != "create_workflow")
 async def test_seeing_all_is_not_touching_all(somebody, belongings, sql, operation):
     client = await somebody("submitter", sees="all")
     before = await all_of(sql, "bob")
-    answer = await ask(client, operation, belongings["bob"].waiting)
+    answer = await ask(client, operation, belongings["bob"].waiting, belongings["bob"])
     assert answer.status_code == 404 if has_object(operation) else answer.json() == {"count": 1}
+    answer = await ask(client, operation, belongings["bob"].waiting)
+    if operation.handler.__name__ in CREATED:
+        assert answer.status_code in (200, 201)  # of their own
+    else:
+        assert answer.status_code == 404 if has_object(operation) else answer.json() == {"count": 1}
     assert await all_of(sql, "bob") == before
 
 
@@ -283,10 +390,12 @@ async def test_another_namespace_is_closed(somebody, belongings, operation):
     for client in (await somebody("admin", owner="eve", namespace="other"), await somebody("admin", owner="eve")):
         own = client.key["namespace"]
         strange = {"other": "default", "default": "other"}[own]
-        answer = await ask(client, operation, belongings["bob"].waiting, headers={"Rota-Namespace": strange})
+        answer = await ask(
+            client, operation, belongings["bob"].waiting, belongings["bob"], headers={"Rota-Namespace": strange}
+        )
         assert (answer.status_code, answer.json()["detail"]) == (403, f"you have no role in namespace '{strange}'")
         if own == "other" and has_object(operation):
-            answer = await ask(client, operation, belongings["bob"].waiting)
+            answer = await ask(client, operation, belongings["bob"].waiting, belongings["bob"])
             assert (answer.status_code, answer.text) == (404, (await ask(client, operation)).text)
         elif own == "other":
             answer = await ask(client, operation)

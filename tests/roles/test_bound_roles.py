@@ -304,6 +304,16 @@ async def test_a_unique_job_in_a_pool_out_of_sight_is_in_the_way_all_the_same(
     assert isinstance(answer, Submitted)
 
 
+async def test_a_worker_is_told_that_its_role_can_not_make_jobs_depend_on_others(make_role, connect, engine):
+    await engine.submit(jobId="load")
+    pool = await connect(await make_role(WORKER), pool=True)
+    dependent = JobIn(name="t", schedule_type="immediate", task="t", dependencies=["load"])
+    plain = JobIn(name="t", schedule_type="immediate", task="t", job_id="other")
+    refused, accepted = await submit_as(pool, engine, dependent, plain)
+    assert "submit them over the API" in str(refused)
+    assert isinstance(accepted, Submitted)
+
+
 async def submit_as(pool, engine, *asked):
     """What a task of a worker does that submits another."""
     gateway = LocalGateway(

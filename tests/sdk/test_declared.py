@@ -293,3 +293,14 @@ def test_a_schedule_that_can_not_be_is_refused_when_the_worker_starts():
         app.cron("@weekly")(tidy)
     with pytest.raises(SetupError, match=r"above @app\.task"):
         app.cron("@weekly")(lambda: None)
+
+
+def test_a_declared_schedule_depends_on_no_other():
+    app = rota.App("shop")
+
+    @app.cron("@daily", dependency_window="1h")
+    @app.task(name="tidy")
+    async def tidy() -> None: ...
+
+    with pytest.raises(SetupError, match="can't be declared in code"):
+        describe_app(app, ("default",))

@@ -426,3 +426,9 @@ async def test_no_words_of_a_worker_stop_submissions_in_transactions(app, send, 
     async with asyncpg_transaction(database_url) as connection:
         await send.within(connection).submit("somebody")
     assert msgspec.json.decode(await sql.fetchval("SELECT options FROM rota.runs"))["timeoutSeconds"] == 9
+
+
+async def test_a_job_in_a_transaction_depends_on_no_other(send, database_url):
+    async with ASYNC["asyncpg"](database_url) as connection:
+        with pytest.raises(rota.BadInputError, match="can't be used in a transaction of your own"):
+            await send.within(connection).with_options(dependencies=["load"]).submit(to="Ada")

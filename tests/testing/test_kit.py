@@ -361,3 +361,25 @@ async def test_a_chosen_id_is_that_of_the_submission_and_of_its_run(rota_kit):
     assert run.job_id == "welcome-17"
     assert [one.job_id for one in await rota_kit.submitted()] == ["welcome-17"]
     assert [one.job_id for one in await rota_kit.run_until_idle()] == ["welcome-17"]
+
+
+async def test_jobs_wait_for_those_they_depend_on(rota_kit):
+    first = await tasks.double.after("1h").submit(1)
+    await tasks.double.with_options(dependencies=[first.id.replace("run_", "job_")]).submit(2)
+    assert await rota_kit.run_until_idle() == []
+    assert results(await rota_kit.advance(hours=1)) == [2, 4]
+
+
+async def test_schedules_wait_for_those_they_depend_on(rota_kit):
+    await rota_kit.travel_to(NEW_YEAR)
+    await tasks.double.with_options(job_id="first").cron("0 6 * * *").submit(1)
+    second = tasks.double.with_options(dependencies=["first"]).cron("30 6 * * *", dependency_window="1h")
+    await second.submit(2)
+    assert results(await rota_kit.advance(hours=7)) == [2, 4]
+
+
+async def test_a_job_that_can_not_be_met_is_skipped_in_the_kit_as_well(rota_kit):
+    failed = await tasks.fail_for_good.after("1m").submit()
+    waits = await tasks.double.with_options(dependencies=[failed.id.replace("run_", "job_")]).submit(2)
+    assert sorted(statuses(await rota_kit.advance(minutes=2))) == ["failed", "skipped"]
+    assert await waits.status() == "skipped"

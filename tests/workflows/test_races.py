@@ -52,9 +52,8 @@ class Ground:
         return await self.workflows.run(made.workflow_id, {}, ME)
 
     async def conduct(self):
-        """Rounds, until there are no notes."""
-        while await self.scheduler.conductor.tick():
-            pass
+        """One round: what it starts may end at once, and is not heard of before the next."""
+        await self.scheduler.conductor.tick()
 
     async def noted(self, count=1):
         """Waits until so many runs of nodes ended, of which no conductor knows."""
@@ -378,7 +377,9 @@ async def test_a_signal_and_a_timeout_are_one_end(ground, engine, sql, first):
         await ground.workflows.signal(started.workflow_run_id, "go", 7, ME)
         await sql.execute("UPDATE rota.flow_waits SET wakes_at = now()")
         owned = ground.scheduler.leases.owned
-        if first == "signal":
+        if first == "time":
+            assert await ground.scheduler.conductor._flows.end_waits(owned) == 1
+        else:
             async with ground.halted():  # the wait takes its signal; another scheduler looks at the time
                 assert await ground.engine.scheduler().conductor.serve(owned) == 0
         run = await ground.go_on(started)
@@ -581,7 +582,8 @@ async def test_a_pause_while_a_part_is_opened_reaches_that_part(ground, engine, 
             async with ground.halted():  # the part is being opened
                 pause = await ground.waiting(ground.workflows.pause("whole", ME, only=None, paused=True))
             await in_time(pause)
-        await ground.conduct()
+        for _ in range(3):
+            await ground.conduct()
         assert "part/only" not in await ground.made()
         assert "whole/a/only" not in await ground.made()
         await ground.workflows.pause("whole", ME, only=None, paused=False)
@@ -595,7 +597,8 @@ async def test_additions_of_a_paused_workflow_wait(ground, engine):
         await ground.conduct()
         await ground.noted()
         await ground.workflows.pause("whole", ME, only=None, paused=True)
-        await ground.conduct()
+        for _ in range(3):
+            await ground.conduct()
         assert await ground.made() == {"whole/a": 2}  # its run, and what that added
         await ground.workflows.pause("whole", ME, only=None, paused=False)
         assert (await ground.go_on(started)).status == "success"

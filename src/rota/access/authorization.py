@@ -58,7 +58,7 @@ class Access:
         self.namespace = namespace
         self.only = only
         self.session = session
-        self.caller = Caller(namespace, identity.name)
+        self.caller = Caller(namespace, identity.name, only)
         # A caller without a role in the requested namespace uses up the limits of their own.
         self.payer: Payer = (
             identity.home_for(namespace),

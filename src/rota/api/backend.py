@@ -24,6 +24,7 @@ from rota.blobs import BlobError, Blobs
 from rota.clock import DatabaseClock
 from rota.domain.limits import Limits
 from rota.gateway.local import LocalGateway
+from rota.gateway.operations import OperationGateway
 from rota.gateway.workflows import WorkflowGateway
 from rota.service import Service
 from rota.store.access.api_keys import ApiKeys
@@ -31,6 +32,7 @@ from rota.store.access.audit_trail import AuditTrail
 from rota.store.access.limits import Buckets, LimitTable
 from rota.store.cancel import Cancellations
 from rota.store.change import Changes
+from rota.store.depend.needs import NeededJobs
 from rota.store.events import Events
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
@@ -96,9 +98,10 @@ class Backend:
         self.workflows = WorkflowGateway(
             Workflows(database), Submissions(database), self.gateway.job_builder, shards=shards, now=lambda: self.now
         )
+        self.operations = OperationGateway(database, shards=shards, now=lambda: self.now)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)
-        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), fleet=self.fleet)
+        self.waiting_reasons = WaitingReasons(waiting=Waiting(database), needed=NeededJobs(database), fleet=self.fleet)
         self.keys = ApiKeys(database)
         self.credentials = CredentialCache(self.keys)
         self.auditor = Auditor(AuditTrail(database), now=lambda: self.now)

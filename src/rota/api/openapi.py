@@ -26,6 +26,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "waitSeconds": {"type": "number", "minimum": 0, "maximum": 60},
     "follow": {"type": "boolean"},
     "url": {"type": "boolean"},
+    "force": {"type": "boolean"},
     "startTime": {"type": "string", "format": "date-time"},
     "endTime": {"type": "string", "format": "date-time"},
 }
@@ -35,6 +36,7 @@ _ALWAYS_GIVEN = ("createdAt", "createdTime")
 _TAGS = {
     "jobs": "What to run, and when: submit, read, change, pause, cancel",
     "runs": "Each execution of a job: its status, attempts, result and log",
+    "operations": "Backfills, replays and other acts on many runs",
     "dead-letters": "Runs that failed for good and wait for a decision",
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
     "schedules": "When a schedule would fire",
@@ -46,6 +48,7 @@ _TAG_OF = {
     **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
     "logs": "runs",
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
+    **dict.fromkeys(("backfills", "replays", "operations"), "operations"),
     **dict.fromkeys(("workers", "tasks", "pools", "shards", "events", "stats"), "fleet"),
     **dict.fromkeys(("keys", "session", "limits", "audit"), "access"),
 }
@@ -53,6 +56,7 @@ _IN_PATHS_MEAN = {
     "task": "the name of a task",
     "jobId": "the job's id",
     "runId": "the run's id",
+    "operationId": "the operation's id",
     "keyId": "the key's id",
     "workflowId": "the workflow's id or name",
     "workflowRunId": "the workflow run's id",
@@ -91,8 +95,28 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "error": None,
         }
     ],
+    "WorkflowIn": [
+        {
+            "name": "nightly",
+            "schedule": {"cronExpression": "0 2 * * *", "timezone": "Europe/Berlin"},
+            "nodes": {
+                "extract": {"task": "etl.extract", "payload": {"day": {"$nominal": "date"}}},
+                "load": {"task": "etl.load", "after": ["extract"], "payload": {"rows": {"$from": "extract"}}},
+            },
+        }
+    ],
+    "RunWorkflowIn": [{"inputs": {"day": "2030-01-31"}}],
+    "ResumeIn": [{"generation": 1, "nodes": ["load"]}],
+    "SignalIn": [{"payload": {"rows": 7}}],
+    "DecisionIn": [{"comment": "looks right"}],
     "RunSelection": [{"task": "rota.echo", "status": "queued"}],
     "DeadLetterSelection": [{"task": "rota.echo", "most": 100}],
+    "BackfillIn": [
+        {"job": "nightly", "from": "2030-01-01T00:00:00Z", "to": "2030-01-31T00:00:00Z", "concurrency": 4},
+        {"job": _JOB_ID, "from": "2030-01-01T00:00:00Z", "existing": "failed", "preview": True},
+    ],
+    "ReplayIn": [{"task": "reports.build", "status": "failed", "startTime": "2030-01-31T00:00:00Z", "most": 500}],
+    "OperationIn": [{"kind": "redrive", "task": "reports.build", "ratePerSecond": 20}],
     "SchedulePreviewIn": [{"cronExpression": "30 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}],
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
@@ -179,10 +203,10 @@ def _complete(name: str, component: dict[str, Any]) -> None:
     for schema in properties.values():
         if schema.get("default", ...) is None:  # the same as not given, which generators of clients know how to say
             del schema["default"]
-    given = [always for always in _ALWAYS_GIVEN if always in properties]
+    given = [always for always in _ALWAYS_GIVEN if "default" in properties.get(always, ())]
     for always in given:
-        del properties[always]["default"]
-    component["required"] = [*component.get("required", ()), *given]
+        properties[always].pop("default", None)
+    component["required"] = list(dict.fromkeys([*component.get("required", ()), *given]))
     if name in _EXAMPLES:
         component["examples"] = _EXAMPLES[name]
 

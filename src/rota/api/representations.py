@@ -21,7 +21,7 @@ from rota.domain.schedule_description import describe
 from rota.domain.workflows.references import item_of
 from rota.gateway.job_builder import CALENDAR
 from rota.gateway.policy_fields import show_policies
-from rota.store.read.jobs import timetable_of
+from rota.store.read.timetables import timetable_of
 
 _NEXT_FIRE_TIMES = 5
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC)

@@ -10,6 +10,8 @@ from rota.contract.jobs import BreakerState
 from rota.domain.fleet import FleetOffer, explain_misfit, hint_for_task
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies, decode_policies, show_key
+from rota.store.admit.gate_states import candidate_of
+from rota.store.depend.needs import NeededJobs
 from rota.store.read.fleet import Fleet
 from rota.store.read.waiting import Waiting
 
@@ -20,7 +22,8 @@ _RUN_IDS = re.compile(r"run_[0-9a-f]{32}(, run_[0-9a-f]{32})*(, …)?")
 class WaitingReasons:
     """Explains what a run waits for."""
 
-    def __init__(self, *, waiting: Waiting, fleet: Fleet) -> None:
+    def __init__(self, *, waiting: Waiting, needed: NeededJobs, fleet: Fleet) -> None:
+        self._needed = needed
         self._waiting = waiting
         self._fleet = fleet
 
@@ -55,6 +58,7 @@ class WaitingReasons:
             "rate": self._explain_rate,
             "breaker": self._explain_breaker,
             "overlap": self._explain_overlap,
+            "dependency": self._explain_dependency,
         }.get(row["gate"])
         if at_gate is None:
             return f"{_SET_ASIDE}: {row['gate_key']}" if row["gate_key"] else _PLAIN_GATES[row["gate"]]
@@ -96,6 +100,12 @@ class WaitingReasons:
             return "an earlier run of its job has just ended; the scheduler is looking at it"
         return f"{show_run(earlier)}, an earlier run of its job, has not ended"
 
+    async def _explain_dependency(self, row: Any, _policies: Policies) -> str:
+        need = await self._needed.waited_for(candidate_of(row))
+        if need.fate == "wait":
+            return f"depends on another job: {need.words}"
+        return "what it depends on has just been decided; the scheduler is looking at it"
+
     async def _explain_queued(self, row: Any) -> str:
         if row["run_at"] > row["database_time"]:
             return f"not due until {_show_time(row['run_at'])}"
@@ -118,6 +128,7 @@ _SET_ASIDE = "could not be let through its gates, and is tried again every minut
 _PLAIN_GATES = {
     "pause": "its job is paused",
     "recall": "its job changed; the scheduler is looking at it",
+    "dependent": "came to its gates a moment ago; the scheduler is looking at it",
     "new": "came to its gates a moment ago; the scheduler is looking at it",
 }
 

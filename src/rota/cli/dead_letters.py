@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from rota.cli.runs import tell_of_rest
 from rota.cli.terminal.output import (
     FAILED,
     CursorOption,
@@ -102,7 +103,9 @@ def redrive(
     with server(redrive) as client:
         selection = _selection(run_ids or [], task, _job(client, job_id), name, error, everything, most)
         if per_second is None:
-            count = client.call("POST", "/v1/dead-letters/redrive", body=selection)["count"]
+            answer = client.call("POST", "/v1/dead-letters/redrive", body=selection)
+            count = answer["count"]
+            tell_of_rest(answer)
         elif run_ids:
             raise BadInputError("needs a filter; it can't be used with run ids", field="--per-second")
         else:

@@ -87,6 +87,12 @@ def submit(
     concurrency_limit: int | None = typer.Option(None, "--concurrency-limit", min=1, help="Runs at the same time."),
     rate_limit: str | None = typer.Option(None, "--rate", help="Starts per time: 10/s, 100/1m, 5/1h."),
     overlap: _Overlap | None = typer.Option(None, "--overlap", help="If the previous run has not ended (allow)."),
+    dependencies: list[str] = typer.Option(
+        [], "--depends-on", autocompletion=complete_job, help="A job that must succeed first; can be repeated."
+    ),
+    window_seconds: str | None = typer.Option(
+        None, "--depends-window", help="With --depends-on and a schedule: how long before its time a run counts: 1h."
+    ),
     misfire: Misfire | None = typer.Option(None, "--misfire", help="Which missed times to run (latest)."),
     jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
     unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job can have."),
@@ -137,6 +143,8 @@ def submit(
                 "concurrency_limit": concurrency_limit,
                 "rate_limit": _rate(rate_limit),
                 "overlap": overlap,
+                "dependencies": dependencies or None,
+                "dependency_window_seconds": _seconds(window_seconds, "--depends-window"),
                 "misfire": misfire,
                 "jitter_seconds": _seconds(jitter_seconds, "--jitter"),
                 "unique_key": unique_key,

@@ -20,6 +20,7 @@ from rota.cli import (
     jobs,
     limits,
     logs,
+    operations,
     pools,
     processes,
     runs,
@@ -27,6 +28,7 @@ from rota.cli import (
     tasks,
     top,
     watch,
+    workflows,
 )
 from rota.cli.entry import begin_work
 from rota.cli.terminal.tables import wants_no_colour
@@ -70,11 +72,15 @@ _COMMANDS = (
     *(init.init, doctor.doctor, database_roles.database_roles),
     *(jobs.submit, jobs.jobs, jobs.job, schedules.schedules),
     *(runs.runs, runs.run, runs.why, runs.cancel, runs.workers, tasks.tasks),
+    *(operations.backfill, operations.replay, operations.operations, operations.operation),
     *(top.top, watch.watch),
     *(pools.pools, pools.pool, pools.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
-_GROUPS = (crontab_import.importing, schedules.schedule, limits.limits, dead_letters.dead_letters, api_keys.token)
+_GROUPS = (
+    *(crontab_import.importing, schedules.schedule, workflows.workflow),
+    *(limits.limits, dead_letters.dead_letters, api_keys.token),
+)
 for command in _COMMANDS:
     app.command()(command)
 for group in _GROUPS:

@@ -154,6 +154,7 @@ def cancel(
     tag: str | None = typer.Option(None, "--tag", help="All with this tag."),
     owner: str | None = typer.Option(None, "--owner", help="All of this owner."),
     status: str | None = typer.Option(None, "--status", autocompletion=complete_run_status, help="All in this status."),
+    force: bool = typer.Option(False, "--force", help="Cancel a job that others depend on: their runs are skipped."),
     as_json: bool = JsonFlag,
 ) -> None:
     """Cancel a run, a job, or all runs that match.
@@ -166,18 +167,28 @@ def cancel(
         filters = {field: value for field, value in given.items() if value is not None}
         if (identifier is None) == (not filters):
             raise BadInputError("give a job or run, or a filter: --task, --name, --tag, --owner, --status")
+        if force and (identifier is None or is_run(identifier)):
+            raise BadInputError("is for jobs", field="--force")
         if identifier is None:
             answer = client.call("POST", "/v1/runs/cancel", body=filters)
         elif is_run(identifier):
             answer = client.call("POST", f"/v1/runs/{identifier.strip()}/cancel")
         else:
-            answer = client.call("DELETE", f"/v1/jobs/{find_job(client, identifier, 'JOB')}")
+            query = {"force": "true"} if force else None
+            answer = client.call("DELETE", f"/v1/jobs/{find_job(client, identifier, 'JOB')}", query=query)
         if identifier is None and not as_json:
             console().print(f"{answer['count']} cancelled or asked to stop")
+            tell_of_rest(answer)
         else:
             show_object(answer, as_json=as_json)
         if identifier is None:
             _tell_of_schedules(client, filters)
+
+
+def tell_of_rest(answer: Mapping[str, Any]) -> None:
+    """Says what goes on with the rest of very many runs."""
+    if answer.get("operationId"):
+        say(f"There are more. They follow in the background: rota operation {answer['operationId']}")
 
 
 def _tell_of_schedules(client: Client, filters: Mapping[str, Any]) -> None:

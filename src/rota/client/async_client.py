@@ -15,7 +15,8 @@ from typing import Unpack
 from urllib.parse import quote
 
 from rota.client.answers import read_answer
-from rota.client.async_submissions import AsyncJobSubmissions
+from rota.client.async_operations import AsyncOperationCalls
+from rota.client.async_workflows import AsyncWorkflowCalls
 from rota.client.bodies import (
     DeadLetterFilters,
     JobChanges,
@@ -86,7 +87,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class AsyncClient(AsyncJobSubmissions):
+class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:
@@ -116,9 +117,10 @@ class AsyncClient(AsyncJobSubmissions):
             repeatable=if_match is None,
         )
 
-    async def cancel_job(self, job_id: str) -> JobCancelled:
-        """Cancels a job and its waiting and running runs."""
-        return await self._ask(JobCancelled, "DELETE", _job(job_id), repeatable=True)
+    async def cancel_job(self, job_id: str, *, force: bool = False) -> JobCancelled:
+        """Cancels a job and its waiting and running runs. A job that others depend on: only with `force`."""
+        query = {"force": "true"} if force else None
+        return await self._ask(JobCancelled, "DELETE", _job(job_id), query=query, repeatable=True)
 
     async def pause_job(self, job_id: str) -> JobOut:
         """Pauses a job and its waiting runs."""

@@ -22,6 +22,8 @@ from rota.contract.fields import (
     wire_name,
 )
 from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
+from rota.contract.operations import Order
+from rota.domain.backfills import Existing, Unknown
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
@@ -55,6 +57,8 @@ class JobFields(TypedDict, total=False):
     concurrency_limit: int | None
     rate_limit: RateLimit | None
     breaker: Breaker | None
+    dependencies: Sequence[str] | None
+    dependency_window_seconds: float | None
     unique_key: str | None
     unique_seconds: float | None
     on_duplicate: OnDuplicate | None
@@ -111,6 +115,8 @@ class JobChanges(TypedDict, total=False):
     concurrency_limit: int | None
     rate_limit: RateLimit | None
     breaker: Breaker | None
+    dependencies: Sequence[str] | None
+    dependency_window_seconds: float | None
     headers: Mapping[str, str] | None
 
 
@@ -157,6 +163,34 @@ class DeadLetterFilters(TypedDict, total=False):
     task: str | None
     job_id: str | None
     name: str | None
+    error: str | None
+
+
+class _Pace(TypedDict, total=False):
+    concurrency: int | None
+    rate_per_second: float | None
+    stop_at_failure_share: float | None
+
+
+class BackfillFields(_Pace, total=False):
+    """The other fields of a backfill; None means not given."""
+
+    order: Order | None
+    existing: Existing | None
+    unknown: Unknown | None
+
+
+class ReplayChoice(_Filters, _Pace, total=False):
+    """Which runs to run again: all filters must match."""
+
+    status: RunStatusName | None
+    most: int | None
+
+
+class OperationChoice(ReplayChoice, total=False):
+    """Which runs or dead letters: all filters must match."""
+
+    job_id: str | None
     error: str | None
 
 

@@ -54,6 +54,9 @@ ChosenId = Annotated[
         pattern=r"^(?!(?:job|run|key)_[0-9A-Fa-f]{32}$)(?!(?:\.{1,2}|batch)$)[A-Za-z0-9_.:-]+(?!\n)$",
     ),
 ]
+# Another job, by its id or, if only one schedule has it, by its name.
+JobRef = Annotated[str, Meta(min_length=1, max_length=200, pattern=_SEEN)]
+Dependencies = Annotated[list[JobRef], Meta(max_length=100)]
 RunId = Annotated[str, Meta(pattern=r"^run_[0-9a-f]{32}(?!\n)$")]
 Jitter = Annotated[float, Meta(ge=0, le=86400.0)]
 Limit = Annotated[int, Meta(ge=1, le=1_000_000)]

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from rota.contract.fields import (
     NOT_GIVEN,
     ChosenId,
+    Dependencies,
     Dst,
     FormerName,
     Headers,
@@ -179,6 +180,11 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """how long after submission the key stays taken in any case"""
     on_duplicate: OnDuplicate | UnsetType | None = UNSET
     """what to do with a second job with the key; `reject` if not given"""
+    dependencies: Dependencies | None = None
+    """jobs that must succeed first, by id, or schedules by name:
+    [dependencies](policies.md#after-other-jobs-dependencies)"""
+    dependency_window_seconds: Seconds | None = None
+    """how long before its own time a run of these counts, the latest in that time; only the same time if not given"""
     headers: Headers | UnsetType | None = UNSET
     """for [middleware](tasks.md#middleware)"""
     job_id: ChosenId | None = None
@@ -236,6 +242,8 @@ class JobPatch(In, kw_only=True):
     concurrency_limit: Limit | UnsetType | None = UNSET
     rate_limit: RateLimit | UnsetType | None = UNSET
     breaker: Breaker | UnsetType | None = UNSET
+    dependencies: Dependencies | UnsetType | None = UNSET
+    dependency_window_seconds: Seconds | UnsetType | None = UNSET
     headers: Headers | UnsetType | None = UNSET
 
 
@@ -365,6 +373,9 @@ class JobOut(Out, kw_only=True):
     breaker: Breaker | None = None
     breaker_state: BreakerState | None = None
     """the state of its circuit breaker"""
+    dependencies: list[str] | None = None
+    """the ids of jobs that must succeed first"""
+    dependency_window_seconds: float | None = None
     headers: dict[str, str] | None = None
     declared_by: str | None = None
     """the application that declares it, and its version"""

@@ -166,6 +166,8 @@ class CountOut(Out, kw_only=True):
 
     count: int
     """how many were affected"""
+    operation_id: str | None = None
+    """the operation that goes on with the rest, if there are very many"""
 
 
 class DeadLetterOut(Out, kw_only=True):

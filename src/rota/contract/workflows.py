@@ -95,19 +95,33 @@ class NodeIn(In, kw_only=True, omit_defaults=True):
     allow_failure: bool = False
     """whether what comes after goes on as if it had succeeded"""
     max_retries: Retries = 3
+    """how many times it is retried if it fails"""
     retry: Retry | None = None
+    """how long it waits before a retry"""
     timeout_seconds: Seconds | None = None
+    """an attempt that takes longer is stopped and fails"""
     expires_seconds: Seconds | None = None
+    """skipped, and failed, if it has not started so long after its release"""
     priority: PriorityName = "normal"
+    """a level is worth five minutes of waiting"""
     pool: PoolName = "default"
+    """which workers may take it"""
     tags: Annotated[list[Tag], Meta(max_length=50)] = msgspec.field(default_factory=list)
+    """labels to find it by"""
     ordering_key: Key | None = None
+    """runs with the same key run one after the other"""
     ordering_on_failure: OnFailure | None = None
+    """what a failure does to those behind it"""
     concurrency_key: Key | None = None
+    """what `concurrencyLimit` counts"""
     concurrency_limit: Limit | None = None
+    """how many with its key run at a time"""
     rate_limit: RateLimit | None = None
+    """how many with its key start in a time"""
     breaker: Breaker | None = None
+    """stops starting a task that fails again and again"""
     headers: Headers | None = None
+    """for middleware"""
 
 
 class InputIn(In, kw_only=True, omit_defaults=True):
@@ -118,6 +132,7 @@ class InputIn(In, kw_only=True, omit_defaults=True):
     default: Any = UNSET
     """its value if none is given"""
     description: Annotated[str, Meta(max_length=1000)] | None = None
+    """what it is, for people"""
 
 
 class WorkflowScheduleIn(In, kw_only=True, omit_defaults=True):
@@ -173,43 +188,70 @@ class WorkflowOut(Out, kw_only=True):
     """A workflow."""
 
     workflow_id: str
+    """the workflow's id"""
     name: str
+    """its name, unique in the namespace"""
     owner: str
     status: Literal["active", "paused", "deleted"]
+    """`active`; `paused`: nothing of it starts; `deleted`"""
     version: str
+    """the hash of its definition"""
     revision: int
+    """grows with each change: give it as `If-Match`"""
     nodes: dict[str, NodeIn]
+    """the nodes by their keys"""
     inputs: dict[str, InputIn]
+    """what a run of it is given"""
     schedule: WorkflowScheduleIn | None
+    """when it runs by itself"""
     fail_fast: bool
+    """whether the first failure stops everything but handlers"""
     deadline_seconds: float | None
+    """a run of it that takes longer is stopped and has failed"""
     created_at: datetime
+    """when it was created"""
     changed_at: datetime
+    """when it was changed last"""
 
 
 class MembersOut(Out, kw_only=True):
     """The members of a map."""
 
     total: int | None
+    """how many items there are; null while they are being read"""
     success: int
+    """members that succeeded"""
     failed: int
+    """members that failed"""
     skipped: int
+    """items whose condition does not hold"""
     running: int
+    """members that wait or run"""
 
 
 class NodeOut(Out, kw_only=True):
     """A node of a workflow run."""
 
     status: NodeStatus
+    """`waiting` for nodes before it, or for what it waits for; then that of its run"""
     run_id: str | None = None
+    """its run"""
     start_time: datetime | None = None
+    """when it was started"""
     end_time: datetime | None = None
+    """when it ended"""
     reason: str | None = None
+    """why it failed, or was skipped"""
     skipped_by: Literal["condition", "failure"] | None = None
+    """`failure`: because of a failure before it"""
     culprit: str | None = None
+    """the node that it was skipped for"""
     waiting_for: dict[str, str] | None = None
+    """the nodes that it waits for and how they are, or its signal, decision or time"""
     generation: int | None = None
+    """the generation of the workflow run in which it ran last"""
     members: MembersOut | None = None
+    """of a map"""
     workflow_run_id: str | None = None
     """of a sub-workflow"""
 
@@ -218,17 +260,28 @@ class WorkflowRunOut(Out, kw_only=True):
     """A run of a workflow."""
 
     workflow_run_id: str
+    """the workflow run's id"""
     workflow_id: str
+    """its workflow"""
     name: str
+    """its workflow's name"""
     owner: str
     status: WorkflowRunStatus
+    """`cancelling`: what runs is being stopped"""
     version: str
+    """the version of the workflow that it follows"""
     generation: int
+    """1, and one more after each resume"""
     start_time: datetime
+    """when it was opened"""
     end_time: datetime | None
+    """when it ended"""
     deadline: datetime | None
+    """when it is stopped"""
     culprit: str | None
+    """the node that failed first"""
     nominal_time: datetime
+    """the time it was planned for"""
     cause: str
     """why it exists: manual, schedule, node (of another workflow run), backfill"""
     started_by: str | None
@@ -238,10 +291,13 @@ class WorkflowRunOut(Out, kw_only=True):
     parent: str | None
     """the workflow run that it is a part of"""
     paused: bool
+    """whether its nodes are held, because its workflow is paused"""
     result: dict[str, Any] | None
     """the results of its last nodes, by their keys"""
     inputs: dict[str, Any] | None = None
+    """the values of its inputs"""
     nodes: dict[str, NodeOut] | None = None
+    """its nodes by their keys; only given for a single one"""
 
 
 class WorkflowList(Out, kw_only=True):
@@ -255,10 +311,14 @@ class VersionOut(Out, kw_only=True):
     """A version of a workflow."""
 
     version: str
+    """the hash of the definition"""
     number: int
+    """1 for the first"""
     created_by: str
     created_at: datetime
+    """when it was created"""
     nodes: dict[str, NodeIn]
+    """the nodes by their keys"""
 
 
 class VersionList(Out, kw_only=True):
@@ -298,13 +358,16 @@ class SignalSent(Out, kw_only=True):
     """The answer to a signal."""
 
     workflow_run_id: str
+    """the workflow run that it was sent to"""
     signal: str
+    """the signal's name"""
 
 
 class DecisionIn(In, kw_only=True):
     """What a person says to an approval."""
 
     comment: Annotated[str, Meta(max_length=10_000)] | None = None
+    """what is shown as the reason"""
 
 
 class MemberOut(Out, kw_only=True):
@@ -313,8 +376,11 @@ class MemberOut(Out, kw_only=True):
     index: int
     """the number of its item, from 0"""
     run_id: str | None
+    """its run; null: none could be made"""
     status: str
+    """`failed`, or the status of its run"""
     reason: str | None = None
+    """why it failed"""
 
 
 class MemberList(Out, kw_only=True):
@@ -328,7 +394,9 @@ class MemberResult(Out, kw_only=True):
     """What a member returned."""
 
     index: int
+    """the number of its item, from 0"""
     result: Any = None
+    """what it returned"""
 
 
 class MemberResults(Out, kw_only=True):
@@ -342,4 +410,6 @@ class WorkflowRunStarted(Out, kw_only=True):
     """The answer to a request to run a workflow."""
 
     workflow_run_id: str
+    """the workflow run's id"""
     status: WorkflowRunStatus
+    """its status"""

@@ -3,6 +3,8 @@
 A run passes all of its gates at once or none; otherwise it waits at the first that stops it, and takes nothing from the
 others. When a run passes each gate, in the order in which they are checked:
 
+- dependency  the runs of other jobs that it depends on have succeeded (domain/dependencies.py). If one never will, the
+            run is skipped. Until then it is in no line: another run of its ordering key may be the one it waits for.
 - overlap   no earlier run of its schedule is open (else skip, wait or replace).
 - order     it is first by (nominal time, id) among those that are due, and no other run has the key.
 - limit     fewer than `most` runs with the key are live.
@@ -31,10 +33,11 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.dependencies import NeedState
 from rota.domain.ids import show_run
 from rota.domain.policies import Policies
 
-GateKind = Literal["overlap", "breaker", "order", "limit", "rate"]
+GateKind = Literal["dependency", "overlap", "breaker", "order", "limit", "rate"]
 # Outcomes that count as failures of the service behind the breaker.
 _FAILURES = ("failed", "final", "timed_out")
 _ALMOST = 1e-9
@@ -43,17 +46,27 @@ _CLEARLY = timedelta(seconds=1)
 _PROBE_SECONDS = 10.0
 # How many runs of a gate one round looks at.
 MOST_AT_A_GATE = 20
+# How many of those that wait for one run. All of them can be decided on when it has ended.
+MOST_DEPENDENTS = 100
 # Later moments all count as this one: a token per year and a burst of millions exceed the range of datetime.
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 UPCOMING = "upcoming"
+_JOB_DIGITS = 32  # of a dependency's key
 NO_RUN = UUID(int=0)  # a note that calls a gate, with no run that left
 _MOST_FAILURES = 1_000_000_000  # counted no further: the column is an integer
 
 
 class Gate(msgspec.Struct, frozen=True):
+    """Where runs wait. The key of a dependency names the job and its run that they wait for; its lock is the job's."""
+
     namespace: str
     kind: GateKind
     key: str
+
+    @property
+    def lock(self) -> Gate:
+        """The gate whose lock is taken."""
+        return Gate(self.namespace, self.kind, self.key[:_JOB_DIGITS]) if self.kind == "dependency" else self
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -65,6 +78,7 @@ class Candidate(msgspec.Struct, frozen=True):
     policies: Policies
     nominal_at: datetime
     starts_a_time: bool  # first attempt of a scheduled run; the overlap rule applies only to these
+    depends: bool = False  # first attempt of a run that was not started by hand: dependencies apply only to these
 
 
 class Departure(msgspec.Struct, frozen=True):
@@ -88,12 +102,16 @@ class OrderQueue(msgspec.Struct):
 
     def meet_overdue(self, run_id: UUID, nominal_at: datetime) -> None:
         """Takes in a run of the key that is due and was not promoted yet."""
+        self.meet(run_id, nominal_at, UPCOMING)
+
+    def meet(self, run_id: UUID, nominal_at: datetime, gate: str) -> None:
+        """Takes in a run of the key that was not in line, at its place."""
         if (
             self.head is None
             or self.head_nominal_at is None
             or (nominal_at, run_id) < (self.head_nominal_at, self.head)
         ):
-            self.head, self.head_gate, self.head_nominal_at = run_id, UPCOMING, nominal_at
+            self.head, self.head_gate, self.head_nominal_at = run_id, gate, nominal_at
 
 
 class Bucket(msgspec.Struct):
@@ -205,6 +223,9 @@ class GateStates(msgspec.Struct):
     buckets: dict[Gate, Bucket]
     breakers: dict[Gate, CircuitBreaker]
     open_runs: dict[Gate, list[OpenRun]]
+    # Of runs that depend on other jobs: the first dependency that is not met and where it is waited for (None: all are
+    # met), or why that can't be told.
+    needs: dict[UUID, tuple[NeedState, Gate | None] | Exception] = msgspec.field(default_factory=dict)
 
     def wakes_at(self, gate: Gate) -> datetime | None:
         """When this gate is looked at again; None: when it is called."""
@@ -248,7 +269,13 @@ def gates_of(namespace: str, job_id: UUID, policies: Policies) -> list[Gate]:
         "rate": policies.rate,
         "breaker": policies.breaker,
     }
-    return [Gate(namespace, kind, key) for kind, key in keys.items() if key is not None]
+    needed = [Gate(namespace, "dependency", key) for key in policies.after]
+    return needed + [Gate(namespace, kind, key) for kind, key in keys.items() if key is not None]
+
+
+def dependency_gate(namespace: str, job_id: UUID, run_id: UUID) -> Gate:
+    """Where those wait that depend on this run of a job."""
+    return Gate(namespace, "dependency", job_id.hex + run_id.hex)
 
 
 def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, str | None]]) -> dict[Gate, int]:
@@ -258,7 +285,11 @@ def called_gates(departures: Iterable[Departure], woken: Iterable[tuple[Gate, st
     """
     called: dict[Gate, int] = {}
     for departure in departures:
+        if departure.policies.awaited:
+            called[dependency_gate(departure.namespace, departure.job_id, departure.run_id)] = MOST_DEPENDENTS
         for gate in gates_of(departure.namespace, departure.job_id, departure.policies):
+            if gate.kind == "dependency":
+                continue  # it waited there itself
             if departure.run_id == NO_RUN and gate.kind in ("limit", "rate"):
                 called[gate] = MOST_AT_A_GATE
             elif gate.kind == "limit":
@@ -354,7 +385,11 @@ def decide_each(candidates: Sequence[Candidate], states: GateStates) -> list[tup
 
 def decide(candidate: Candidate, states: GateStates) -> GateDecision:
     """Decides on a candidate, and takes what it needs from its gates if it goes on."""
+    verdict = _dependency(candidate, states)
+    if verdict.fate != "go":
+        return verdict
     gates = gates_of(candidate.namespace, candidate.job_id, candidate.policies)
+    gates = [gate for gate in gates if gate.kind != "dependency"]
     for gate in gates:
         if gate.kind == "overlap":
             verdict = _overlap(candidate, gate, states)
@@ -365,6 +400,18 @@ def decide(candidate: Candidate, states: GateStates) -> GateDecision:
     for gate in gates:
         _take(candidate, gate, states)
     return _GO
+
+
+def _dependency(candidate: Candidate, states: GateStates) -> GateDecision:
+    if not candidate.depends:
+        return _GO
+    found = states.needs[candidate.id]
+    if isinstance(found, Exception):
+        raise found
+    need, gate = found
+    if need.fate == "never":
+        return GateDecision("skip", reason=f"dependency: {need.words}")
+    return _GO if need.fate == "met" else GateDecision("wait", gate)
 
 
 def _overlap(candidate: Candidate, gate: Gate, states: GateStates) -> GateDecision:

@@ -81,6 +81,14 @@ def fire_id(job_id: UUID, nominal: datetime) -> UUID:
     return _compose(moment, int.from_bytes(digest[:10], "big"))
 
 
+def backfill_id(operation: UUID, nominal: datetime, made: float) -> UUID:
+    """The id of a backfill's run: of the moment it was made (seconds since the epoch); the rest is a function of
+    (backfill, nominal time)."""
+    micros = round(nominal.timestamp() * 1_000_000)
+    digest = sha256(operation.bytes + micros.to_bytes(8, "big", signed=True)).digest()
+    return _compose(made, int.from_bytes(digest[:10], "big"))
+
+
 def declared_id(namespace: str, app: str, name: str) -> UUID:
     """The id of a declared job: a function of its name, so that no name can have two jobs."""
     digest = sha256(b"\0".join(part.encode() for part in ("declared", namespace, app, name))).digest()
@@ -180,6 +188,15 @@ def parse_workflow(text: str) -> UUID:
 def parse_workflow_run(text: str) -> UUID:
     """The id behind `wfr_…`; raises BadInputError for anything else."""
     return _parse(text, "wfr_", "workflowRunId")
+
+
+def show_operation(operation: UUID) -> str:
+    return f"op_{operation.hex}"
+
+
+def parse_operation(text: str) -> UUID:
+    """The id behind `op_…`; raises BadInputError for anything else."""
+    return _parse(text, "op_", "operationId")
 
 
 def parse_run(text: str) -> UUID:

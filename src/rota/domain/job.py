@@ -148,6 +148,7 @@ class OneShot(msgspec.Struct, frozen=True):
     key: SubmissionKey | None = None
     unique: Unique | None = None
     chosen_id: str | None = None
+    needs: tuple[UUID, ...] = ()  # the jobs it depends on; its policies say so to admission
 
 
 class JobSet(msgspec.Struct, frozen=True):
@@ -158,6 +159,7 @@ class JobSet(msgspec.Struct, frozen=True):
 
     unique: ClassVar[None] = None
     chosen_id: ClassVar[None] = None
+    needs: ClassVar[tuple[UUID, ...]] = ()
 
     @property
     def id(self) -> UUID:
@@ -186,6 +188,7 @@ class PlainSet(msgspec.Struct, frozen=True):
 
     unique: ClassVar[None] = None
     chosen_id: ClassVar[None] = None
+    needs: ClassVar[tuple[UUID, ...]] = ()
 
     @property
     def id(self) -> UUID:
@@ -245,6 +248,7 @@ class Recurring(msgspec.Struct, frozen=True):
     key: SubmissionKey | None = None
     unique: Unique | None = None
     chosen_id: str | None = None
+    needs: tuple[UUID, ...] = ()
 
 
 SingleJob = OneShot | Recurring

@@ -36,6 +36,9 @@ class Policies(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     cooldown: Span = 60.0
     overlap: Overlap = "allow"
     opens: bool = False  # a workflow run: admission opens it
+    after: dict[str, str] = {}  # the jobs it depends on: their ids (hex), with those that people know them by
+    window: Span | None = None  # how long before its own time a run of these counts, in seconds; None: the same time
+    awaited: bool = False  # other jobs depend on its job
 
 
 class _Order(msgspec.Struct):
@@ -66,6 +69,13 @@ def decode_policies(text: str | None) -> Policies:
 def encode_policies(policies: Policies) -> str | None:
     """Encodes policies; None for a plain run."""
     return None if policies == _PLAIN else _encoder.encode(policies).decode()
+
+
+def keep_mark(policies: str | None, before: str | None) -> str | None:
+    """Policies, with the mark that other jobs depend on the job if it had that before."""
+    if not decode_policies(before).awaited:
+        return policies
+    return encode_policies(msgspec.structs.replace(decode_policies(policies), awaited=True))
 
 
 def key_of(given: str | None, job_id: UUID | None, task: str) -> str:

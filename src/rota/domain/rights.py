@@ -103,6 +103,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     namespace: str
     owner: str
+    only: str | None = None  # the owner whose jobs they may name; None: any
 
     def own(self, key: str) -> str:
         """A key as stored: each owner has their own keys, so that no key leads to another owner's job."""

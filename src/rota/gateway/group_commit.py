@@ -105,7 +105,8 @@ class GroupCommitter:
     def __init__(self, *, submissions: Submissions, now: Callable[[], datetime]) -> None:
         self._submissions = submissions
         self._now = now
-        # Submissions with keys may have to wait for another one that holds a key; those without must not wait for them.
+        # Submissions with keys, or that depend on others, may have to wait for a lock that another one holds; those
+        # without must not wait for them.
         self._queues = (_WriteQueue(), _WriteQueue())
         for queue in self._queues:
             queue.writers = [_Writer(queue, self._write_batch) for _ in range(_WRITERS)]
@@ -141,7 +142,7 @@ class GroupCommitter:
 
     def _idle_queue_of(self, item: Submission) -> _WriteQueue | None:
         """The item's queue, if it is empty and nothing of it is being written."""
-        queue = self._queues[1 if item.key or item.unique or item.chosen_id else 0]
+        queue = self._queues[1 if item.key or item.unique or item.chosen_id or item.needs else 0]
         if queue or queue.being_written:
             return None
         return queue if self._keys.isdisjoint(_keys_of(item)) else None
@@ -279,12 +280,12 @@ def _order_of(item: Submission) -> tuple[str, ...] | None:
 
 
 def _by_queue(items: Sequence[Submission]) -> tuple[Sequence[Submission], Sequence[Submission]]:
-    """Items without an idempotency or unique key or a chosen id, and items with one.
+    """Items without an idempotency or unique key, a chosen id or dependencies, and items with one.
 
     Items of one ordering key stay together, in the queue of those with a key if one of them has one: two queues know
     no order between them.
     """
-    keyed = {item.id for item in items if item.key or item.unique or item.chosen_id}
+    keyed = {item.id for item in items if item.key or item.unique or item.chosen_id or item.needs}
     if not keyed:
         return items, ()
     orders = {_order_of(item) for item in items if item.id in keyed} - {None}

@@ -72,9 +72,12 @@ _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_
 _CALENDAR = FieldGroup(*CALENDAR, "misfire")
 _OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
 _CHANGEABLE_OPTIONS = tuple(name for name in _OPTIONS.names if name in JobPatch.__struct_fields__)
+_DEPENDENCIES = FieldGroup("dependencies", "dependency_window_seconds")
 _UNIQUE = FieldGroup("unique_key", "on_duplicate", "unique_seconds")
 # Most jobs have none of these, which one look at them all tells: bulk submissions spend their time here.
-_UNCOMMON = FieldGroup(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names)
+_UNCOMMON = FieldGroup(
+    *(*_TIMES.names, *_CALENDAR.names, *_OPTIONS.names, *_UNIQUE.names, *POLICY_FIELDS.names, *_DEPENDENCIES.names)
+)
 
 
 class SetShape(NamedTuple):
@@ -156,6 +159,7 @@ class JobBuilder:
             wanted = _with_start(wanted)
             _check_timing_fields(wanted)
             _check_calendar(wanted)
+            _check_dependencies(wanted)
             if wanted.schedule_type not in ("immediate", "future"):
                 return self._recurring(wanted, caller, now, known)
         definition = self.definition(wanted, caller, plain=plain)
@@ -366,6 +370,7 @@ class JobBuilder:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="uniqueKey")
         if wanted.job_id is not None:
             raise BadInputError("a declared schedule is identified by its name: leave this out", field="jobId")
+        refuse_dependencies(wanted, "can't be declared in code: give them to the job, with PUT /v1/jobs/{jobId}")
         wanted = _with_start(wanted)
         _check_timing_fields(wanted)
         job_id = declared_id(caller.namespace, app, wanted.name)
@@ -417,6 +422,22 @@ def check_template(wanted: JobIn) -> None:
         raise BadInputError("a set is for jobs that run once: immediate or future", field="scheduleType")
     if wanted.unique_key:
         raise _no_unique_key()
+    refuse_dependencies(wanted, "a set is for jobs without them: submit these one by one")
+
+
+def refuse_dependencies(wanted: JobIn, why: str) -> None:
+    """Raises BadInputError for a job that depends on others."""
+    for field in _DEPENDENCIES.given(wanted):
+        raise BadInputError(why, field=wire_name(field))
+
+
+def _check_dependencies(wanted: JobIn) -> None:
+    if wanted.dependency_window_seconds is None:
+        return
+    if not wanted.dependencies:
+        raise BadInputError("needs dependencies", field="dependencyWindowSeconds")
+    if wanted.schedule_type in ("immediate", "future"):
+        raise BadInputError("is for schedules; this job runs once", field="dependencyWindowSeconds")
 
 
 def _no_unique_key() -> BadInputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,8 @@ from rota.domain.policies import Policies, decode_policies, encode_policies, key
 from rota.errors import BadInputError
 
 _KEY = "key:"
+# Policies that are no fields of the job, or that need a look at other jobs.
+_NOT_FIELDS = ("opens", "after", "window", "awaited")
 
 
 class PolicyFields(msgspec.Struct, frozen=True):
@@ -63,15 +66,28 @@ def patched_policies(before: str | None, patch: JobPatch, job_id: UUID | None, t
         changes.setdefault("ordering_on_failure", None)
     if changes.get("concurrency_limit", UNSET) is None:
         changes.setdefault("concurrency_key", None)
-    fields = msgspec.structs.replace(_fields_of(decode_policies(before)), **changes)
-    return _encode(fields, job_id, task)
+    kept = decode_policies(before)
+    encoded = _encode(msgspec.structs.replace(_fields_of(kept), **changes), job_id, task)
+    marks = {name: getattr(kept, name) for name in _NOT_FIELDS}
+    return encode_policies(msgspec.structs.replace(decode_policies(encoded), **marks))
+
+
+def with_dependencies(policies: str | None, needs: Mapping[UUID, str], window: float | None) -> str | None:
+    """Policies of a job that depends on these, which people know by these ids."""
+    after = {need.hex: shown for need, shown in needs.items()}
+    changed = msgspec.structs.replace(decode_policies(policies), after=after, window=window if after else None)
+    return encode_policies(changed)
 
 
 def show_policies(out: JobOut, text: str | None) -> None:
     """Adds a job's policies to its representation."""
     if text is None:
         return
-    fields = _fields_of(decode_policies(text))
+    policies = decode_policies(text)
+    fields = _fields_of(policies)
+    if policies.after:
+        out.dependencies = sorted(policies.after.values())
+        out.dependency_window_seconds = policies.window
     for name in POLICY_FIELDS.names:
         if (value := getattr(fields, name)) is not None:
             setattr(out, name, value)

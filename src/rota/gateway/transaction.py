@@ -22,7 +22,7 @@ from rota.domain.ids import show_one_shot, show_run
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob, show_job_of
 from rota.domain.rights import Caller
 from rota.errors import ConflictError, DuplicateError, KeyReusedError, RotaError, SetupError
-from rota.gateway.job_builder import JobBuilder, SetShape
+from rota.gateway.job_builder import JobBuilder, SetShape, refuse_dependencies
 from rota.gateway.protocol import OutgoingJob, are_alike
 from rota.gateway.requests import Payload
 from rota.gateway.set_answers import answers_of
@@ -346,6 +346,7 @@ class _Batch:
         rows: list[JobRow] = []
         for position, job in enumerate(jobs):
             try:
+                refuse_dependencies(job, "can't be used in a transaction of your own: submit this job after it")
                 item, answer = builder.prepare(job, caller, now, builder.find_task(job, caller))
             except RotaError as error:
                 self._answers.append(error)

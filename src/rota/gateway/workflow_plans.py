@@ -79,6 +79,10 @@ class WorkflowPlan(msgspec.Struct, frozen=True):
     deadline_seconds: float | None = None
 
     @property
+    def has_maps(self) -> bool:
+        return any(node.map is not None for node in self.nodes)
+
+    @property
     def children(self) -> set[str]:
         """The names of the workflows that nodes run."""
         return {node.child for node in self.nodes if node.child is not None}

@@ -98,8 +98,10 @@ class WorkflowGateway:
     async def create(self, wanted: WorkflowIn, caller: Caller, only: str | None = None) -> WorkflowOut:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
         await self._check(wanted, caller, only)
-        new = self._record(wanted, new_id(self._now().timestamp()), caller.owner)
-        if not await self._workflows.create(caller.namespace, new, self._schedule(wanted, caller)):
+        new = record_of(wanted, new_id(self._now().timestamp()), caller.owner)
+        if not await self._workflows.create(
+            caller.namespace, new, schedule_of(wanted, caller, self._builder, self._now())
+        ):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
 
@@ -120,32 +122,6 @@ class WorkflowGateway:
                 raise BadInputError(f"there is no workflow named {name!r}", field=field)
             below = read_definition(row["definition"])
             left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
-
-    def _record(self, wanted: WorkflowIn, workflow_id: UUID, owner: str) -> WorkflowRecord:
-        text, version = canonical(wanted)
-        schedule = None if wanted.schedule is None else _sorted.encode(wanted.schedule).decode()
-        zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
-        return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
-
-    def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
-        """The recurring job that fires a workflow."""
-        if wanted.schedule is None:
-            return None
-        values = check_inputs(wanted.schedule.inputs, wanted.inputs)
-        given = {name: getattr(wanted.schedule, name) for name in wanted.schedule.__struct_fields__ if name != "inputs"}
-        kind: Any = "interval" if wanted.schedule.cron_expression is None else "cron"
-        payload = msgspec.Raw(_encoder.encode(values)) if values else UNSET
-        job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
-        try:
-            item, _ = self._builder.prepare(job, caller, self._now(), None)
-        except BadInputError as error:
-            error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
-            raise
-        if not isinstance(item, Recurring):
-            raise BadInputError("needs cronExpression or everySeconds", field="schedule")
-        policies = msgspec.structs.replace(decode_policies(item.definition.policies), opens=True)
-        definition = msgspec.structs.replace(item.definition, policies=encode_policies(policies))
-        return msgspec.structs.replace(item, definition=definition)
 
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
@@ -174,9 +150,9 @@ class WorkflowGateway:
             raise BadInputError(f"a workflow keeps its name: {row['name']!r}", field="name")
         owner = Caller(namespace=caller.namespace, owner=row["owner"])
         await self._check(wanted, owner, only)
-        after = self._record(wanted, row["id"], row["owner"])
+        after = record_of(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
-            schedule = self._schedule(wanted, owner)
+            schedule = schedule_of(wanted, owner, self._builder, self._now())
             if not await self._workflows.change(row, after, schedule, caller.owner):
                 raise VersionMismatchError("the workflow was changed just now; look again")
         return show_workflow_row(row), await self.show(show_workflow(row["id"]), caller)
@@ -189,8 +165,8 @@ class WorkflowGateway:
         return await self.show(show_workflow(row["id"]), caller)
 
     async def delete(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
-        """Deletes a workflow and stops its open runs."""
-        row = await self._find(workflow, caller, only)
+        """Deletes a workflow and stops its open runs; one that was deleted stays so."""
+        row = await self._find(workflow, caller, only, deleted=True)
         await self._workflows.delete(caller.namespace, row["id"])
         before = LAST_ID
         while flows := await self._workflows.list_runs(
@@ -326,9 +302,11 @@ class WorkflowGateway:
         await self._workflows.resume(caller.namespace, row["id"], decide)
         return await self.show_run(show_flow(row["id"]), caller)
 
-    async def run_again(self, runs: Sequence[Any], caller: Caller, only: str | None = None) -> int:
+    async def run_again(
+        self, runs: Sequence[Any], caller: Caller, only: str | None = None, *, strict: bool = True
+    ) -> int:
         """Runs of nodes (as `nodes_of` gives them) run again: one resume of each workflow run. Returns how many runs it
-        was for; raises ConflictError if there is one, and it can't be resumed."""
+        was for; raises ConflictError if there is one workflow run, and it can't be resumed, unless not `strict`."""
         by_flow: dict[UUID, list[Any]] = defaultdict(list)
         for run in runs:
             by_flow[run["flow"]].append(run)
@@ -337,7 +315,7 @@ class WorkflowGateway:
             try:
                 await self._run_again(flow, those, caller, only)
             except ConflictError:
-                if len(by_flow) == 1:
+                if strict and len(by_flow) == 1:
                     raise
                 continue  # it runs, or is being stopped: its dead letters stay
             count += len(those)
@@ -425,7 +403,7 @@ class WorkflowGateway:
         if approvers is None:
             raise ConflictError(f"the node {node!r} does not wait for a decision")
         if not is_named and (approvers or only is not None):
-            raise ForbiddenError(f"others decide on the node {node!r}: {', '.join(approvers) or 'operators'}")
+            raise ForbiddenError(f"you may not decide on the node {node!r}: {', '.join(approvers) or 'operators'} may")
         word = "approved" if approve else "rejected"
         said = f"{word} by {caller.owner}" + (f": {comment}" if comment else "")
         result = {"approved": approve, "by": caller.owner, "comment": comment}
@@ -489,12 +467,41 @@ class WorkflowGateway:
             raise NotFoundError("there is no such workflow run")
         return found
 
-    async def _find(self, workflow: str, caller: Caller, only: str | None = None) -> Any:
+    async def _find(self, workflow: str, caller: Caller, only: str | None = None, *, deleted: bool = False) -> Any:
         by_id = _id_of(workflow)
         row = await self._workflows.find(caller.namespace, workflow_id=by_id, name=None if by_id else workflow)
-        if row is None or row["state"] == "deleted" or (only is not None and row["owner"] != only):
+        if row is None or (row["state"] == "deleted" and not deleted) or (only is not None and row["owner"] != only):
             raise NotFoundError("there is no such workflow")
         return row
+
+
+def record_of(wanted: WorkflowIn, workflow_id: UUID, owner: str) -> WorkflowRecord:
+    """A workflow as it is stored."""
+    text, version = canonical(wanted)
+    schedule = None if wanted.schedule is None else _sorted.encode(wanted.schedule).decode()
+    zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
+    return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
+
+
+def schedule_of(wanted: WorkflowIn, caller: Caller, builder: JobBuilder, now: datetime) -> Recurring | None:
+    """The recurring job that fires a workflow."""
+    if wanted.schedule is None:
+        return None
+    values = check_inputs(wanted.schedule.inputs, wanted.inputs)
+    given = {name: getattr(wanted.schedule, name) for name in wanted.schedule.__struct_fields__ if name != "inputs"}
+    kind: Any = "interval" if wanted.schedule.cron_expression is None else "cron"
+    payload = msgspec.Raw(_encoder.encode(values)) if values else UNSET
+    job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
+    try:
+        item, _ = builder.prepare(job, caller, now, None)
+    except BadInputError as error:
+        error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
+        raise
+    if not isinstance(item, Recurring):
+        raise BadInputError("needs cronExpression or everySeconds", field="schedule")
+    policies = msgspec.structs.replace(decode_policies(item.definition.policies), opens=True)
+    definition = msgspec.structs.replace(item.definition, policies=encode_policies(policies))
+    return msgspec.structs.replace(item, definition=definition)
 
 
 def _id_of(text: str) -> UUID | None:

@@ -14,6 +14,7 @@ A workflow run that can't be dealt with is set aside and tried again later: it s
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -103,6 +104,8 @@ class Conductor(ShardService):
         self._met: list[UUID] = []  # the workflow runs of this round
         self._careful = 0  # rounds in which one workflow run is dealt with
         self._folds = False  # whether members of maps ended in the last round
+        self._stops = False  # whether a workflow run was stopped, or a map fails
+        self._looks_at = 0.0  # when it looks for what is due, and for what was stopped
 
     @property
     def pause_seconds(self) -> float:
@@ -111,12 +114,15 @@ class Conductor(ShardService):
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many notes it took."""
-        await self._flows.stop_overdue(owned)
-        await self._flows.end_waits(owned)
         self._folds = False
         notes = await self._conduct(owned)
-        for row in await self._flows.unswept(owned):
-            await self._sweep(row)
+        if self._stops or time.monotonic() >= self._looks_at:
+            self._looks_at = time.monotonic() + self.interval_seconds / 2
+            self._stops = False
+            await self._flows.stop_overdue(owned)
+            notes += await self._flows.end_waits(owned)
+            for row in await self._flows.unswept(owned):
+                await self._sweep(row)
         return notes
 
     async def _conduct(self, owned: Mapping[int, int]) -> int:
@@ -139,6 +145,7 @@ class Conductor(ShardService):
         for flow in self._met:
             self._set_aside.pop(flow, None)
         self._careful = max(0, self._careful - 1)
+        self._stops |= any(one.stop is not None or one.row["stop"] is not None for one in done.advanced)
         if self._folds or any(one.maps or one.reopened for one in done.advanced):
             self._on_room()
         return done.notes
@@ -158,19 +165,19 @@ class Conductor(ShardService):
         for note in notes:
             by_flow[note.flow].append(note)
         nodes = await read_nodes(statements, rows)
-        changed = await fold_members(statements, list(nodes))
-        maps = await read_maps(statements, rows)
+        plans = {row["id"]: await self._plans.of(row) for row in rows}
+        mapped = [row for row in rows if plans[row["id"]].has_maps]
+        changed, maps = await fold_members(statements, mapped), await read_maps(statements, mapped)
         self._folds = any(changed.values())
         advanced: list[Advance] = []
         for row in rows:
             flow = row["id"]
             if row["ended_at"] is not None:
-                await self._resume(statements, row, nodes[flow], maps[flow], by_flow[flow])
+                await self._resume(statements, row, nodes[flow], maps.get(flow, {}), by_flow[flow])
                 continue  # any other note is late: taken away
-            plan = await self._plans.of(row)
-            pins = await self._pins(statements, row, plan)
-            step = FlowStep(plan, row, nodes[flow], maps[flow], self._builder, pins, STEPS)
-            advanced.append(await step.take(statements, by_flow[flow], changed[flow]))
+            pins = await self._pins(statements, row, plans[flow])
+            step = FlowStep(plans[flow], row, nodes[flow], maps.get(flow, {}), self._builder, pins, STEPS)
+            advanced.append(await step.take(statements, by_flow[flow], changed.get(flow, ())))
         return advanced
 
     async def _resume(

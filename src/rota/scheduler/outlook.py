@@ -29,6 +29,7 @@ from rota.scheduler.gate_inspector import GateInspector
 from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
+from rota.scheduler.operation_runner import OperationRunner
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.recaller import Recaller
 from rota.scheduler.shard_service import ShardService
@@ -48,6 +49,7 @@ _WORK_OF: Mapping[type[ShardService], Callable[[ForeseenWork], float]] = {
     GateInspector: lambda work: 0.0 if work.is_held else math.inf,
     Conductor: lambda work: 0.0 if work.is_mapped else work.conducts_in,
     MemberMaker: lambda work: 0.0 if work.is_mapped else math.inf,
+    OperationRunner: lambda work: 0.0 if work.is_operating else math.inf,
 }
 
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
+from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.conductor import Conductor, Plans
@@ -18,6 +19,7 @@ from rota.scheduler.lease_keeper import LeaseKeeper
 from rota.scheduler.log_uploader import LogUploader
 from rota.scheduler.member_maker import MemberMaker
 from rota.scheduler.misfire_judge import MisfireJudge
+from rota.scheduler.operation_runner import OperationRunner
 from rota.scheduler.outlook import Outlook
 from rota.scheduler.promoter import Promoter
 from rota.scheduler.reaper import Reaper
@@ -37,6 +39,8 @@ from rota.store.flow import Flows
 from rota.store.foresee import Foresight
 from rota.store.lease import Shards
 from rota.store.logs import Logs
+from rota.store.operate import Operations
+from rota.store.operate.pages import OperationPages
 from rota.store.postgres.database import Database
 from rota.store.postgres.listener import Listener
 from rota.store.postgres.wakeups import FLOW, GATE, SCHEDULE, SOON
@@ -67,9 +71,10 @@ class Scheduler:
         lease_seconds: float,
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
+        clock: DatabaseClock | None = None,
     ) -> None:
         self.id = uuid4()
-        clock = DatabaseClock()
+        clock = clock or DatabaseClock()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
             shards=Shards(lease_database or database),
@@ -97,13 +102,17 @@ class Scheduler:
         self.conductor = Conductor(
             flows=flows, plans=plans, builder=builder, leases=leases, on_room=self.member_maker.wake
         )
+        self.operation_runner = OperationRunner(
+            operations=Operations(database), pages=OperationPages(database), leases=leases
+        )
         self.expirer = Expirer(promotions=promotions, leases=leases)
         self.sweeper = Sweeper(database=database, promotions=promotions, leases=leases)
         self.vacuumer = Vacuumer(tables=HotTables(database), leases=leases)
         self.indexer = Indexer(indexes=ListIndexes(database), leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
-            declaring=DeclaredJobs(database, patience=app_patience), is_listening=self._is_listening
+            declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
+            is_listening=self._is_listening,
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         workers = LostWorkers(database)
@@ -122,6 +131,7 @@ class Scheduler:
                 self.expirer,
                 self.conductor,
                 self.member_maker,
+                self.operation_runner,
             ),
             is_listening=self._is_listening,
             leases=leases,
@@ -139,6 +149,7 @@ class Scheduler:
             self.admitter,
             self.conductor,
             self.member_maker,
+            self.operation_runner,
             self.worker_watch,
             self.gate_inspector,
             self.reaper,
@@ -156,9 +167,13 @@ class Scheduler:
     def _is_listening(self) -> bool:
         return self._listener is not None and self._listener.connected
 
+    @property
+    def _flow_services(self) -> tuple[Service, ...]:
+        return self.conductor, self.member_maker, self.operation_runner
+
     def _heard(self, channel: str, payload: str) -> None:
         if channel in (GATE, FLOW):
-            for service in (self.admitter,) if channel == GATE else (self.conductor, self.member_maker):
+            for service in (self.admitter,) if channel == GATE else self._flow_services:
                 service.wake()
             return
         self.promoter.rouse()

@@ -49,6 +49,7 @@ class SubmitOptions(Defaults, total=False):
 
     name: str
     job_id: str
+    dependencies: Sequence[str]
     idempotency_key: str
     patience: Duration
 
@@ -63,6 +64,7 @@ class Calendar(TypedDict, total=False):
     dst: Dst
     misfire: MisfirePolicy | Misfire
     overlap: Overlap
+    dependency_window: Duration
 
 
 # Names in the contract.
@@ -74,10 +76,11 @@ _NAMES = {
     "start": "start_time",
     "end": "end_time",
     "jitter": "jitter_seconds",
+    "dependency_window": "dependency_window_seconds",
 }
 # Names in other libraries.
 _OTHER_NAMES = {"queue": "pool", "max_retries": "retries", "countdown": "timeout", "time_limit": "timeout"}
-_DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter"})
+_DURATIONS = frozenset({"timeout", "expires", "unique_for", "jitter", "dependency_window"})
 _KEYS = frozenset({"ordering_key", "concurrency_key", "unique_key"})
 # Options of the function, not of its jobs.
 _OF_TASKS = frozenset({"isolation", "memory_mb", "transactional", "retry_on", "final_on"})

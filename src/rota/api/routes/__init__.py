@@ -12,6 +12,7 @@ from rota.api.routes import (
     jobs,
     limits,
     logs,
+    operations,
     pools,
     runs,
     schedules,
@@ -22,7 +23,7 @@ from rota.api.routes import (
 )
 
 _MODULES = (
-    *(submit, jobs, runs, workflows, logs, dead_letters, schedules, pools, limits, events, fleet, tasks),
+    *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, pools, limits, events, fleet, tasks),
     *(api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

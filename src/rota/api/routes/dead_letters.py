@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -15,7 +17,9 @@ from rota.api.representations import show_dead_letter
 from rota.contract.runs import CountOut, DeadLetterGroup, DeadLetterGroups, DeadLetterList, DeadLetterSelection
 from rota.domain.ids import FIRST_ID, parse_run, show_run
 from rota.domain.rights import Right
-from rota.errors import BadInputError
+from rota.errors import BadInputError, ConflictError
+from rota.gateway.operations import MOST_AT_ONCE
+from rota.store.operate import OperationFilter
 from rota.store.redrive import DeadLetterFilter
 
 _PAGE = 500
@@ -72,18 +76,27 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
 
 @Operation("POST", "/v1/dead-letters/redrive", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
-    """Run dead letters again, with the same idempotency keys."""
+    """Run dead letters again, with the same idempotency keys; very many of them in the background."""
+    nodes: list[Any] = []  # they run again by one resume of each workflow run
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
+        nodes.extend(await services.workflows.nodes_of(run_ids, call.caller))
         return len(await services.redrives.rerun(call.namespace, run_ids, "redrive", services.now))
 
-    return CountOut(count=await _each_page(services, call, redrive_page))
+    async def hand_over(wanted: DeadLetterFilter, most: int | None) -> str:
+        rest = OperationFilter(**msgspec.structs.asdict(wanted), most=most)
+        return (await services.operations.create_of("redrive", rest, call.caller)).operation_id
+
+    answer = await _each_page(services, call, redrive_page, hand_over)
+    if nodes:
+        answer.count += await services.workflows.run_again(nodes, call.caller, call.only, strict=not answer.count)
+    return answer
 
 
 @Operation("POST", "/v1/dead-letters/discard", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def discard(services: Backend, call: ApiRequest) -> CountOut:
     """Discard dead letters; the failed runs stay in history."""
-    return CountOut(count=await _each_page(services, call, partial(services.redrives.discard, call.namespace)))
+    return await _each_page(services, call, partial(services.redrives.discard, call.namespace))
 
 
 async def _find_job(services: Backend, call: ApiRequest, text: str | None) -> UUID | None:
@@ -91,8 +104,13 @@ async def _find_job(services: Backend, call: ApiRequest, text: str | None) -> UU
     return None if text is None else await services.jobs.find_id(call.namespace, text) or FIRST_ID
 
 
-async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequence[UUID]], Awaitable[int]]) -> int:
-    """Acts on the selected dead letters, page by page."""
+async def _each_page(
+    services: Backend,
+    call: ApiRequest,
+    act: Callable[[Sequence[UUID]], Awaitable[int]],
+    hand_over: Callable[[DeadLetterFilter, int | None], Awaitable[str]] | None = None,
+) -> CountOut:
+    """Acts on the selected dead letters, page by page; hands over the rest when there are very many."""
     chosen: DeadLetterSelection = decode(call.body, DeadLetterSelection)
     filtered = chosen.task or chosen.job_id or chosen.name or chosen.error
     if chosen.run_ids is not None:
@@ -101,7 +119,7 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
         run_ids = [parse_run(text) for text in chosen.run_ids]
         if call.only is not None:
             run_ids = await services.runs.owned(call.namespace, run_ids, call.only)
-        return await act(run_ids)
+        return CountOut(count=await act(run_ids))
     if not filtered and not chosen.all:
         raise BadInputError("give runIds, a filter (task, jobId, name, error), or all: true")
     wanted = DeadLetterFilter(
@@ -118,7 +136,11 @@ async def _each_page(services: Backend, call: ApiRequest, act: Callable[[Sequenc
             break
         count += await act([row["run_id"] for row in rows])
         wanted = msgspec.structs.replace(wanted, before=rows[-1]["run_id"])
-    return count
+        if hand_over is not None and count >= MOST_AT_ONCE and len(rows) == room:
+            with suppress(ConflictError):  # as many operations are open as there may be: we go on
+                most = None if chosen.most is None else chosen.most - count
+                return CountOut(count=count, operation_id=await hand_over(wanted, most))
+    return CountOut(count=count)
 
 
 OPERATIONS = (list_dead_letters, group_dead_letters, redrive, discard)

@@ -25,16 +25,21 @@ from rota.api.paging import (
 )
 from rota.api.representations import show_one_shot, show_recurring, show_runs, show_status
 from rota.api.routes.submit import JOB_LIMIT_BYTES
+from rota.api.streams.sse import read_switch
 from rota.contract.jobs import JobCancelled, JobList, JobOut, JobPatch, JobStatusOut, RunStarted
 from rota.contract.runs import RunList
 from rota.domain.ids import new_id, show_run
 from rota.domain.job import Definition, show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError, VersionMismatchError
+from rota.gateway.policy_fields import with_dependencies
 from rota.store.change import JobChange, OneShotRows
-from rota.store.read.jobs import definition_of, timetable_of
+from rota.store.depend import ChangedDependencies
+from rota.store.read.jobs import definition_of
+from rota.store.read.timetables import timetable_of
 
 _CHANGE_TRIES = 10
+_FORCE = {"force": "true: also if other jobs depend on it; their runs that wait for it are then skipped"}
 _ETAG = re.compile(r'(?:W/)?"?(\d{1,9})"?')
 
 
@@ -107,11 +112,14 @@ async def change_job(services: Backend, call: ApiRequest) -> Any:
     return _tagged(after)
 
 
-@Operation("DELETE", "/v1/jobs/{jobId}", Right.CHANGE, errors=(404, 409))
+@Operation("DELETE", "/v1/jobs/{jobId}", Right.CHANGE, query=_FORCE, errors=(404, 409))
 async def cancel_job(services: Backend, call: ApiRequest) -> JobCancelled:
     """Cancel a job and all its runs that wait or run."""
     done = await services.cancellations.cancel_job(
-        call.namespace, call.job_id, lambda row: _in_state(row, state="cancelled")
+        call.namespace,
+        call.job_id,
+        lambda row: _in_state(row, state="cancelled"),
+        force=read_switch(call, "force"),
     )
     return JobCancelled(job_id=show_job_of(call.job_id, done.options), status=done.status, stopping=done.stopping)
 
@@ -209,6 +217,10 @@ async def _change_recurring(
 ) -> tuple[JobOut, JobOut]:
     """Changes a recurring job; returns it as it was and as it is."""
     new_blob = await _offload_patch(services, patch, job_id)
+    dependencies = services.gateway.dependencies
+    known = await services.jobs.get(call.namespace, job_id)
+    needs = await dependencies.patched(known["policies"] if known else None, patch, call.caller)
+    changed = ChangedDependencies(call.namespace, job_id, needs.shown) if needs and needs.changed else None
 
     def decide(row: Any) -> JobChange:
         if row["state"] in ("cancelled", "completed"):
@@ -218,9 +230,13 @@ async def _change_recurring(
         )
         old = timetable_of(row)
         new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
+        if needs is not None:
+            after = msgspec.structs.replace(after, policies=needs.policies(after.policies))
+            if needs.changed or new != old or patch.dependency_window_seconds is not UNSET:
+                dependencies.check_patched(needs, new, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
-    rows = await services.changes.change(call.namespace, job_id, decide, expected)
+    rows = await services.changes.change(call.namespace, job_id, decide, expected, changed)
     return await _show_recurring(services, rows.before), await _show_recurring(services, rows.after)
 
 
@@ -238,7 +254,11 @@ async def _change_one_shot(
         if expected is not None and run["job_version"] != expected:
             raise VersionMismatchError(f"the job's version is {run['job_version']}, not {expected}")
         before = definition_of(run)
+        if patch.dependencies not in (UNSET, None, []) or patch.dependency_window_seconds not in (UNSET, None):
+            raise BadInputError("a job that runs once gets them when it is submitted", field="dependencies")
         definition, payload_id = _patched(services, call.namespace, before, run["payload_id"], patch, new_blob)
+        if patch.dependencies is not UNSET:
+            definition = msgspec.structs.replace(definition, policies=with_dependencies(definition.policies, {}, None))
         run_at = services.gateway.job_builder.patched_time(patch)
         try:
             rows = await services.changes.change_one_shot(

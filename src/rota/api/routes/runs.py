@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,9 @@ from rota.domain.ids import FIRST_ID, LAST_ID, floor_id, show_run
 from rota.domain.job import NODE_CAUSES, show_job_of
 from rota.domain.rights import Right
 from rota.errors import BadInputError, ConflictError, NotFoundError
+from rota.gateway.operations import MOST_AT_ONCE
+from rota.store.operate import OperationFilter
+from rota.store.operate.pages import is_of_workflow
 from rota.store.read.runs import RunFilter, waits_again
 
 _OPEN_STATUSES = ("scheduled", "blocked", "queued", "running", "retrying")
@@ -102,17 +106,24 @@ async def cancel_run(services: Backend, call: ApiRequest) -> RunCancelled:
 
 @Operation("POST", "/v1/runs/cancel", Right.CHANGE, body=RunSelection, status=202, errors=(413,))
 async def cancel_runs(services: Backend, call: ApiRequest) -> CountOut:
-    """Cancel every run that matches and has not ended."""
+    """Cancel every run that matches and has not ended; very many of them in the background."""
     wanted = _selection(decode(call.body, RunSelection), services.now, call.only)
     count = 0
     while rows := await services.runs.find(call.namespace, wanted, _PAGE):
         for row in rows:
+            if is_of_workflow(row):
+                continue
             try:
                 await services.cancellations.cancel_run(call.namespace, row["id"])
             except (ConflictError, NotFoundError):
                 continue  # it has just ended, or its schedule has just dropped it
             count += 1
         wanted = msgspec.structs.replace(wanted, before=rows[-1]["id"])
+        if count >= MOST_AT_ONCE and len(rows) == _PAGE:
+            with suppress(ConflictError):  # as many operations are open as there may be: we go on
+                rest = OperationFilter(**msgspec.structs.asdict(wanted))
+                made = await services.operations.create_of("cancel", rest, call.caller, concurrency=1)
+                return CountOut(count=count, operation_id=made.operation_id)
     return CountOut(count=count)
 
 

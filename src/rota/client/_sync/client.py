@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from typing import Unpack
 from urllib.parse import quote
 
-from rota.client._sync.submissions import JobSubmissions
+from rota.client._sync.operations import OperationCalls
+from rota.client._sync.workflows import WorkflowCalls
 from rota.client.answers import read_answer
 from rota.client.bodies import (
     DeadLetterFilters,
@@ -87,7 +88,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class Client(JobSubmissions):
+class Client(OperationCalls, WorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:
@@ -117,9 +118,10 @@ class Client(JobSubmissions):
             repeatable=if_match is None,
         )
 
-    def cancel_job(self, job_id: str) -> JobCancelled:
-        """Cancels a job and its waiting and running runs."""
-        return self._ask(JobCancelled, "DELETE", _job(job_id), repeatable=True)
+    def cancel_job(self, job_id: str, *, force: bool = False) -> JobCancelled:
+        """Cancels a job and its waiting and running runs. A job that others depend on: only with `force`."""
+        query = {"force": "true"} if force else None
+        return self._ask(JobCancelled, "DELETE", _job(job_id), query=query, repeatable=True)
 
     def pause_job(self, job_id: str) -> JobOut:
         """Pauses a job and its waiting runs."""

@@ -32,6 +32,7 @@ import msgspec
 
 from rota.domain.gates import (
     MOST_AT_A_GATE,
+    MOST_DEPENDENTS,
     Candidate,
     Departure,
     Gate,
@@ -39,6 +40,7 @@ from rota.domain.gates import (
     GateStates,
     called_gates,
     decide_each,
+    dependency_gate,
     gates_of,
     hear,
     uncalled_lines,
@@ -55,6 +57,7 @@ from rota.store.admit.gate_states import (
     write_states,
 )
 from rota.store.cancel import cancel_runs
+from rota.store.depend.needs import forget_dependents
 from rota.store.events import Event, record_events
 from rota.store.lease import leased
 from rota.store.postgres.batches import columns, write_each
@@ -72,6 +75,8 @@ MOST_GATES = 2000
 _ONE_KEY = (0,)
 # Gates that say themselves that more wait there than were looked at.
 _CALLED_AGAIN = ("limit", "rate", "breaker")
+# How many of a gate that is looked at again are looked at; of others the first.
+_ROOMS = {"limit": MOST_AT_A_GATE, "rate": MOST_AT_A_GATE, "dependency": MOST_DEPENDENTS}
 # How soon a gate is looked at again where a run was passed over because another transaction held it.
 AGAIN_SECONDS = 0.2
 _MOST_AGAIN = 10_000
@@ -209,6 +214,8 @@ class Gates:
         for number, row in enumerate(rows):
             policies = decode_policies(row["policies"])
             gates.update(gates_of(row["namespace"], row["job_id"], policies))
+            if policies.awaited:
+                gates.add(dependency_gate(row["namespace"], row["job_id"], row["run_id"]))
             if len(gates) > MOST_GATES // 2 and departures:
                 await _put_back(statements, rows[number:])
                 self._taken.forget()
@@ -266,7 +273,7 @@ class _Round:
         found = _Found()
         called = called_gates(departures, zip(woken, (row["state"] for row in waking), strict=True))
         for gate in self._again:
-            called.setdefault(gate, MOST_AT_A_GATE if gate.kind in ("limit", "rate") else 1)
+            called.setdefault(gate, _ROOMS.get(gate.kind, 1))
         await _find(statements, called, new, found)
         done.more |= found.more
         done.again |= found.held_up
@@ -285,6 +292,14 @@ class _Round:
         self._skipped += [candidate.id for candidate, verdict in verdicts if verdict.fate == "skip"]
         self._skipped += [run_id for _, verdict in verdicts for run_id in verdict.cancel]
         await self._write(statements, verdicts, line, done)
+        await forget_dependents(statements, [one for one, verdict in verdicts if verdict.fate in ("go", "skip")])
+        left = {
+            found.waits_at.get((one.namespace, one.id)) for one, verdict in verdicts if verdict.fate in ("go", "skip")
+        }
+        # More may wait for a run that has ended than were looked at; if none of them went, it has not.
+        more = {gate for gate in found.full if gate.kind == "dependency" and gate in left}
+        await call_gates(statements, more)
+        done.more |= bool(more)
         done.again |= {found.waits_at[key] for key in line.passed_over if key in found.waits_at}
         await self._write_gates(statements, line, states, found, done)
         return done
@@ -362,7 +377,7 @@ class _Round:
 
 async def _find(statements: Statements, called: Mapping[Gate, int], new: Sequence[Any], found: _Found) -> None:
     """Locks the gates that were called and those of runs that are new, and finds who may pass."""
-    found.locked = set(called)
+    found.locked = {*called, *(gate.lock for gate in called)}
     for row in new[:NEW_PER_ROUND]:
         gates = _gates_of_row(row)
         # Half is left for the other gates of runs that were called; one run at least goes on in every round.
@@ -388,6 +403,8 @@ async def _find_called(statements: Statements, called: Mapping[Gate, int], found
         counts[gate] = counts.get(gate, 0) + 1
         unlocked = {other for other in gates if other not in found.locked}
         crowded = bool(unlocked) and len(found.locked) + len(others | unlocked) > MOST_GATES
+        if gate.kind == "dependency" and counts[gate] >= called[gate]:
+            found.full[gate] = decode_policies(row["policies"])
         if gate.kind in _CALLED_AGAIN and (counts[gate] >= called[gate] or crowded):
             found.full[gate] = decode_policies(row["policies"])
         elif crowded:
@@ -413,7 +430,7 @@ def _gates_of_row(row: Any) -> list[Gate]:
 
 def _number(gate: Gate) -> int:
     """The number of a gate's lock; two gates may share one, which costs a wait and nothing else."""
-    text = f"{gate.namespace}\0{gate.kind}\0{gate.key}".encode()
+    text = f"{gate.namespace}\0{gate.kind}\0{gate.lock.key}".encode()
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 
 

@@ -1,5 +1,5 @@
 -- The first runs at each of these gates, at most `rooms` per gate. The caller holds the locks of these gates, so that
--- no run is on its way to them. Limits, rates and breakers keep no strict order: there the first runs that no other
+-- no run is on its way to them. Limits, rates, breakers and dependencies keep no strict order: there the first runs that no other
 -- transaction holds (`free`) are found as well, so that runs which are held don't hide those behind them.
 -- Index: held_runs_waiting.
 -- Locks: the runs that are free, FOR UPDATE SKIP LOCKED.
@@ -9,7 +9,7 @@ SELECT r.namespace, r.id, r.job_id, r.policies, g.kind, g.key, r.free
        SELECT * FROM (
            SELECT h.namespace, h.id, h.job_id, h.policies, true AS free FROM rota.held_runs AS h
             WHERE h.namespace = g.namespace AND h.gate = g.kind AND h.gate_key = g.key
-              AND g.kind IN ('limit', 'rate', 'breaker')
+              AND g.kind IN ('limit', 'rate', 'breaker', 'dependency')
             ORDER BY h.nominal_at, h.id
             LIMIT g.room
               FOR UPDATE SKIP LOCKED

@@ -23,6 +23,7 @@ from rota.domain.gates import (
     gates_by_kind,
 )
 from rota.domain.policies import decode_policies
+from rota.store.depend.needs import read_needs
 from rota.store.postgres.batches import columns
 from rota.store.postgres.database import Database, Statements
 
@@ -41,7 +42,9 @@ def candidate_of(row: Any) -> Candidate:
     """A run at a gate, as a row of held_runs has it."""
     starts_a_time = row["cause"] == "schedule" and row["attempt"] == 0 and row["snoozes"] == 0
     policies = decode_policies(row["policies"])
-    return Candidate(row["namespace"], row["id"], row["job_id"], policies, row["nominal_at"], starts_a_time)
+    is_first = row["attempt"] == 0 and row["snoozes"] == 0
+    depends = bool(policies.after) and row["cause"] in ("submit", "schedule") and is_first
+    return Candidate(row["namespace"], row["id"], row["job_id"], policies, row["nominal_at"], starts_a_time, depends)
 
 
 async def read_states(
@@ -67,7 +70,17 @@ async def read_states(
             gate = Gate(row["namespace"], "overlap", row["job_id"].hex)
             states.open_runs[gate].append(OpenRun(row["id"], row["nominal_at"], row["gate"]))
     await _remember(statements, states, by_kind, woken)
+    states.needs = await read_needs(statements, candidates)
+    _let_into_line(candidates, states)
     return states
+
+
+def _let_into_line(candidates: Iterable[Candidate], states: GateStates) -> None:
+    """Runs that depend on other jobs are in line at their ordering key once all of these have succeeded."""
+    for candidate in candidates:
+        order, need = candidate.policies.order, states.needs.get(candidate.id)
+        if order is not None and isinstance(need, tuple) and need[0].fate == "met":
+            states.lines[Gate(candidate.namespace, "order", order)].meet(candidate.id, candidate.nominal_at, "new")
 
 
 async def _remember(

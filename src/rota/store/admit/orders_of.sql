@@ -1,6 +1,6 @@
 -- For each ordering key: the first run in line and where it waits, and the run that has the key. That is a live run, or
 -- one that was started, waits for a retry and keeps the key (also if it is promoted and not due yet). A recalled run
--- keeps its place until it is decided on. The caller holds the locks of these keys. Due times are compared with the
+-- keeps its place until it is decided on; one that waits for other jobs has none. The caller holds the locks of these keys. Due times are compared with the
 -- clock after locking, not with the start of the transaction: a run that another scheduler held in between must count
 -- as due.
 -- Index: held_runs_in_order, live_runs_in_order, upcoming_runs_in_order.
@@ -20,7 +20,7 @@ SELECT i.namespace, i.key, head.id AS head, head.gate AS head_gate, head.nominal
  CROSS JOIN unnest(:namespaces::text[], :keys::text[]) AS i (namespace, key)
   LEFT JOIN LATERAL (
        SELECT h.id, h.gate, h.nominal_at FROM rota.held_runs AS h
-        WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key AND h.gate <> 'pause'
-          AND h.run_at <= moment.present
+        WHERE h.namespace = i.namespace AND (h.policies ->> 'order') = i.key
+          AND h.gate NOT IN ('pause', 'dependent', 'dependency') AND h.run_at <= moment.present
         ORDER BY h.nominal_at, h.id LIMIT 1
        ) AS head ON true

@@ -37,7 +37,7 @@ class OverlookedGates:
         is_last = len(rows) < GATES_PER_LOOK
         self._after = _BEFORE_ALL if is_last else (rows[-1]["namespace"], rows[-1]["kind"], rows[-1]["key"])
         waiting = {
-            gate_of(row): row for row in rows if row["kind"] != "new"
+            gate_of(row): row for row in rows if row["kind"] not in ("new", "dependent")
         }  # those set aside have a look of their own
         early = {gate for gate, row in waiting.items() if not row["due"]}
         first = {gate: candidate_of(row) for gate, row in waiting.items() if gate not in early}

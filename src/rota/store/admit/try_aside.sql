@@ -1,4 +1,4 @@
--- Lets admission try runs again that were set aside because of an error; at most `limit` per shard.
+-- Lets admission try runs again that were set aside because of an error; at most `limit` per shard and gate.
 -- Index: held_runs_gate.
 -- Locks: the runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: ctid.
@@ -7,9 +7,10 @@ WITH leased AS MATERIALIZED (
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 ), found AS MATERIALIZED (
     SELECT r.place FROM leased
+     CROSS JOIN (VALUES ('new'), ('dependent')) AS arrival (gate)
      CROSS JOIN LATERAL (
            SELECT h.ctid AS place FROM rota.held_runs AS h
-            WHERE h.gate = 'new' AND h.shard = leased.shard AND h.gate_key IS NOT NULL
+            WHERE h.gate = arrival.gate AND h.shard = leased.shard AND h.gate_key IS NOT NULL
             ORDER BY h.run_at
             LIMIT :limit
               FOR UPDATE SKIP LOCKED

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.errors import ConflictError, NotFoundError
 from rota.store.change import Changed, JobChange, lock_job, write_job
+from rota.store.depend import refuse_while_needed
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
 from rota.store.postgres.settling import until_settled
@@ -56,17 +57,19 @@ class Cancellations:
         return status
 
     async def cancel_job(
-        self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange | None]
+        self, namespace: str, job_id: UUID, decide: Callable[[Any], JobChange | None], *, force: bool = False
     ) -> JobCancellation:
         """Cancels a job (recurring or one-shot) with everything of it that waits or runs.
 
         `decide` sees the locked row of a recurring job; None: it is cancelled already. Raises NotFoundError, and
-        ConflictError for a one-shot that has ended otherwise.
+        ConflictError for a one-shot that has ended otherwise, or, without `force`, for a job that others depend on.
         """
 
         async def cancel_all(statements: Statements) -> tuple[JobCancellation, Changed]:
             row = await lock_job(statements, namespace, job_id)
             changed = Changed()
+            if not force and (row is None or row["state"] in ("scheduled", "paused")):
+                await refuse_while_needed(statements, namespace, job_id)
             if row is not None and (change := decide(row)):
                 changed.version = await write_job(statements, row, change, row["fired_through"])
             hit, stopping = await _cancel_runs_of_job(statements, namespace, job_id)

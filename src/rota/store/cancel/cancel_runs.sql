@@ -32,7 +32,7 @@ WITH from_upcoming AS (
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'cancelled'
-      FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0
+      FROM (SELECT * FROM from_upcoming WHERE attempt > 0 OR snoozes > 0 OR (policies -> 'awaited') IS NOT NULL
             UNION ALL SELECT * FROM from_held UNION ALL SELECT * FROM from_live) AS t
      WHERE policies IS NOT NULL
 )

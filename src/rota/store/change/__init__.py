@@ -21,8 +21,10 @@ import msgspec
 
 from rota.domain.firing import begin_anew
 from rota.domain.job import INLINE_PAYLOAD_BYTES, NODE_CAUSES, Definition, Timetable
+from rota.domain.policies import decode_policies, keep_mark
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
+from rota.store.depend import ChangedDependencies, forget
 from rota.store.fire import fire_due
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
@@ -81,12 +83,15 @@ class Changes:
         job_id: UUID,
         decide: Callable[[Any], JobChange | None],
         expected_version: int | None = None,
+        dependencies: ChangedDependencies | None = None,
     ) -> JobRows:
         """Changes a recurring job: `decide` sees the locked row, with its payload, and says what it shall be (None: as
-        it is)."""
+        it is). `dependencies`: what it shall depend on, if that changes."""
         skipped: list[UUID] = []
 
         async def change_job(statements: Statements) -> tuple[JobRows, Changed]:
+            if dependencies is not None:
+                await dependencies.lock(statements)
             locked = await lock_job(statements, namespace, job_id)
             if locked is None:
                 raise NotFoundError("there is no such job")
@@ -97,6 +102,8 @@ class Changes:
             if change is None:
                 return JobRows(before, before), Changed()
             changed = await apply_change(statements, locked, change, skipped)
+            if dependencies is not None:
+                await dependencies.replace(statements)
             return JobRows(before, await find_job(statements, namespace, job_id)), changed
 
         rows, changed = await with_days(self._database, skipped, lambda: transact_soon(self._database, change_job))
@@ -141,7 +148,13 @@ class Changes:
                 lookahead=LOOKAHEAD,
             )
 
-        return await self._change_run(namespace, job_id, replace, version=version)
+        async def replace_and_forget(statements: Statements) -> list[Any]:
+            rows = await replace(statements)
+            if rows and not decode_policies(definition.policies).after:
+                await forget(statements, namespace, job_id)
+            return rows
+
+        return await self._change_run(namespace, job_id, replace_and_forget, version=version)
 
     async def run_now(self, namespace: str, job_id: UUID, run_id: UUID) -> Any | None:
         """Runs a recurring job now, besides its schedule; returns the run's id, status and options. None: there is no
@@ -267,6 +280,10 @@ async def write_job(statements: Statements, row: Any, change: JobChange, mark: d
     elif change.state == "scheduled":
         next_fire_at = change.timetable.schedule(row["id"]).next_after(max(mark, row["database_time"]))
     timetable, definition = change.timetable, change.definition
+    definition = msgspec.structs.replace(definition, policies=keep_mark(definition.policies, row["policies"]))
+    is_over = change.state == "cancelled" or not decode_policies(definition.policies).after
+    if is_over and decode_policies(row["policies"]).after:
+        await forget(statements, row["namespace"], row["id"])
     version: int = await statements.fetch_value(
         "change_job",
         namespace=row["namespace"],

@@ -14,7 +14,7 @@ WITH seen AS (
                AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
                AND checkpoint IS NULL AND nominal_at > clock_timestamp())
          + (SELECT count(*) FROM rota.held_runs
-             WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
+             WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate IN ('new', 'dependent')
                AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
                AND checkpoint IS NULL AND nominal_at > clock_timestamp()) AS runs
 ), from_upcoming AS (
@@ -31,7 +31,7 @@ WITH seen AS (
     RETURNING nominal_at
 ), from_held AS (
     DELETE FROM rota.held_runs
-     WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate = 'new'
+     WHERE namespace = :namespace AND job_id = :job_id AND job_id <> id AND gate IN ('new', 'dependent')
        AND cause = 'schedule' AND attempt = 0 AND losses = 0 AND snoozes = 0
        AND checkpoint IS NULL AND nominal_at > clock_timestamp()
     RETURNING nominal_at

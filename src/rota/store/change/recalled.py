@@ -11,7 +11,7 @@ from rota.errors import DataRejectedError
 from rota.store.lease import leased
 from rota.store.postgres.batches import write_each
 from rota.store.postgres.database import Database
-from rota.store.read.jobs import read_with_timetable
+from rota.store.read.timetables import read_with_timetable
 from rota.store.schema.partitions import with_days
 
 

@@ -15,7 +15,7 @@ declared is paused with a note, never deleted; one that is declared again goes o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -28,7 +28,8 @@ from rota.store.change import Changed, JobChange, apply_change, lock_job
 from rota.store.events import Event, record_events
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
-from rota.store.read.jobs import definition_of, timetable_of
+from rota.store.read.jobs import definition_of
+from rota.store.read.timetables import timetable_of
 from rota.store.schema.partitions import with_days
 
 _encoder = msgspec.json.Encoder()
@@ -42,6 +43,7 @@ class PendingApp(msgspec.Struct, frozen=True):
     app: str
     version: str | None
     schedules: str | None
+    workflows: str | None = None
 
 
 class Reconciled(msgspec.Struct):
@@ -56,12 +58,19 @@ class Reconciled(msgspec.Struct):
     told: Changed = msgspec.field(default_factory=Changed)
 
 
-class DeclaredJobs:
-    """The jobs of applications."""
+# Is given the namespace, the declared workflows (JSON; None: none), what became of the application so far, and a list
+# for the ids of runs whose days may be missing.
+ApplyWorkflows = Callable[[Statements, str, str | None, Reconciled, list[UUID]], Awaitable[None]]
 
-    def __init__(self, database: Database, *, patience: timedelta) -> None:
+
+class DeclaredJobs:
+    """The jobs and workflows of applications."""
+
+    def __init__(self, database: Database, *, patience: timedelta, apply_workflows: ApplyWorkflows) -> None:
+        """`apply_workflows` makes the workflows match, in the same transaction."""
         self._database = database
         self._patience = patience
+        self._apply_workflows = apply_workflows
 
     async def pending(self) -> list[PendingApp]:
         """Applications whose version in force is not applied yet."""
@@ -82,9 +91,15 @@ class DeclaredJobs:
             done = Reconciled(app, ruling["version"])
             schedules = decode_schedules(ruling["schedules"]) if ruling["schedules"] else ()
             await _Work(statements, namespace, done, skipped).apply(schedules)
+            await self._apply_workflows(statements, namespace, ruling["workflows"], done, skipped)
             if not done.unreadable:  # else it stays pending
                 await statements.fetch(
-                    "note_app", namespace=namespace, app=app, version=ruling["version"], schedules=ruling["schedules"]
+                    "note_app",
+                    namespace=namespace,
+                    app=app,
+                    version=ruling["version"],
+                    schedules=ruling["schedules"],
+                    workflows=ruling["workflows"],
                 )
             return done
 

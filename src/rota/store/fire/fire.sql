@@ -43,6 +43,10 @@ WITH leased AS MATERIALIZED (
     INSERT INTO rota.finished_runs ({run}, status, finished_at, reason)
     SELECT {run}, 'skipped', now(), skipped FROM made WHERE skipped IS NOT NULL
     ON CONFLICT DO NOTHING
+), departed AS (
+    INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
+    SELECT namespace, id, job_id, policies, 'skipped' FROM made
+     WHERE skipped IS NOT NULL AND (policies -> 'awaited') IS NOT NULL
 ), waiting AS (
     INSERT INTO rota.upcoming_runs ({run}) SELECT {run} FROM made WHERE skipped IS NULL
     ON CONFLICT (namespace, id) DO NOTHING

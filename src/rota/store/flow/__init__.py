@@ -76,8 +76,9 @@ class Flows:
             if not rows:
                 return Round()
             opened[:] = [row["id"] for row in rows]
-            namespaces = sorted({row["namespace"] for row in rows})
-            await statements.fetch("match_signals", namespaces=namespaces, flows=opened)
+            if signalled := [row for row in rows if row["is_signalled"]]:
+                names = sorted({row["namespace"] for row in signalled})
+                await statements.fetch("match_signals", namespaces=names, flows=[row["id"] for row in signalled])
             notes = await take_notes(statements, opened)
             advanced = await decide(statements, rows, notes)
             done = Round(advanced, len(notes))
@@ -110,7 +111,12 @@ class Flows:
             pass
         if row["node"] is None:
             await self._database.fetch("stop_waits", **given, nodes=list(nodes), reason=reason)
-        await self._database.fetch("swept", **given, node=row["node"], stop=row["stop"])
+
+        async def note(statements: Statements) -> None:
+            await lock_flow(statements, row)
+            await statements.fetch("swept", **given, node=row["node"], stop=row["stop"])
+
+        await self._database.transact(note)
 
     async def _stop_runs(self, row: Any, nodes: Sequence[int], reason: str) -> int:
         """Cancels some runs; returns how many there were."""
@@ -158,8 +164,9 @@ class Flows:
     ) -> bool:
         """Makes members of a map; False if it is not where it was any more."""
 
-        async def make() -> list[Any]:
-            return await self._database.fetch(
+        async def make(statements: Statements) -> list[Any]:
+            await lock_flow(statements, row)
+            return await statements.fetch(
                 "make_members",
                 namespace=row["namespace"],
                 flow=row["flow"],
@@ -181,7 +188,7 @@ class Flows:
                 **columns(members.bad, "bad_items reasons"),
             )
 
-        rows = await with_days(self._database, [row["flow"]], make)
+        rows = await with_days(self._database, [row["flow"]], lambda: self._database.transact(make))
         if rows:
             self._wake(definition, child=child is not None, noted=members.is_made or bool(members.bad))
         return bool(rows)
@@ -197,35 +204,45 @@ class Flows:
         key_prefix: str,
     ) -> bool:
         """Makes some members that failed once more; False if there was nothing to do."""
-        rows = await self._database.fetch(
-            "remake_members",
-            namespace=row["namespace"],
-            flow=row["flow"],
-            node=row["node"],
-            generation=row["generation"],
-            made=row["made"],
-            is_handler=is_handler,
-            is_child=is_child,
-            ids=list(ids),
-            limit=len(ids),
-            key_prefix=key_prefix,
-            options=definition.options,
-            **_shared(definition),
-        )
+
+        async def remake(statements: Statements) -> list[Any]:
+            await lock_flow(statements, row)
+            return await statements.fetch(
+                "remake_members",
+                namespace=row["namespace"],
+                flow=row["flow"],
+                node=row["node"],
+                generation=row["generation"],
+                made=row["made"],
+                is_handler=is_handler,
+                is_child=is_child,
+                ids=list(ids),
+                limit=len(ids),
+                key_prefix=key_prefix,
+                options=definition.options,
+                **_shared(definition),
+            )
+
+        rows = await self._database.transact(remake)
         if rows:
             self._wake(definition, child=is_child, noted=True)
         return bool(rows)
 
     async def fail_map(self, row: Any, error: str) -> None:
         """Makes a map fail for good, because its items can't be read."""
-        await self._database.fetch(
-            "fail_map",
-            namespace=row["namespace"],
-            flow=row["flow"],
-            node=row["node"],
-            generation=row["generation"],
-            error=error,
-        )
+
+        async def fail(statements: Statements) -> None:
+            await lock_flow(statements, row)
+            await statements.fetch(
+                "fail_map",
+                namespace=row["namespace"],
+                flow=row["flow"],
+                node=row["node"],
+                generation=row["generation"],
+                error=error,
+            )
+
+        await self._database.transact(fail)
         self._database.wake(flows=True)
 
     def _wake(self, definition: Definition, *, child: bool, noted: bool) -> None:
@@ -238,6 +255,11 @@ class Flows:
             "workflow_definition", namespace=namespace, workflow_id=workflow_id, version=version
         )
         return None if row is None else (row["definition"], row["owner"])
+
+
+async def lock_flow(statements: Statements, row: Any) -> None:
+    """Before rows of a workflow run are written: in a statement of its own (see lock_flow.sql)."""
+    await statements.fetch("lock_flow", namespace=row["namespace"], flow=row["flow"])
 
 
 def _shared(definition: Definition) -> dict[str, Any]:

@@ -1,20 +1,18 @@
--- Makes members of a map, and moves its position: if the position, the generation and the workflow run are as they were
--- read; else nothing. Members are live, or held if they have policies, or workflow runs. Items of which none can be made
+-- Makes members of a map that is open, and moves its position: if the position, the generation and the workflow run are as
+-- they were read; else nothing. Members are live, or held if they have policies, or workflow runs. Items of which none can be made
 -- count as failed. Gives whether something was done.
 -- Index: primary keys.
--- Locks: the workflow run FOR SHARE, then the map, and its node FOR SHARE.
+-- Locks: none of its own: callers have locked the workflow run.
 WITH flow AS MATERIALIZED (
     SELECT w.namespace, w.id, w.shard, w.nominal_at, w.timezone, w.root, w.depth, w.pins, w.deadline_at
       FROM rota.workflow_runs AS w
      WHERE w.namespace = :namespace AND w.id = :flow AND w.ended_at IS NULL AND NOT w.is_paused
        AND (w.stop IS NULL OR (w.stop = 'failure' AND :is_handler::boolean))
-       FOR SHARE
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at, f.timezone, f.root, f.depth, f.pins, f.deadline_at
       FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
       JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node
      WHERE n.state = 'open' AND m.node = :node AND m.position = :position AND m.generation = :generation AND NOT m.is_made AND NOT m.is_failing
-       FOR UPDATE OF m FOR SHARE OF n
 ), moved AS (
     UPDATE rota.workflow_maps AS m
        SET position = :next_position, next_item = :next_item, is_made = :is_made, skipped = m.skipped + :skipped,
@@ -27,7 +25,6 @@ WITH flow AS MATERIALIZED (
     INSERT INTO rota.map_failures (namespace, flow, node, item, reason)
     SELECT m.namespace, m.flow, m.node, b.item, b.reason
       FROM map AS m CROSS JOIN unnest(:bad_items::integer[], :reasons::text[]) AS b (item, reason)
-    ON CONFLICT (namespace, flow, node, item) DO UPDATE SET reason = excluded.reason
 ), made AS MATERIALIZED (
     SELECT m.namespace, i.id, m.flow AS job_id, m.node AS job_version, :owner::text AS owner, :name::text AS name,
            :task::text AS task, :pool::text AS pool, :priority::smallint AS priority,

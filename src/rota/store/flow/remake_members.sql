@@ -1,20 +1,18 @@
--- Makes members of a map that failed once more, with what they were given: if the generation, how many were made and the
--- workflow run are as they were read; else nothing, since another scheduler has taken some. Workflow runs get a note to run again what failed in them. Members of which no run could be
+-- Makes members of a map that failed once more, with what they were given: if it is open, and its generation, how many were
+-- made and the workflow run are as they were read; else nothing, since another scheduler has taken some. Workflow runs get a note to run again what failed in them. Members of which no run could be
 -- made fail again. Dead letters are taken back. The map is done with it when none is left. Gives how many were taken.
 -- Index: primary keys, workflow_runs_carried.
--- Locks: the workflow run FOR SHARE, then the map, and its node FOR SHARE, then the failures.
+-- Locks: none of its own: callers have locked the workflow run.
 -- Idioms: by_id.
 WITH flow AS MATERIALIZED (
     SELECT w.namespace, w.id, w.shard, w.nominal_at FROM rota.workflow_runs AS w
      WHERE w.namespace = :namespace AND w.id = :flow AND w.ended_at IS NULL AND NOT w.is_paused
        AND (w.stop IS NULL OR (w.stop = 'failure' AND :is_handler::boolean))
-       FOR SHARE
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at
       FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
       JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node
      WHERE n.state = 'open' AND m.node = :node AND m.generation = :generation AND m.made = :made AND m.is_redone AND NOT m.is_failing
-       FOR UPDATE OF m FOR SHARE OF n
 ), taken AS MATERIALIZED (
     SELECT f.* FROM map AS m
       JOIN rota.map_failures AS f ON f.namespace = m.namespace AND f.flow = m.flow AND f.node = m.node

@@ -145,10 +145,12 @@ async def read_nodes(statements: Statements, rows: Sequence[Any]) -> dict[UUID, 
     return found
 
 
-async def fold_members(statements: Statements, flows: Sequence[UUID]) -> dict[UUID, list[int]]:
+async def fold_members(statements: Statements, rows: Sequence[Any]) -> dict[UUID, list[int]]:
     """Counts members of maps that ended; gives the maps that changed, by workflow run."""
-    changed: dict[UUID, list[int]] = {flow: [] for flow in flows}
-    for row in await statements.fetch("fold_members", flows=list(flows), limit=_MEMBERS_PER_ROUND):
+    changed: dict[UUID, list[int]] = {row["id"]: [] for row in rows}
+    if not changed:
+        return changed
+    for row in await statements.fetch("fold_members", flows=list(changed), limit=_MEMBERS_PER_ROUND):
         changed[row["flow"]].append(row["node"])
     return changed
 
@@ -156,6 +158,8 @@ async def fold_members(statements: Statements, flows: Sequence[UUID]) -> dict[UU
 async def read_maps(statements: Statements, rows: Sequence[Any]) -> dict[UUID, dict[int, Members]]:
     """The maps of workflow runs."""
     found: dict[UUID, dict[int, Members]] = {row["id"]: {} for row in rows}
+    if not found:
+        return found
     namespaces = sorted({row["namespace"] for row in rows})
     for flow, node, *counts in await statements.fetch("maps_of_flows", namespaces=namespaces, flows=list(found)):
         found[flow][node] = Members(*counts)
@@ -394,8 +398,11 @@ async def write_resume(statements: Statements, row: Any, wanted: Resume) -> None
     """Begins the next generation of a workflow run that is locked."""
     if wanted.numbers is not None:
         pairs = columns(wanted.numbers.items(), "before after")
-        for table in ("nodes", "maps", "failures", "results"):
-            await statements.fetch(f"renumber_{table}", namespace=row["namespace"], flow=row["id"], **pairs)
+        key = {"namespace": row["namespace"], "flow": row["id"]}
+        await statements.fetch("renumber_nodes", **key, **pairs)
+        await statements.fetch("renumber_maps", **key, **pairs)
+        await statements.fetch("renumber_failures", **key, **pairs)
+        await statements.fetch("renumber_results", **key, **pairs)
     await statements.fetch(
         "resume_flow",
         namespace=row["namespace"],

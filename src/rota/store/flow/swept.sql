@@ -1,7 +1,7 @@
 -- Notes that all runs that a stop, or the failure of a map, concerns were told. A stop that came meanwhile, or one
 -- of a later generation, stands.
 -- Index: primary keys.
--- Locks: the workflow run or the map.
+-- Locks: none of its own: callers have locked the workflow run.
 WITH flow AS (
     UPDATE rota.workflow_runs AS w SET is_swept = true
      WHERE w.namespace = :namespace AND w.id = :flow AND w.stop = :stop::text AND w.generation = :generation

@@ -22,6 +22,7 @@ class ForeseenWork(msgspec.Struct, frozen=True, kw_only=True):
     is_held: bool  # whether runs wait at a gate
     conducts_in: float  # a workflow run
     is_mapped: bool  # whether members of maps are to be made
+    is_operating: bool  # whether operations on many runs are open
 
 
 class Foresight:
@@ -45,6 +46,7 @@ class Foresight:
             is_held=row["is_held"],
             conducts_in=_or_never(row["conducts_in"]),
             is_mapped=row["is_mapped"],
+            is_operating=row["is_operating"],
         )
 
 

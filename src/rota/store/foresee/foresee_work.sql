@@ -1,11 +1,11 @@
 -- In how many seconds the services of a scheduler have something to do on these shards (null: nothing is known; negative:
 -- it is late): `fires_in` the first schedule, `starts_in` the first upcoming run, `expires_in` the first run that may
 -- expire, `conducts_in` the first workflow run. `is_recalled` and `is_held`: whether runs were recalled, and whether any wait
--- at a gate of any shard; `is_mapped`: whether members of maps are to be made.
+-- at a gate of any shard; `is_mapped`: whether members of maps are to be made; `is_operating`: whether operations are open.
 -- It begins at the very beginning of each index, so it also finds what looks that begin at a position have missed.
 -- Index: jobs_due, upcoming_runs_due, live_runs_expiring, held_runs_expiring and held_runs_gate: the first entry of each
 -- shard; flow_notes_oldest, flow_waits_due, workflow_runs_deadline, workflow_runs_stopping, workflow_maps_failing,
--- workflow_maps_making; held_runs_waiting, its first entry.
+-- workflow_maps_making, operations_open; held_runs_waiting, its first entry.
 -- Locks: none
 WITH mine AS MATERIALIZED (SELECT unnest(:shards::smallint[]) AS shard),
      moment AS MATERIALIZED (SELECT clock_timestamp() AS present)
@@ -52,5 +52,7 @@ SELECT extract(epoch FROM
                                        ORDER BY w.deadline_at LIMIT 1) AS f)) - moment.present)::float8
        END AS conducts_in,
        EXISTS (SELECT FROM rota.workflow_maps AS m
-                WHERE m.shard = ANY (:shards::smallint[]) AND (m.is_redone OR NOT m.is_made) AND NOT m.is_failing) AS is_mapped
+                WHERE m.shard = ANY (:shards::smallint[]) AND (m.is_redone OR NOT m.is_made) AND NOT m.is_failing) AS is_mapped,
+       EXISTS (SELECT FROM rota.operations AS o
+                WHERE o.shard = ANY (:shards::smallint[]) AND o.ended_at IS NULL) AS is_operating
   FROM moment

@@ -17,7 +17,7 @@ from rota.store.lease import leased
 from rota.store.postgres.batches import columns, write_each
 from rota.store.postgres.database import Database
 from rota.store.postgres.scan_positions import ScanPositions
-from rota.store.read.jobs import read_with_timetable
+from rota.store.read.timetables import read_with_timetable
 from rota.store.schema.partitions import with_days
 from rota.telemetry import get_logger
 

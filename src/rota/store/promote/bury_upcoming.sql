@@ -6,7 +6,7 @@ WITH taken AS (
 ), departed AS (
     INSERT INTO rota.departures (namespace, run_id, job_id, policies, outcome)
     SELECT namespace, id, job_id, policies, 'failed' FROM taken WHERE policies IS NOT NULL
-       AND (attempt > 0 OR snoozes > 0)
+       AND (attempt > 0 OR snoozes > 0 OR (policies -> 'awaited') IS NOT NULL)
 ), buried AS (
     INSERT INTO rota.dead_letters (namespace, run_id, job_id, name, task, error)
     SELECT namespace, id, job_id, name, task, :error FROM taken

@@ -1,10 +1,10 @@
 -- Housekeeping on small tables, at most `limit` rows of each: expired keys (a unique key whose job still waits is
 -- kept), buckets that are full again, ended sessions, old events, gone workers that hold no runs (marked, so that the
 -- reaper need not look again; deleted after an hour), old tallies, schedulers silent for a day, tasks that no worker has
--- announced for a week (those of live workers are marked as seen).
--- Index: submission_keys_expiry, gates_idle, api_keys_ended_sessions, the primary key of events, live_runs_claimed; the
+-- announced for a week (those of live workers are marked as seen), dependencies of jobs that ran once and have ended.
+-- Index: submission_keys_expiry, dependencies_to_sweep, gates_idle, api_keys_ended_sessions, the primary key of events, live_runs_claimed; the
 -- rest reads small tables.
--- Locks: keys, gates and buckets FOR UPDATE SKIP LOCKED; the rows it deletes.
+-- Locks: keys, gates, buckets and dependencies FOR UPDATE SKIP LOCKED; the rows it deletes.
 -- Idioms: OFFSET 0, ctid.
 WITH expired AS MATERIALIZED (
     SELECT k.ctid AS place,
@@ -58,6 +58,18 @@ WITH expired AS MATERIALIZED (
        AND NOT EXISTS (SELECT FROM rota.workers AS w
                         WHERE w.app_namespace = a.namespace AND w.app = a.app AND w.app_version = a.version
                           AND w.announced = a.digest AND w.gone_at IS NULL)
+), dependents AS MATERIALIZED (
+    SELECT d.ctid AS place,
+           EXISTS (SELECT FROM rota.open_runs AS r
+                    WHERE r.namespace = d.namespace AND r.id = d.job_id OFFSET 0) AS waits
+      FROM rota.dependencies AS d
+     WHERE d.look_at IS NOT NULL AND d.look_at < now() ORDER BY d.look_at LIMIT :limit
+       FOR UPDATE SKIP LOCKED
+), still_waiting AS (
+    UPDATE rota.dependencies SET look_at = now() + interval '1 hour'
+     WHERE ctid = ANY (ARRAY(SELECT place FROM dependents WHERE waits))
+), old_dependents AS (
+    DELETE FROM rota.dependencies WHERE ctid = ANY (ARRAY(SELECT place FROM dependents WHERE NOT waits))
 ), old_schedulers AS (
     DELETE FROM rota.schedulers AS s
      WHERE s.beat_at < now() - interval '1 day'

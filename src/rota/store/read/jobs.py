@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from rota.domain.ids import LAST_ID, find_job_id, floor_id
-from rota.domain.job import Definition, Timetable
+from rota.domain.job import NODE_CAUSES, Definition
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.runs import RunFilter, find_run, find_runs, read_list, waits_again
 from rota.store.submit.chosen_ids import find_chosen
 
-Row = TypeVar("Row", bound=msgspec.Struct)
 _CHOSEN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")  # the database is asked for nothing else
 
 
@@ -100,9 +99,9 @@ async def find_job(statements: Statements | Database, namespace: str, job_id: UU
 
 
 async def find_one_shot(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
-    """The run that a one-shot job is; None when there is none or it is the run of another job."""
+    """The run that a one-shot job is, as that of a node is; None when there is none or it is the run of another job."""
     row = await find_run(statements, namespace, job_id)
-    return row if row is not None and row["job_id"] == job_id else None
+    return row if row is not None and (row["job_id"] == job_id or row["cause"] in NODE_CAUSES) else None
 
 
 async def find_latest_run(
@@ -132,13 +131,3 @@ def definition_of(row: Any) -> Definition:
         row["policies"],
         row.get("payload_blob"),
     )
-
-
-def timetable_of(row: Any) -> Timetable:
-    """The timetable in a row of jobs."""
-    return Timetable(*(row[name] for name in Timetable.__struct_fields__))
-
-
-def read_with_timetable(kind: type[Row], row: Any) -> Row:
-    """A row with the timetable of a job, as a struct of this kind, whose fields are named like the columns."""
-    return kind(*(timetable_of(row) if name == "timetable" else row[name] for name in kind.__struct_fields__))

@@ -91,5 +91,5 @@ WITH input AS (
     SELECT namespace, id, job_id, policies, outcome FROM moved WHERE policies IS NOT NULL AND fate <> 'ready'
 )
 SELECT namespace, id, claim, pool, fate, policies IS NOT NULL AND fate <> 'ready' AS gated,
-       cause IN ('node', 'member') AND fate IN ('bury', 'cancel', 'skip') AS flows
+       cause IN ('node', 'member', 'backfill', 'replay', 'redrive') AND fate IN ('bury', 'cancel', 'skip') AS flows
   FROM moved

@@ -28,5 +28,6 @@ WITH taken AS (
     SELECT namespace, id, job_id, policies, 'success' FROM taken WHERE policies IS NOT NULL
 )
 SELECT count(*) AS written, bool_or(policies IS NOT NULL) AS gated,
-       bool_or(cause = 'node') OR count(*) FILTER (WHERE cause = 'member') BETWEEN 1 AND 8 AS flows
+       bool_or(cause IN ('node', 'backfill', 'replay', 'redrive'))
+       OR count(*) FILTER (WHERE cause = 'member') BETWEEN 1 AND 8 AS flows
   FROM taken

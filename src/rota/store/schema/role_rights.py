@@ -34,6 +34,19 @@ _TABLES = """
     payloads           SI      SI      namespace
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
+    dependencies       SIUD    -       -
+    workflows          SIU     -       -
+    workflow_versions  SI      -       -
+    workflow_runs      SIU     SU      namespace
+    workflow_nodes     SIUD    -       -
+    workflow_maps      SIUD    -       -
+    map_failures       SIUD    -       -
+    map_results        SID     -       -
+    flow_waits         SIUD    -       -
+    flow_signals       SID     -       -
+    flow_notes         SIUD    I       namespace
+    operations         SIU     -       -
+    operation_runs     SIUD    -       -
     log_chunks         S       SI      namespace
     log_ends           SID     SI      namespace
     kept_logs          SI      -       -
@@ -44,6 +57,7 @@ _TABLES = """
     tallies            SD      SIU     namespace
     app_versions       S       SIU     namespace
     apps               SIU     -       -
+    declared_workflows SIU     -       -
     announced_tasks    SUD     SIU     namespace
     schedulers         SIUD    -       -
     shard_leases       SU      -       -
@@ -87,6 +101,9 @@ _FUNCTIONS = """
     drop_log_days        server
     make_day_of          -
     refuse_change        -
+    await_others         -
+    count_end            -
+    note_end             -
     replace_waiting      -
     submit_unbound       -
     complete_unbound     -

@@ -1,8 +1,8 @@
 """Submitting: many jobs in one transaction, each accepted or rejected by itself.
 
 Keys are locked in one order, here and in rota.submit_v1: first all unique keys, then the idempotency keys of one-shots,
-then those of schedules, then the ids that submitters chose, each sorted. So two submissions of the same keys wait for
-each other, but never in a circle.
+then those of schedules, then the ids that submitters chose, each sorted, then what jobs depend on (store/depend). So
+two submissions of the same keys wait for each other, but never in a circle.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from rota.domain.job import INLINE_PAYLOAD_BYTES, JobSet, OneShot, Recurring, Submission
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError, RotaError
+from rota.store.depend import NewDependencies
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
@@ -26,7 +27,7 @@ from rota.store.postgres.wakeups import SOON_SECONDS
 from rota.store.schema.partitions import with_days
 from rota.store.submit.chosen_ids import ChosenIds
 from rota.store.submit.plain_runs import PlainRuns, is_plain
-from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys
+from rota.store.submit.unique_keys import DecidedAnewError, Duplicate, UniqueKeys, find_repeated
 
 # How long a submission waits for a key that a transaction somewhere holds, of a program or of another API server. Once
 # a batch has waited as a whole its parts wait less, and after a while hardly at all: others wait for this writer.
@@ -111,23 +112,30 @@ class Submissions:
         """Writes in one transaction, mostly one statement; returns the ids whose idempotency key was taken."""
         plain = is_plain(items[0])  # then all are: the others are written apart
         insert = self._submit_plain if plain else self._submit_runs
-        if plain or not any(item.unique or item.chosen_id or isinstance(item, Recurring) for item in items):
+        if plain or not any(map(_needs_more, items)):
             ordered = sorted(items, key=_by_key) if any(item.key for item in items) else items
             with _held_keys():
                 return await insert(self._database, ordered, lock_timeout)
         unique = UniqueKeys([item for item in items if item.unique])
         chosen = ChosenIds([item for item in items if item.chosen_id])
+        needs = NewDependencies(items)
         others = [item for item in items if not item.unique]
+        repeated: set[UUID] = set()
 
         async def submit_keyed(statements: Statements) -> list[UUID]:
             await limit_lock_waits(statements, lock_timeout)
-            refused = await chosen.look(statements)
+            unmet = await needs.look(statements)
+            repeated.update(await find_repeated(statements, [item for item in items if item.id in unmet]))
+            refused = unmet | await chosen.look(statements)
             goes = await unique.take(statements, refused)
             goes += [item for item in others if item.id not in refused]
             left_out = await self._insert(statements, sorted(goes, key=_by_key), lock_timeout)
             await unique.settle(statements, left_out)
             gone = {*left_out}
-            await chosen.take(statements, [item for item in goes if item.id not in gone])
+            written = [item for item in goes if item.id not in gone]
+            await chosen.take(statements, written)
+            if not await needs.add(statements, written):
+                raise DecidedAnewError("a job that others depend on changed at the same time")
             return left_out
 
         left_out: list[UUID] | None = None
@@ -138,7 +146,8 @@ class Submissions:
                 )
         fates.duplicates |= unique.duplicates
         fates.rejected |= chosen.conflicts
-        return [*unique.repeated, *chosen.repeated, *left_out]
+        fates.rejected |= {item_id: error for item_id, error in needs.refused.items() if item_id not in repeated}
+        return [*{*unique.repeated, *chosen.repeated, *repeated}, *left_out]
 
     async def _insert(self, statements: Statements, items: Sequence[Submission], lock_timeout: str) -> list[UUID]:
         one_shots = [item for item in items if not isinstance(item, Recurring)]
@@ -316,6 +325,11 @@ def _blobs(items: Sequence[Submission]) -> dict[str, Any]:
     """The positions of items whose payload is in object storage, with its keys there."""
     kept = [(position, item.definition.blob) for position, item in enumerate(items, 1) if item.definition.blob]
     return columns(kept, "blob_positions blobs")
+
+
+def _needs_more(item: Submission) -> bool:
+    """Whether it takes more than one statement."""
+    return bool(item.unique or item.chosen_id or item.needs) or isinstance(item, Recurring)
 
 
 def _by_key(item: Submission) -> tuple[str, str]:

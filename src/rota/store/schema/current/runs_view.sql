@@ -15,8 +15,8 @@ SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, ta
 UNION ALL
 SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, tags, payload, payload_id,
        options, cause, retry_of, root_id, shard, nominal_at, run_at, attempt, losses, created_at,
-       CASE WHEN gate = 'new' AND run_at > now() THEN CASE WHEN attempt > 0 THEN 'retrying' ELSE 'scheduled' END
-            ELSE 'blocked' END,
+       CASE WHEN gate IN ('new', 'dependent') AND run_at > now()
+            THEN CASE WHEN attempt > 0 THEN 'retrying' ELSE 'scheduled' END ELSE 'blocked' END,
        'held', gate, NULL, NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, NULL, NULL,
        expires_at, checkpoint, snoozes, NULL, policies, gate_key
   FROM rota.held_runs

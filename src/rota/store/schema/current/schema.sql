@@ -19,6 +19,7 @@ CREATE SCHEMA rota;
 \ir tables_jobs.sql
 \ir tables_runs.sql
 \ir tables_workflows.sql
+\ir tables_operations.sql
 \ir tables_logs.sql
 \ir tables_fleet.sql
 \ir tables_access.sql
@@ -56,6 +57,8 @@ CREATE SCHEMA rota;
 -- Triggers.
 \ir refuse_change.sql
 \ir note_end.sql
+\ir await_others.sql
+\ir count_end.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;

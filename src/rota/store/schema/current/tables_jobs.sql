@@ -84,6 +84,18 @@ CREATE TABLE rota.chosen_ids (
     PRIMARY KEY (namespace, chosen_id)
 );
 
+-- Dependencies between jobs: the run of a job waits for runs of others. A schedule depends on schedules, a job that runs
+-- once on jobs that run once. What a run waits for is in its policies (`after`); the rows here answer who depends on a job.
+CREATE TABLE rota.dependencies (
+    namespace text COLLATE "C" NOT NULL,
+    job_id    uuid NOT NULL,   -- the job that waits
+    needs     uuid NOT NULL,   -- the job that it waits for
+    look_at   timestamptz,     -- of a job that runs once: when the sweeper looks whether it still waits
+    PRIMARY KEY (namespace, job_id, needs)
+);
+CREATE INDEX dependencies_needed ON rota.dependencies (namespace, needs);
+CREATE INDEX dependencies_to_sweep ON rota.dependencies (look_at) WHERE look_at IS NOT NULL;
+
 -- Versions of applications that workers have run, with the schedules their code declares.
 CREATE TABLE rota.app_versions (
     namespace text COLLATE "C" NOT NULL,
@@ -93,6 +105,7 @@ CREATE TABLE rota.app_versions (
     release   bigint[],                                       -- 1.10 as {1,10}; null: not a number
     schedules jsonb NOT NULL,                                 -- what it declares
     seen_at   timestamptz NOT NULL DEFAULT now(),
+    workflows jsonb,                                          -- as well; null: none
     PRIMARY KEY (namespace, app, version)
 );
 
@@ -103,6 +116,7 @@ CREATE TABLE rota.apps (
     version    text COLLATE "C",                        -- null: none is, and its schedules are paused
     schedules  jsonb,                                   -- what of it was applied
     changed_at timestamptz NOT NULL DEFAULT now(),
+    workflows  jsonb,                                   -- as well
     PRIMARY KEY (namespace, app)
 );
 

@@ -44,6 +44,8 @@ CREATE TABLE rota.upcoming_runs (
     --   rate     its rate key, with `count` starts `per` seconds, `burst` at once
     --   breaker  its breaker's key, with `failures` in a row that open it, for `cooldown` seconds
     --   overlap  what a fire time does when an earlier run of the job has not ended: skip, queue, replace
+    --   after    the jobs it depends on, with the ids that people know them by; window: how far back a run of theirs counts
+    --   awaited  other jobs depend on its job: its end is noted for them
     policies    jsonb,
     PRIMARY KEY (namespace, id),
     CONSTRAINT upcoming_runs_policies_check
@@ -91,15 +93,18 @@ CREATE TABLE rota.held_runs (
     --   new      admission has not looked at it yet
     --   order, limit, rate, breaker   the policy of that name
     --   overlap  an earlier run of its job has not ended
+    --   dependent   as new, for a run that depends on other jobs (await_others.sql)
+    --   dependency  the run of another job that it depends on
     held_at     timestamptz NOT NULL DEFAULT now(),   -- since when
     expires_at  timestamptz,
     checkpoint  text,
     snoozes     integer NOT NULL DEFAULT 0,
     policies    jsonb,
-    gate_key    text COLLATE "C",                     -- at which gate of its kind; null: pause, recall, new
+    gate_key    text COLLATE "C",                     -- at which gate of its kind; null: pause, recall, new, dependent
     PRIMARY KEY (namespace, id),
     CONSTRAINT held_runs_gate_check
-        CHECK (gate IN ('pause', 'recall', 'new', 'order', 'limit', 'rate', 'breaker', 'overlap')),
+        CHECK (gate IN ('pause', 'recall', 'new', 'order', 'limit', 'rate', 'breaker', 'overlap', 'dependent',
+                        'dependency')),
     CONSTRAINT held_runs_policies_check
         CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string')
 );
@@ -290,10 +295,14 @@ CREATE INDEX gates_idle ON rota.gates (full_at) WHERE full_at IS NOT NULL;
 
 -- Why a run exists. Not valid: they came when there was history, which a migration must not read.
 ALTER TABLE rota.upcoming_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.held_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.live_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;
 ALTER TABLE rota.finished_runs ADD CONSTRAINT upcoming_runs_cause_check
-    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member')) NOT VALID;
+    CHECK (cause IN ('submit', 'schedule', 'manual', 'retry', 'redrive', 'node', 'member',
+                     'backfill', 'replay')) NOT VALID;

@@ -1,0 +1,44 @@
+-- Marks jobs that run once and that others depend on: as mark_schedules.
+-- Index: primary keys.
+-- Locks: the runs, FOR UPDATE SKIP LOCKED.
+-- Idioms: OFFSET 0, ctid.
+WITH input AS MATERIALIZED (
+    SELECT * FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
+), upcoming AS MATERIALIZED (
+    SELECT r.place FROM input AS i
+     CROSS JOIN LATERAL (SELECT u.ctid AS place FROM rota.upcoming_runs AS u
+                          WHERE u.namespace = i.namespace AND u.id = i.job_id
+                            AND (u.policies -> 'awaited') IS NULL FOR UPDATE SKIP LOCKED) AS r
+), held AS MATERIALIZED (
+    SELECT r.place FROM input AS i
+     CROSS JOIN LATERAL (SELECT h.ctid AS place FROM rota.held_runs AS h
+                          WHERE h.namespace = i.namespace AND h.id = i.job_id
+                            AND (h.policies -> 'awaited') IS NULL FOR UPDATE SKIP LOCKED) AS r
+), live AS MATERIALIZED (
+    SELECT r.place FROM input AS i
+     CROSS JOIN LATERAL (SELECT l.ctid AS place FROM rota.live_runs AS l
+                          WHERE l.namespace = i.namespace AND l.id = i.job_id
+                            AND (l.policies -> 'awaited') IS NULL FOR UPDATE SKIP LOCKED) AS r
+), in_upcoming AS (
+    UPDATE rota.upcoming_runs AS u SET policies = coalesce(u.policies, '{}') || '{"awaited": true}'
+     WHERE u.ctid = ANY (ARRAY(SELECT place FROM upcoming))
+), in_held AS (
+    UPDATE rota.held_runs AS h SET policies = coalesce(h.policies, '{}') || '{"awaited": true}'
+     WHERE h.ctid = ANY (ARRAY(SELECT place FROM held))
+), in_live AS (
+    UPDATE rota.live_runs AS l SET policies = coalesce(l.policies, '{}') || '{"awaited": true}'
+     WHERE l.ctid = ANY (ARRAY(SELECT place FROM live))
+)
+SELECT (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.upcoming_runs AS u
+                              WHERE u.namespace = i.namespace AND u.id = i.job_id
+                                AND (u.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     + (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.held_runs AS h
+                              WHERE h.namespace = i.namespace AND h.id = i.job_id
+                                AND (h.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     + (SELECT count(*) FROM input AS i
+         CROSS JOIN LATERAL (SELECT FROM rota.live_runs AS l
+                              WHERE l.namespace = i.namespace AND l.id = i.job_id
+                                AND (l.policies -> 'awaited') IS NULL OFFSET 0) AS r)
+     - (SELECT count(*) FROM upcoming) - (SELECT count(*) FROM held) - (SELECT count(*) FROM live) AS passed_over
