@@ -19,17 +19,21 @@ AT_ONCE = 3
 MOST_NODES = 20
 MOST_GENERATIONS = 3
 SETTLE_SECONDS = 120.0
+MOST_SECONDS = 300.0  # of a generation, with faults all the time
 _OPEN = ("running", "cancelling")
 
 
 class FlowWorkload:
     """Clients that follow one workflow run after the other, each to its last generation, until `stop`."""
 
-    def __init__(self, clients: Clients, history: History, seed: int, notes: Path) -> None:
+    def __init__(
+        self, clients: Clients, history: History, seed: int, notes: Path, generations: int = MOST_GENERATIONS
+    ) -> None:
         self._clients = clients
         self._history = history
         self._seed = seed
         self._notes = notes
+        self._generations = generations
         self._stopped_at: float | None = None
 
     async def run(self) -> None:
@@ -66,14 +70,14 @@ class FlowWorkload:
         record.answers.append(again.json().get("workflowRunId", again.text))
         if story.is_signalled_early:
             await self._signal_all(record)
-        for number in range(1, MOST_GENERATIONS + 1):
+        for number in range(1, self._generations + 1):
             generation = Generation(number, healed=number > 1)
             record.generations.append(generation)
             async with asyncio.TaskGroup() as group:
                 if story.is_cancelled and number == 1:
                     group.create_task(self._cancel(record, generation, chance.uniform(0, 3)))
                 group.create_task(self._until_ended(record, generation))
-            if generation.outcome in (None, "success") or number == MOST_GENERATIONS:
+            if generation.outcome in (None, "success") or number == self._generations:
                 return
             self._heal(story)
             if not await self._resume(record, number):
@@ -89,8 +93,10 @@ class FlowWorkload:
             raise AssertionError(f"{definition['name']} was refused: {answer.status_code} {answer.text}")
 
     async def _until_ended(self, record: FlowRecord, generation: Generation) -> None:
-        """Looks at it again and again, and gives it what it waits for; gives up long after the last fault."""
-        while self._stopped_at is None or time.monotonic() < self._stopped_at + SETTLE_SECONDS * patience():
+        """Looks at it again and again, and gives it what it waits for; gives up long after the last fault, or when it
+        takes far longer than it could."""
+        began = time.monotonic()
+        while not self._is_too_late(began):
             shown = (await self._clients.request("GET", f"/v1/workflow-runs/{record.id}")).json()
             if shown["generation"] == generation.number and shown["status"] not in _OPEN:
                 generation.outcome = shown["status"]
@@ -101,6 +107,12 @@ class FlowWorkload:
             for key, node in shown["nodes"].items():
                 await self._give(record, generation, key, node.get("waitingFor") or {})
             await asyncio.sleep(0.2)
+
+    def _is_too_late(self, began: float) -> bool:
+        now = time.monotonic()
+        if self._stopped_at is not None and now > self._stopped_at + SETTLE_SECONDS * patience():
+            return True
+        return now > began + MOST_SECONDS * patience()
 
     async def _give(self, record: FlowRecord, generation: Generation, key: str, wanted: dict[str, str]) -> None:
         told = next(it for it in record.story.nodes if it.key == key)

@@ -134,7 +134,7 @@ def random_story(chance: random.Random, name: str, most: int, seconds: float, le
     """`seconds`: about how long a node takes."""
     graph = random_graph(chance, most, least)
     nodes = [_told(chance, node, seconds) for node in graph.nodes]
-    return Story(name, nodes, chance.random() < 0.25, chance.random() < 0.5)
+    return Story(name, nodes, chance.random() < 0.35, chance.random() < 0.5)
 
 
 def _told(chance: random.Random, node: Node, seconds: float) -> Told:

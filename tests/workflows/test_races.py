@@ -629,6 +629,22 @@ async def test_a_definition_that_changes_meanwhile_is_that_of_later_runs(ground,
     assert await ground.made() == {"chain/a": 2, "chain/b": 1, "chain/x": 1, "chain/y": 1}
 
 
+async def test_a_deadline_ends_handlers_that_fail_fast_left(ground, engine, sql):
+    def act():
+        raise ValueError("as told")
+
+    nodes = chain("a") | {"handler": NodeIn(wait=WaitIn(signal="never"), after=["a"], trigger="any_failed")}
+    async with engine.running(engine.worker({"act": act})):
+        started = await ground.start("fast", nodes, fail_fast=True, deadline_seconds=3600)
+        await ground.conduct()
+        await ground.noted()
+        await ground.conduct()
+        assert (await ground.show(started)).nodes["handler"].waiting_for == {"signal": "never"}
+        await sql.execute("UPDATE rota.workflow_runs SET deadline_at = now()")
+        run = await ground.go_on(started)
+    assert (run.status, run.culprit, run.nodes["handler"].status) == ("failed", "a", "stopped")
+
+
 async def test_a_sweep_that_was_paused_stops_nothing_of_a_later_generation(ground, engine, sql):
     seen = []
     async with engine.running(engine.worker({"after": lambda got: seen.append(got) or None})):
