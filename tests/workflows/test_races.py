@@ -18,8 +18,9 @@ from graphs import expected, random_graph
 
 import rota.store.flow as flow_store
 from rota.contract.workflows import MapIn, NodeIn, ResumeIn, WaitIn, WorkflowIn
+from rota.domain.ids import parse_workflow_run
 from rota.errors import ConflictError
-from rota.store.flow.rows import write_round
+from rota.store.flow.rows import take_notes, write_round
 from support import eventually, in_time
 
 
@@ -387,6 +388,35 @@ async def test_a_signal_and_a_timeout_are_one_end(ground, engine, sql, first):
     assert seen == [7 if first == "signal" else None]
     assert await ground.made() == {"asked/after": 1}
     assert await sql.fetchval("SELECT count(*) FROM rota.flow_signals") == 0
+
+
+async def test_a_signal_that_comes_while_its_run_is_being_locked_is_not_overlooked(ground, sql, monkeypatch):
+    started = await ground.start("asked", {"wait": NodeIn(wait=WaitIn(signal="go"))})
+    await ground.conduct()
+    await ground.conduct()
+    flow = parse_workflow_run(started.workflow_run_id)
+    await sql.execute(LOOK, flow)
+
+    async def take(statements, flows, *more):
+        """The signal was committed after the look at which runs have notes, and before its run was locked."""
+        if not await sql.fetchval("SELECT count(*) FROM rota.flow_signals"):
+            await sql.execute(SIGNAL, flow)
+            await sql.execute(LOOK, flow)
+        return await take_notes(statements, flows, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(flow_store, "take_notes", take)
+        await ground.conduct()
+    await ground.conduct()
+    assert (await ground.show(started)).status == "success"
+
+
+LOOK = """
+INSERT INTO rota.flow_notes (shard, namespace, flow) SELECT shard, namespace, id FROM rota.workflow_runs WHERE id = $1
+"""
+SIGNAL = """
+INSERT INTO rota.flow_signals (namespace, flow, name, payload, sent_by) VALUES ('default', $1, 'go', '7', 'me')
+"""
 
 
 async def test_of_approving_and_rejecting_one_counts(ground, engine, sql):

@@ -76,10 +76,11 @@ class Flows:
             if not rows:
                 return Round()
             opened[:] = [row["id"] for row in rows]
-            if signalled := [row for row in rows if row["is_signalled"]]:
-                names = sorted({row["namespace"] for row in signalled})
-                await statements.fetch("match_signals", namespaces=names, flows=[row["id"] for row in signalled])
             notes = await take_notes(statements, opened)
+            if signalled := sorted({note.flow for note in notes if note.is_signalled}):
+                names = sorted({row["namespace"] for row in rows})
+                if await statements.fetch("match_signals", namespaces=names, flows=signalled):
+                    notes += await take_notes(statements, signalled)
             advanced = await decide(statements, rows, notes)
             done = Round(advanced, len(notes))
             await write_round(statements, done)

@@ -29,6 +29,7 @@ class FlowNote(msgspec.Struct, frozen=True):
     result_blob: str | None
     reason: str | None
     noted_at: float
+    is_signalled: bool  # whether its workflow run has signals that no wait took
 
 
 class NodeRow(msgspec.Struct):
