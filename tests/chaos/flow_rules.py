@@ -169,6 +169,15 @@ def nothing_is_made_after_a_cancel(history: History) -> Iterator[str]:
 
 
 @flow_rule
+def nothing_is_made_during_a_pause(history: History) -> Iterator[str]:
+    """What a run has added is opened, and waits there."""
+    for record in history.flows:
+        for run in history.of_flow.get(record.id[4:], []):
+            if record.paused and not run.is_a_flow and record.paused[0] < run.made_at < record.paused[1]:
+                yield f"{record.story.name}: {run.id} was made while its workflow was paused"
+
+
+@flow_rule
 def one_resume_of_a_generation_counts(history: History) -> Iterator[str]:
     for record in history.flows:
         for codes in record.resumed:

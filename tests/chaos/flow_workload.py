@@ -76,6 +76,8 @@ class FlowWorkload:
             async with asyncio.TaskGroup() as group:
                 if story.is_cancelled and number == 1:
                     group.create_task(self._cancel(record, generation, chance.uniform(0, 3)))
+                if story.is_paused and number == 1:
+                    group.create_task(self._pause(record, chance.uniform(0, 1), chance.uniform(0, 3)))
                 group.create_task(self._until_ended(record, generation))
             if generation.outcome in (None, "success") or number == self._generations:
                 return
@@ -137,6 +139,15 @@ class FlowWorkload:
         answer = await self._clients.request("POST", f"/v1/workflow-runs/{record.id}/cancel")
         if answer.status_code == 202:
             generation.cancelled_at = time.time()
+
+    async def _pause(self, record: FlowRecord, after_seconds: float, seconds: float) -> None:
+        path = f"/v1/workflows/{record.story.name}"
+        await asyncio.sleep(after_seconds)
+        await self._clients.request("POST", f"{path}/pause")
+        began = time.time()
+        await asyncio.sleep(seconds)
+        record.paused = [began, time.time()]
+        await self._clients.request("POST", f"{path}/resume")
 
     async def _resume(self, record: FlowRecord, seen: int) -> bool:
         """Two people resume at once, and name the generation that they saw. False: there was nothing to resume."""

@@ -55,6 +55,7 @@ class Story(msgspec.Struct, dict=True):
     nodes: list[Told]
     is_cancelled: bool = False  # in its first generation
     is_signalled_early: bool = False
+    is_paused: bool = False  # for some time in its first generation
 
     @cached_property
     def graph(self) -> Graph:
@@ -134,7 +135,7 @@ def random_story(chance: random.Random, name: str, most: int, seconds: float, le
     """`seconds`: about how long a node takes."""
     graph = random_graph(chance, most, least)
     nodes = [_told(chance, node, seconds) for node in graph.nodes]
-    return Story(name, nodes, chance.random() < 0.35, chance.random() < 0.5)
+    return Story(name, nodes, chance.random() < 0.35, chance.random() < 0.5, chance.random() < 0.35)
 
 
 def _told(chance: random.Random, node: Node, seconds: float) -> Told:

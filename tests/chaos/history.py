@@ -103,13 +103,15 @@ class Generation(msgspec.Struct):
 
 
 class FlowRecord(msgspec.Struct):
-    """A workflow run that clients followed. `resumed`: how resumes of one generation were answered."""
+    """A workflow run that clients followed. `resumed`: how resumes of one generation were answered; `paused`: when a
+    pause of its workflow was answered, and its end was asked for."""
 
     story: Story
     id: str
     answers: list[str] = []
     generations: list[Generation] = []
     resumed: list[list[int]] = []
+    paused: list[float] = []
 
 
 class Sample(msgspec.Struct):

@@ -70,7 +70,7 @@ def add_flow(history: History) -> None:
     second.states = dict.fromkeys(("a", "each", "last", "some"), "success")
     second.ended = {"a": NOON + 12, "each": NOON + 3, "last": NOON + 14, "some": NOON + 14}
     story = Story("flow", nodes)
-    history.flows.append(FlowRecord(story, f"wfr_{FIRST}", [f"wfr_{FIRST}"], [first, second], [[202, 409]]))
+    history.flows.append(FlowRecord(story, f"wfr_{FIRST}", [f"wfr_{FIRST}"], [first, second], [[202, 409]], []))
     add_node_run(history, "carrier1", FIRST, None, NOON, NOON + 6, status="failed", run_id=f"run_{FIRST}")
     second_carrier = add_node_run(
         history, "carrier2", FIRST, None, NOON + 10, NOON + 15, status="success", run_id=f"run_{SECOND}"
@@ -255,6 +255,7 @@ LIES: list[tuple[str, Callable[[History], None]]] = [
     ("counts_of_maps_are_exact", lambda history: last_generation(history).members["each"].update(running=1)),
     ("every_item_has_a_member", set_("run_item0", status="cancelled")),
     ("nothing_is_made_after_a_cancel", set_("run_stopped", created_at=NOON + 1.6)),
+    ("nothing_is_made_during_a_pause", lambda history: history.flows[0].paused.extend([NOON + 0.5, NOON + 1.5])),
     ("one_resume_of_a_generation_counts", lambda history: history.flows[0].resumed.append([202, 202])),
     ("a_node_that_failed_is_a_dead_letter_until_it_is_resumed", lambda history: history.dead_letters.append("run_a1")),
     ("a_node_that_failed_is_a_dead_letter_until_it_is_resumed", set_("run_last", status="failed")),
