@@ -8,7 +8,7 @@ declared again goes on. What a person paused stays paused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -118,7 +118,7 @@ class _Work:
             raise BadInputError(f"there is a workflow of this name that belongs to {found['owner']!r}")
         return found
 
-    async def _check_children(self, wanted: WorkflowIn, children: set[str]) -> None:
+    async def _check_children(self, wanted: WorkflowIn, children: Set[str]) -> None:
         for name in sorted(children):
             if name == wanted.name:
                 raise BadInputError("runs itself")
