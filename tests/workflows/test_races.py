@@ -659,6 +659,17 @@ async def test_a_definition_that_changes_meanwhile_is_that_of_later_runs(ground,
     assert await ground.made() == {"chain/a": 2, "chain/b": 1, "chain/x": 1, "chain/y": 1}
 
 
+async def test_nothing_starts_beside_a_node_that_fails_at_its_start_if_that_stops_the_run(ground, engine):
+    nodes = chain("a") | {
+        "bad": NodeIn(task="act", after=["a"], payload={"value": {"$from": "a", "path": "nothing"}}),
+        "other": NodeIn(task="act", after=["a"]),
+    }
+    async with engine.running(engine.worker({"act": lambda: None})):
+        run = await ground.go_on(await ground.start("fast", nodes, fail_fast=True))
+    assert (run.status, run.culprit, run.nodes["other"].skipped_by) == ("failed", "bad", "failure")
+    assert await ground.made() == {"fast/a": 1}
+
+
 async def test_a_deadline_ends_handlers_that_fail_fast_left(ground, engine, sql):
     def act():
         raise ValueError("as told")
