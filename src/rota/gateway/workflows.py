@@ -534,7 +534,7 @@ def _check_items(plan: WorkflowPlan, chosen: set[int] | None, items: Sequence[in
 
 def _has_more(members: Members, state: NodeState | None) -> bool:
     """Whether a map has members that failed, or were never made: then these are what a resume runs."""
-    return bool(members.failed or members.stopped or not members.is_made) or state is None
+    return bool(members.failed or members.stopped or members.is_redone or not members.is_made) or state is None
 
 
 def _renumbered(row: Any, graph: Graph) -> dict[int, int]:

@@ -337,7 +337,10 @@ async def set_workflow_state(statements: Statements, row: Any, state: str, skipp
         kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
         change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
         changed = await apply_change(statements, job, change, skipped)
-    rows = await statements.fetch("pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state)
+    given = {"namespace": row["namespace"], "workflow_id": row["id"], "state": state}
+    while rows := await statements.fetch("pause_workflow", **given):
+        if not rows[0]["marked"]:
+            break
     return bool(rows), changed
 
 
