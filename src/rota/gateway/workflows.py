@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -72,6 +73,8 @@ from rota.store.submit import Submissions
 _MOST_VERSIONS = 100
 _AT_ONCE = 100
 _TRIES = 10
+_CURSOR = re.compile(r"[0-9a-f]{32}")
+_PLACE = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
 Answer = TypeVar("Answer")
@@ -128,10 +131,12 @@ class WorkflowGateway:
         return show_workflow_row(await self._find(workflow, caller, only))
 
     async def show_all(self, caller: Caller, only: str | None, after: str, limit: int) -> WorkflowList:
-        """A page of workflows, by name."""
-        rows = await self._workflows.find_all(caller.namespace, owner=only, after=after, limit=limit + 1)
+        """A page of workflows, by name, after the one in the cursor (`/` and its name)."""
+        if after and not after.startswith("/"):
+            raise BadInputError("is not a cursor that was given", field="cursor")
+        rows = await self._workflows.find_all(caller.namespace, owner=only, after=after[1:], limit=limit + 1)
         items = [show_workflow_row(row) for row in rows[:limit]]
-        return WorkflowList(items=items, next_cursor=items[-1].name if len(rows) > limit else None)
+        return WorkflowList(items=items, next_cursor=f"/{items[-1].name}" if len(rows) > limit else None)
 
     async def versions(self, workflow: str, caller: Caller, only: str | None = None) -> VersionList:
         """The versions of a workflow, newest first."""
@@ -228,12 +233,14 @@ class WorkflowGateway:
     ) -> WorkflowRunList:
         """A page of workflow runs, newest first, without their nodes."""
         workflow_id = None if workflow is None else (await self._find(workflow, caller, only))["id"]
-        before = parse_workflow_run(cursor) if cursor else LAST_ID
+        if cursor and not _CURSOR.fullmatch(cursor):
+            raise BadInputError("is not a cursor that was given", field="cursor")
+        before = UUID(cursor) if cursor else LAST_ID
         rows = await self._workflows.list_runs(
             caller.namespace, before=before, limit=limit + 1, workflow_id=workflow_id, owner=only, status=status
         )
         items = [show_flow_row(row) for row in rows[:limit]]
-        return WorkflowRunList(items=items, next_cursor=items[-1].workflow_run_id if len(rows) > limit else None)
+        return WorkflowRunList(items=items, next_cursor=rows[limit - 1]["id"].hex if len(rows) > limit else None)
 
     async def cancel(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
         """Stops a workflow run: nothing of it starts any more, and what runs is asked to stop."""
@@ -447,7 +454,7 @@ class WorkflowGateway:
         return MemberList(items=items, next_cursor=items[-1].run_id if len(rows) > limit else None)
 
     async def results(
-        self, run: str, node: str, caller: Caller, *, only: str | None, cursor: str
+        self, run: str, node: str, caller: Caller, *, only: str | None, cursor: str, limit: int = 500
     ) -> tuple[list[tuple[int, Any, str | None]], str | None]:
         """A page of what the members of a map returned: the number of an item, and the result or its key in object
         storage; and the next cursor."""
@@ -455,11 +462,16 @@ class WorkflowGateway:
         number = _number_of(row, node)
         if number not in maps:
             raise NotFoundError(f"the node {node!r} has no members")
-        part = await self._workflows.results_of_map(caller.namespace, row["id"], number, _position(cursor))
+        first, offset = _place(cursor)
+        part = await self._workflows.results_of_map(caller.namespace, row["id"], number, first)
         if part is None:
             return [], None
-        lines = [msgspec.json.decode(line) for line in part["lines"].split("\n")]
-        return [(it["index"], it.get("result"), it.get("stored")) for it in lines], str(part["part"])
+        lines = part["lines"].split("\n")
+        skipped = offset if part["part"] == first else 0
+        taken = [msgspec.json.decode(line) for line in lines[skipped : skipped + limit]]
+        at_end = skipped + limit >= len(lines)
+        next_cursor = f"{part['part'] + 1}.0" if at_end else f"{part['part']}.{skipped + limit}"
+        return [(it["index"], it.get("result"), it.get("stored")) for it in taken], next_cursor
 
     async def _get(self, run: str, caller: Caller, only: str | None) -> tuple[Any, list[Any], Mapping[int, Members]]:
         found = await self._workflows.get(caller.namespace, parse_workflow_run(run))
@@ -522,7 +534,7 @@ def _check_items(plan: WorkflowPlan, chosen: set[int] | None, items: Sequence[in
 
 def _has_more(members: Members, state: NodeState | None) -> bool:
     """Whether a map has members that failed, or were never made: then these are what a resume runs."""
-    return bool(members.failed or members.stopped or not members.is_made) or state is None
+    return bool(members.failed or members.stopped or members.is_redone or not members.is_made) or state is None
 
 
 def _renumbered(row: Any, graph: Graph) -> dict[int, int]:
@@ -544,6 +556,14 @@ def _position(cursor: str) -> int:
     if not cursor.isdecimal() or not cursor.isascii() or len(cursor) > 9:  # noqa: PLR2004
         raise BadInputError("is not a cursor that was given", field="cursor")
     return int(cursor)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    """A part of the results of a map, and where in it a page begins."""
+    found = _PLACE.fullmatch(cursor or "0")
+    if found is None:
+        raise BadInputError("is not a cursor that was given", field="cursor")
+    return int(found[1]), int(found[2] or 0)
 
 
 def _check_resume(row: Any, generation: int | None, *, is_other: bool) -> None:

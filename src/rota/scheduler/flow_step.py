@@ -287,6 +287,8 @@ class FlowStep:
         """Opens what a node's run added with its success; False: it added nothing."""
         if note.outcome != "success" or note.result is None or '"$add"' not in note.result or self._rows[number].adds:
             return False
+        if self._plan.nodes[number].wait is not None:
+            return False  # what a signal carries is a value, whoever sent it
         found = msgspec.json.decode(note.result)
         if not isinstance(found, dict) or "$add" not in found:
             return False

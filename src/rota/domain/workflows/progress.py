@@ -212,7 +212,9 @@ class Progress:
             self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
 
     def open(self, number: int) -> None:
-        """Starts a node."""
+        """Starts a node, unless the failure of one that was to start beside it stopped the run: that looks at all."""
+        if self.is_stopped(number):
+            return
         started = self._start(number)
         if started.ending is not None:
             self._end(number, started.ending, started.reason)

@@ -1,5 +1,5 @@
 -- Maps of these shards whose members are to be made: there are items left, or members to be made again, and there is room in
--- the window.
+-- the window. After a resume a map waits until its node starts once more.
 -- Index: workflow_maps_making, primary key.
 -- Locks: none
 -- Idioms: OFFSET 0.
@@ -7,6 +7,7 @@ SELECT m.*, w.workflow_id, w.version, w.owner AS flow_owner, coalesce(w.payload,
        w.depth, w.pins, w.deadline_at
   FROM rota.workflow_maps AS m
   JOIN rota.workflow_runs AS w ON w.namespace = m.namespace AND w.id = m.flow
+  JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
   LEFT JOIN LATERAL (
        SELECT p.body FROM rota.payloads AS p WHERE p.namespace = w.namespace AND p.id = w.payload_id OFFSET 0
        ) AS p ON true

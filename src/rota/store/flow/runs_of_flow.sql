@@ -1,6 +1,7 @@
 -- Runs of a workflow run that have not ended and were not asked to stop, some of them; of these nodes. Without `started`:
--- only those that no worker has claimed.
--- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job, workflow_runs_of_job.
+-- only those that no worker has claimed. None if it is at another generation: a scheduler that was paused must not stop what
+-- was resumed meanwhile.
+-- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job, workflow_runs_of_job, primary key.
 -- Locks: none
 SELECT id FROM (
     SELECT u.id, u.job_version AS node FROM rota.upcoming_runs AS u
@@ -18,4 +19,6 @@ SELECT id FROM (
        AND :started::boolean AND w.cause IN ('node', 'member')
     ) AS r
  WHERE r.node = ANY (:nodes::integer[])
+   AND EXISTS (SELECT FROM rota.workflow_runs AS f
+                WHERE f.namespace = :namespace AND f.id = :flow AND f.generation = :generation)
  LIMIT :limit

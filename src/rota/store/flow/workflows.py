@@ -261,9 +261,9 @@ class Workflows:
             "open_members", namespace=namespace, flow=flow, node=node, after=after, limit=limit
         )
 
-    async def results_of_map(self, namespace: str, flow: UUID, node: int, after: int) -> Any | None:
+    async def results_of_map(self, namespace: str, flow: UUID, node: int, first: int) -> Any | None:
         """A part of what the members of a map returned."""
-        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, after=after)
+        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, first=first)
 
 
 class ChangedMeanwhileError(RotaError):
@@ -337,7 +337,10 @@ async def set_workflow_state(statements: Statements, row: Any, state: str, skipp
         kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
         change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
         changed = await apply_change(statements, job, change, skipped)
-    rows = await statements.fetch("pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state)
+    given = {"namespace": row["namespace"], "workflow_id": row["id"], "state": state}
+    while rows := await statements.fetch("pause_workflow", **given):
+        if not rows[0]["marked"]:
+            break
     return bool(rows), changed
 
 

@@ -11,8 +11,8 @@ CREATE INDEX dependencies_needed ON rota.dependencies (namespace, needs);
 CREATE INDEX dependencies_to_sweep ON rota.dependencies (look_at) WHERE look_at IS NOT NULL;
 
 -- Where a run with dependencies waits: at 'dependent' until admission has looked at it, then at 'dependency'.
-ALTER TABLE rota.held_runs DROP CONSTRAINT held_runs_gate_check;
-ALTER TABLE rota.held_runs ADD CONSTRAINT held_runs_gate_check
+ALTER TABLE rota.held_runs DROP CONSTRAINT held_runs_gate_check,
+  ADD CONSTRAINT held_runs_gate_check
     CHECK (gate IN ('pause', 'recall', 'new', 'order', 'limit', 'rate', 'breaker', 'overlap', 'dependent',
                     'dependency'));
 
