@@ -252,6 +252,7 @@ async def insert_jobs(statements: Statements | Database, items: Sequence[Recurri
         jitters=[timetable.jitter_seconds for timetable in timetables],
         dst=[timetable.dst for timetable in timetables],
         misfires=[timetable.misfire for timetable in timetables],
+        excluded=[timetable.excluded for timetable in timetables],
         next_fires=[item.next_fire_at for item in items],
         **_keys(items),
         inline_bytes=INLINE_PAYLOAD_BYTES,
