@@ -12,6 +12,7 @@ import rota
 from rota.cli import (
     api_keys,
     bench,
+    calendars,
     crontab_import,
     database_roles,
     dead_letters,
@@ -76,7 +77,10 @@ _COMMANDS = (
     *(pools.pools, pools.pool, pools.events),
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
-_GROUPS = (crontab_import.importing, schedules.schedule, limits.limits, dead_letters.dead_letters, api_keys.token)
+_GROUPS = (
+    *(crontab_import.importing, schedules.schedule, calendars.calendar, limits.limits),
+    *(dead_letters.dead_letters, api_keys.token),
+)
 for command in _COMMANDS:
     app.command()(command)
 for group in _GROUPS:

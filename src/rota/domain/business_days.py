@@ -1,7 +1,7 @@
 """Business days: schedules that leave out certain days, or move the times of such days to the next business day.
 
-A schedule names calendars, which are lists of days, and may leave out weekends. Its days are those of its time zone: the
-day that the wall clock shows when it would fire.
+A schedule names calendars, which are lists of days, and may leave out weekends. Its days are those of its time zone:
+the day that the wall clock shows when it would fire.
 
 - `skip`: a time on an excluded day does not fire.
 - `next`: an excluded day hands the times of day that its expression names to the next business day. Times that fall
@@ -200,7 +200,7 @@ def exclude_days(schedule: Schedule, exclusion: Exclusion, timezone: str) -> Bus
     """The schedule without excluded days; raises BadInputError if its times can't be moved."""
     start = end = None
     if isinstance(schedule, Bounded):
-        schedule, start, end = schedule.schedule, schedule.start, schedule.end
+        start, end, schedule = schedule.start, schedule.end, schedule.schedule
     if exclusion.rule == "next" and not isinstance(schedule, Cron):
         raise BadInputError("'next' is for cron schedules; an interval skips excluded days", field="onExcludedDay")
     return BusinessDays(schedule, exclusion, timezone, start, end)

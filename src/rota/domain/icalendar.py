@@ -1,8 +1,8 @@
 """Days in an iCalendar text (RFC 5545): all-day events, once or every year.
 
 Read is what lists of holidays are made of: DTSTART and DTEND as dates, and an RRULE that repeats yearly, with INTERVAL,
-UNTIL and COUNT. What would give an event other days than these say is refused by its name, never passed over. Properties
-that only describe an event (SUMMARY, UID, …) don't matter.
+UNTIL and COUNT. What would give an event other days than these say is refused by its name, never passed over.
+Properties that only describe an event (SUMMARY, UID, …) don't matter.
 """
 
 from __future__ import annotations

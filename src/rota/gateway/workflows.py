@@ -54,6 +54,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
+from rota.gateway.calendars import CalendarDays
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import (
     WorkflowPlan,
@@ -85,6 +86,7 @@ class WorkflowGateway:
         workflows: Workflows,
         submissions: Submissions,
         builder: JobBuilder,
+        calendars: CalendarDays,
         *,
         shards: int,
         now: Callable[[], datetime],
@@ -92,6 +94,7 @@ class WorkflowGateway:
         self._workflows = workflows
         self._submissions = submissions
         self._builder = builder
+        self._calendars = calendars
         self._shards = shards
         self._now = now
 
@@ -99,7 +102,7 @@ class WorkflowGateway:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
         await self._check(wanted, caller, only)
         new = self._record(wanted, new_id(self._now().timestamp()), caller.owner)
-        if not await self._workflows.create(caller.namespace, new, self._schedule(wanted, caller)):
+        if not await self._workflows.create(caller.namespace, new, await self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
 
@@ -127,7 +130,7 @@ class WorkflowGateway:
         zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
         return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
 
-    def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
+    async def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
         """The recurring job that fires a workflow."""
         if wanted.schedule is None:
             return None
@@ -138,6 +141,8 @@ class WorkflowGateway:
         job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
         try:
             item, _ = self._builder.prepare(job, caller, self._now(), None)
+            if isinstance(item, Recurring):
+                item = await self._calendars.attach(item)
         except BadInputError as error:
             error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
             raise
@@ -176,7 +181,7 @@ class WorkflowGateway:
         await self._check(wanted, owner, only)
         after = self._record(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
-            schedule = self._schedule(wanted, owner)
+            schedule = await self._schedule(wanted, owner)
             if not await self._workflows.change(row, after, schedule, caller.owner):
                 raise VersionMismatchError("the workflow was changed just now; look again")
         return show_workflow_row(row), await self.show(show_workflow(row["id"]), caller)

@@ -35,6 +35,7 @@ _TABLES = """
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
     dependencies       SIUD    -       -
+    calendars          SIUD    S       namespace
     workflows          SIU     -       -
     workflow_versions  SI      -       -
     workflow_runs      SIU     SU      namespace

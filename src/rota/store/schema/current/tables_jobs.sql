@@ -37,6 +37,8 @@ CREATE TABLE rota.jobs (
     declared        jsonb,                                        -- what the code said when it was applied
     paused_by_app   boolean NOT NULL DEFAULT false,               -- paused because no code declares it any more
     note            text,                                         -- why, for people
+    excluded        text,                                         -- days that it leaves out (JSON); null: none
+    excluded_next_at timestamptz,                                 -- next_fire_at, from a process that knows these days
     PRIMARY KEY (namespace, id),
     CONSTRAINT jobs_check CHECK ((schedule_type = 'cron') = (cron_expression IS NOT NULL)),
     CONSTRAINT jobs_check1 CHECK ((schedule_type = 'interval') = (every_seconds IS NOT NULL)),
@@ -46,6 +48,10 @@ CREATE TABLE rota.jobs (
     CONSTRAINT jobs_policies_check
         CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string')
 );
+-- A process of a release that doesn't know excluded days fails to write a next fire time that it computed without them.
+ALTER TABLE rota.jobs ADD CONSTRAINT jobs_excluded_next
+    CHECK (excluded IS NULL OR excluded_next_at IS NOT DISTINCT FROM next_fire_at) NOT VALID;
+CREATE INDEX jobs_excluded ON rota.jobs (namespace) WHERE excluded IS NOT NULL;
 CREATE INDEX jobs_due ON rota.jobs (shard, next_fire_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_declared ON rota.jobs (namespace, app) WHERE app IS NOT NULL;
 
@@ -132,4 +138,18 @@ CREATE TABLE rota.announced_tasks (
                             CHECK (tasks::jsonb IS NOT NULL),   -- fails for JSON that can't be looked into (\u0000)
     seen_at   timestamptz NOT NULL DEFAULT now(),                                      -- to within an hour
     PRIMARY KEY (namespace, app, version, digest)
+);
+
+-- Business calendars: named lists of days that schedules leave out. Each schedule that names one has the days in its own
+-- row as well (jobs.excluded).
+CREATE TABLE rota.calendars (
+    namespace      text COLLATE "C" NOT NULL,
+    name           text COLLATE "C" NOT NULL,
+    revision       uuid NOT NULL,                        -- another one with each change of its days
+    days           text NOT NULL,                        -- dates in order (JSON)
+    number_of_days integer NOT NULL,
+    changed_by     text NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    changed_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, name)
 );
