@@ -85,6 +85,10 @@ LEAST = {
     "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
+    "list_calendars": "viewer",
+    "get_calendar": "viewer",
+    "put_calendar": "operator",
+    "delete_calendar": "operator",
     "list_pools": "viewer",
     "change_pool": "operator",
     "pause_pool": "operator",
@@ -137,6 +141,7 @@ BODIES = {
     "create_replay": {"task": "rota.fail"},
     "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
+    "put_calendar": {"days": ["2030-01-01"]},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
     "change_limits_of": {"mostWaiting": 1_000_000},
@@ -264,6 +269,7 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     """The operation about somebody's job and run, or workflow and workflow run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
+    names["calendar"] = "holidays"
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
     kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""

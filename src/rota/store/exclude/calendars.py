@@ -90,7 +90,7 @@ class Calendars:
             await lock_calendars(statements, [namespace], changes=True)
             jobs = await _schedules_naming(statements, namespace, name)
             if jobs:
-                named = ", ".join(f"{job['name']} ({show_job_of(job['id'], None)})" for job in jobs[:_NAMED])
+                named = ", ".join(f"{job['name']} ({show_job_of(job['id'], job['options'])})" for job in jobs[:_NAMED])
                 more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
                 raise ConflictError(f"schedules name it: {named}{more}; change these first")
             return await statements.fetch_row("delete_calendar", namespace=namespace, name=name)

@@ -1,8 +1,11 @@
 -- Schedules of a namespace that name a calendar and may still fire, in the order of their ids.
--- Index: jobs_excluded; all schedules of the namespace that leave out days are read, few as they are.
+-- Index: primary keys.
 -- Locks: none
-SELECT j.id, j.name
-  FROM rota.jobs AS j
- WHERE j.namespace = :namespace AND j.excluded IS NOT NULL AND j.state IN ('scheduled', 'paused')
-   AND (j.excluded::jsonb -> 'revisions') ? :name
+-- Idioms: OFFSET 0.
+SELECT j.id, j.name, j.options
+  FROM rota.calendar_uses AS u
+ CROSS JOIN LATERAL (
+       SELECT * FROM rota.jobs AS j WHERE j.namespace = u.namespace AND j.id = u.job_id OFFSET 0
+       ) AS j
+ WHERE u.namespace = :namespace AND u.calendar = :name AND j.state IN ('scheduled', 'paused')
  ORDER BY j.id

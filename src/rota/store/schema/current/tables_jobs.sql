@@ -48,10 +48,6 @@ CREATE TABLE rota.jobs (
     CONSTRAINT jobs_policies_check
         CHECK (policies IS NULL OR coalesce(jsonb_typeof(policies -> 'order'), 'string') = 'string')
 );
--- A process of a release that doesn't know excluded days fails to write a next fire time that it computed without them.
-ALTER TABLE rota.jobs ADD CONSTRAINT jobs_excluded_next
-    CHECK (excluded IS NULL OR excluded_next_at IS NOT DISTINCT FROM next_fire_at) NOT VALID;
-CREATE INDEX jobs_excluded ON rota.jobs (namespace) WHERE excluded IS NOT NULL;
 CREATE INDEX jobs_due ON rota.jobs (shard, next_fire_at) WHERE state = 'scheduled';
 CREATE INDEX jobs_declared ON rota.jobs (namespace, app) WHERE app IS NOT NULL;
 
@@ -153,3 +149,12 @@ CREATE TABLE rota.calendars (
     changed_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, name)
 );
+
+-- Which schedules name which calendars, ended ones too; written by the trigger note_calendars.
+CREATE TABLE rota.calendar_uses (
+    namespace text COLLATE "C" NOT NULL,
+    calendar  text COLLATE "C" NOT NULL,
+    job_id    uuid NOT NULL,
+    PRIMARY KEY (namespace, calendar, job_id)
+);
+CREATE INDEX calendar_uses_of_job ON rota.calendar_uses (namespace, job_id);
