@@ -228,6 +228,11 @@ async def furnish(engine, client, owner):
             f"event of {owner}",
             owner,
         )
+        await sql.execute(
+            "INSERT INTO rota.calendars (namespace, name, revision, days, number_of_days, changed_by)"
+            " VALUES ('default', 'holidays', gen_random_uuid(), '[]', 0, $1) ON CONFLICT DO NOTHING",
+            owner,
+        )
         hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
         assert (await client.post("/v1/jobs", json=hourly)).status_code == 201
         for of in (waiting[4:], failed[4:]):
