@@ -244,7 +244,10 @@ async def test_a_process_that_does_not_know_excluded_days_can_not_fire_such_a_sc
     await put(api)
     made = (await submit(api, **NIGHTLY, excludeCalendars=["holidays"]))["jobId"]
     plainly = (await submit(api, **NIGHTLY))["jobId"]
-    fire = "UPDATE rota.jobs SET fired_through = next_fire_at, next_fire_at = next_fire_at + interval '1 day' WHERE id = $1"
+    fire = (
+        "UPDATE rota.jobs SET fired_through = next_fire_at, next_fire_at = next_fire_at + interval '1 day'"
+        " WHERE id = $1"
+    )
     with pytest.raises(asyncpg.CheckViolationError, match="does not know excluded days"):
         await sql.execute(fire, plain(made))
     await sql.execute(fire, plain(plainly))
