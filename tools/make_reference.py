@@ -42,7 +42,19 @@ SECTIONS = {
     "Tokens of an identity provider": tuple(each.name for each in settings.VARIABLES.values() if "jwt" in each.name),
 }
 INTERNAL = re.compile(r"For (senders|tests|workers|runners|the worker|the SDK)\b.*:|The same, without awaiting")
-GIVEN = ("Call", "Context", "Databases", "Job", "Kit", "Run", "SyncKit", "Task")  # nobody makes one by hand
+GIVEN = (
+    "Call",
+    "Context",
+    "Databases",
+    "Job",
+    "Kit",
+    "Node",
+    "Run",
+    "SyncKit",
+    "Task",
+    "Workflow",
+    "WorkflowRun",
+)  # nobody makes one by hand
 EVERYWHERE = ("Rota-Namespace",)
 BAD = 400
 REST = "For the parts that do the work"
@@ -325,6 +337,8 @@ def _named(name: str, thing: Any) -> str:
 
 def _signature(name: str, thing: Any) -> list[str]:
     """How it is called, one parameter to a line where they are many."""
+    if not callable(thing):
+        return []
     try:
         shown = inspect.signature(thing)
     except ValueError:

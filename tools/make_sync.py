@@ -26,11 +26,15 @@ class Pair(NamedTuple):
     renamed: Mapping[str, str] = MappingProxyType({})
 
 
-_SDK = {name: f"Sync{name}" for name in ("Run", "Job", "Sender", "Recurrence", "HttpGateway")}
+_SDK = {
+    name: f"Sync{name}"
+    for name in ("Run", "Job", "Sender", "Recurrence", "HttpGateway", "WorkflowRun", "WorkflowStarter")
+}
 PAIRS = (
     Pair("src/rota/client/async_http.py", "src/rota/client/_sync/http.py"),
     Pair("src/rota/client/async_transport.py", "src/rota/client/_sync/transport.py"),
     Pair("src/rota/client/async_submissions.py", "src/rota/client/_sync/submissions.py"),
+    Pair("src/rota/client/async_workflows.py", "src/rota/client/_sync/workflows.py"),
     Pair("src/rota/client/async_operations.py", "src/rota/client/_sync/operations.py"),
     Pair("src/rota/client/async_client.py", "src/rota/client/_sync/client.py"),
     Pair(
@@ -38,6 +42,7 @@ PAIRS = (
         "src/rota/sdk/sender_sync.py",
         {**_SDK, "submit_within": "submit_within_sync", "open_async": "open_sync", "of_run_async": "of_run_sync"},
     ),
+    Pair("src/rota/sdk/workflow_runs.py", "src/rota/sdk/workflow_runs_sync.py", {**_SDK, "open_async": "open_sync"}),
     Pair("src/rota/gateway/deliveries.py", "src/rota/gateway/deliveries_sync.py"),
     Pair("src/rota/gateway/http.py", "src/rota/gateway/http_sync.py", _SDK),
 )
@@ -49,7 +54,7 @@ REPLACEMENTS = (
     (r"\bimport asyncio\b", "import time"),
     (r"\bStopAsyncIteration\b", "StopIteration"),
     (r"\bAsync(?=[A-Z]\w*)", ""),
-    (r"\basync_(client|http|operations|submissions|transport)\b", r"_sync.\1"),
+    (r"\basync_(client|http|operations|submissions|transport|workflows)\b", r"_sync.\1"),
     (r"\bgateway\.deliveries\b", "gateway.deliveries_sync"),
     (r"\bhttp_async\b", "http_sync"),
     (r"\basynccontextmanager\b", "contextmanager"),

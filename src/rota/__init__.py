@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.call import Call
     from rota.sdk.middleware import Middleware
-    from rota.sdk.results import NotAcceptedError, RunFailedError
+    from rota.sdk.nodes import Node
+    from rota.sdk.placeholders import index, item
+    from rota.sdk.results import NotAcceptedError, RunFailedError, WorkflowFailedError
     from rota.sdk.sender import Job, Run
     from rota.sdk.task import Task
+    from rota.sdk.workflow import Workflow
+    from rota.sdk.workflow_runs import WorkflowRun
     from rota.task.arguments import ArgumentsError
     from rota.task.context import Context, Final, Snooze
 
@@ -37,6 +41,7 @@ __all__ = [
     "KeyReusedError",
     "Middleware",
     "Misfire",
+    "Node",
     "NotAcceptedError",
     "RateLimit",
     "Retry",
@@ -45,7 +50,12 @@ __all__ = [
     "RunFailedError",
     "Snooze",
     "Task",
+    "Workflow",
+    "WorkflowFailedError",
+    "WorkflowRun",
     "__version__",
+    "index",
+    "item",
 ]
 
 # The module of each name, imported when the name is first used: a command needs no SDK, a worker no HTTP client.
@@ -55,10 +65,14 @@ _EXPORTS = {
     "rota.errors": ("BadInputError", "ConflictError", "DuplicateError", "KeyReusedError", "RotaError"),
     "rota.sdk.app": ("App",),
     "rota.sdk.call": ("Call",),
-    "rota.sdk.results": ("NotAcceptedError", "RunFailedError"),
+    "rota.sdk.nodes": ("Node",),
+    "rota.sdk.placeholders": ("index", "item"),
+    "rota.sdk.results": ("NotAcceptedError", "RunFailedError", "WorkflowFailedError"),
     "rota.sdk.middleware": ("Middleware",),
     "rota.sdk.sender": ("Job", "Run"),
     "rota.sdk.task": ("Task",),
+    "rota.sdk.workflow": ("Workflow",),
+    "rota.sdk.workflow_runs": ("WorkflowRun",),
     "rota.task.arguments": ("ArgumentsError",),
     "rota.task.context": ("Context", "Final", "Snooze"),
 }

@@ -278,6 +278,7 @@ async def _open_worker(settings: Settings, app: App) -> AsyncIterator[tuple[Work
         clock = DatabaseClock()
         shards = await waiting_for_database(partial(count_shards, database), settings)
         gateway = worker_gateway(settings, database, shards=shards, clock=clock)
-        application = describe_app(app, settings.namespace_names) if app.tasks else None
+        has_more = app.tasks or app.declarations.are_any
+        application = describe_app(app, settings.namespace_names) if has_more else None
         worker = build_worker(settings, database, runners, clock=clock, gateway=gateway, application=application)
         yield worker, runners

@@ -9,6 +9,7 @@ import pytest
 
 import rota
 from rota.errors import SetupError
+from rota.gateway import declared_workflows
 from rota.sdk.declared_schedules import describe_app
 from rota.store.declare import DeclaredJobs
 
@@ -156,7 +157,10 @@ async def test_a_declared_schedule_leaves_out_the_days_of_a_calendar_once_that_i
     first, second, third = before["fireTimes"]
     await api.put("/v1/calendars/holidays", json={"days": [first[:10]]})
     # The scheduler tries again after a while; this one has not tried yet.
-    assert await DeclaredJobs(fleet.engine.database, patience=timedelta(minutes=1)).reconcile("default", "shop")
+    other = DeclaredJobs(
+        fleet.engine.database, patience=timedelta(minutes=1), apply_workflows=declared_workflows.apply_workflows
+    )
+    assert await other.reconcile("default", "shop")
     (made,) = (await fleet.jobs()).values()
 
     async def coming():

@@ -89,3 +89,39 @@ def ask(client: rota.Client) -> None:
 async def ask_async(client: rota.AsyncClient) -> None:
     async for run in client.runs(status="failed"):
         assert_type(run.attempt, int)
+
+
+@app.task
+def extract(day: str) -> dict[str, list[str]]:
+    return {"files": [day]}
+
+
+@app.task
+async def load(rows: dict[str, list[str]], *, mode: str = "full") -> int:
+    return len(rows) + len(mode)
+
+
+with app.workflow("nightly", cron="0 2 * * *", timezone="Europe/Berlin", inputs={"mode": str}, deadline="2h") as flow:
+    rows = extract.node(day=flow.nominal_date)
+    assert_type(rows, rota.Node[dict[str, list[str]]])
+    assert_type(rows.result, dict[str, list[str]])
+    loaded = load.node(rows, mode=flow.input("mode")).after(flow.wait(signal="go", timeout="1h"))
+    assert_type(loaded.result, int)
+    load.node(rows.result).when((rows["count"] > 0) & ~(flow.input("mode") == "dry"))
+    resized = resize.map(rows["files"], max_concurrency=5, path=rota.item, width=rota.item["width"])
+    resized.after(loaded, [rows], trigger="all_ended").with_options(key="all", allow_failure=True)
+    load.with_options(retries=5).node(rows)
+
+
+async def start() -> None:
+    run = await flow.start(mode="full")
+    assert_type(run, rota.WorkflowRun)
+    assert_type((await run.result(timeout="5m")).culprit, str | None)
+    assert_type(await run.status(), str)
+    await run.cancel()
+
+
+def start_sync() -> None:
+    run = flow.sync.start(mode="full")
+    assert_type(run.result().name, str)
+    run.resume(["load"], generation=1)

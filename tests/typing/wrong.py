@@ -56,3 +56,19 @@ def ask(client: rota.Client) -> None:
     client.submit("x", task="send", priority="urgent")  # wrong
     client.submit("x", task="send", colour="red")  # wrong
     client.run(7)  # wrong
+
+
+@app.task
+def count(rows: list[str]) -> int:
+    return len(rows)
+
+
+with app.workflow("nightly") as flow:
+    counted = count.node(["a"])
+    count.node(counted.result)  # wrong
+    count.node(rows=3)  # wrong
+    count.node()  # wrong
+    counted.after("count")  # wrong
+    counted.after(count.node(["b"]), trigger="sometimes")  # wrong
+    counted.when(True)  # wrong
+    app.workflow("other", cron=5)  # wrong

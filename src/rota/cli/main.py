@@ -29,6 +29,7 @@ from rota.cli import (
     tasks,
     top,
     watch,
+    workflows,
 )
 from rota.cli.entry import begin_work
 from rota.cli.terminal.tables import wants_no_colour
@@ -78,8 +79,8 @@ _COMMANDS = (
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
 _GROUPS = (
-    *(crontab_import.importing, schedules.schedule, calendars.calendar, limits.limits),
-    *(dead_letters.dead_letters, api_keys.token),
+    *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
+    *(limits.limits, dead_letters.dead_letters, api_keys.token),
 )
 for command in _COMMANDS:
     app.command()(command)

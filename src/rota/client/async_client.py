@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from rota.client.answers import read_answer
 from rota.client.async_operations import AsyncOperationCalls
+from rota.client.async_workflows import AsyncWorkflowCalls
 from rota.client.bodies import (
     DeadLetterFilters,
     JobChanges,
@@ -88,7 +89,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class AsyncClient(AsyncOperationCalls):
+class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> AsyncIterator[JobOut]:

@@ -174,9 +174,9 @@ class AsyncCalls:
         return Tries(self._retries, self._timeout, repeatable=repeatable, patience_seconds=seconds)
 
     async def _items(
-        self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int
+        self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int | None
     ) -> AsyncIterator[Item]:
-        """All items of a list, fetched page by page."""
+        """All items of a list, fetched page by page (None: as large as the server makes them)."""
         query = query_of({**filters, "limit": page_size})
         while True:
             page = await self._ask(kind, "GET", path, query=query, repeatable=True)

@@ -100,7 +100,10 @@ _EVERYWHERE = {
 def meanings_of(kind: type[msgspec.Struct]) -> Mapping[str, str]:
     """What each field of a type means, by its name on the wire; with links as the reference pages have them."""
     own: dict[str, str] = {}
-    if "Job" in kind.__name__ or kind is tasks.TaskDefaults:  # a job's fields mean the same everywhere
+    if "Job" in kind.__name__ or kind in (
+        tasks.TaskDefaults,
+        workflows.NodeIn,
+    ):  # a job's fields mean the same everywhere
         own |= _written().get("JobIn", {})
     for base in reversed(kind.__mro__):
         own |= _written().get(base.__name__, {})

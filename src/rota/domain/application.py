@@ -116,13 +116,15 @@ def _encode_tasks(tasks: Mapping[str, AnnouncedTask]) -> str:
 
 
 class Application(msgspec.Struct, frozen=True):
-    """The application that a worker runs, with its declared schedules and its tasks."""
+    """The application that a worker runs, with its declared schedules and workflows (JSON; None: none) and its
+    tasks."""
 
     namespace: str
     name: str
     version: str
     schedules: tuple[DeclaredSchedule, ...] = ()
     tasks: Mapping[str, AnnouncedTask] = {}
+    workflows: str | None = None
 
 
 _RELEASE = re.compile(r"v?(\d{1,15}(?:\.\d{1,15}){0,9})", re.ASCII)

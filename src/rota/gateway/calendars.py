@@ -14,7 +14,7 @@ from rota.domain.job import Recurring
 from rota.errors import BadInputError
 from rota.gateway.job_builder import with_days
 from rota.store.exclude import read_calendars
-from rota.store.postgres.database import Database
+from rota.store.postgres.database import Database, Statements
 
 _YEARS = range(1900, 9000)
 
@@ -22,13 +22,13 @@ _YEARS = range(1900, 9000)
 class CalendarDays:
     """Finds the days of calendars."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
-        self._database = database
+    def __init__(self, statements: Statements | Database, now: Callable[[], datetime]) -> None:
+        self._statements = statements
         self._now = now
 
     async def resolve(self, namespace: str, exclusion: Exclusion) -> Exclusion:
         """The exclusion with the days that its calendars have; raises BadInputError for one that there is not."""
-        return resolve(exclusion, await read_calendars(self._database, namespace, exclusion.revisions))
+        return resolve(exclusion, await read_calendars(self._statements, namespace, exclusion.revisions))
 
     async def named(self, namespace: str, names: Sequence[str] | None) -> Exclusion:
         """The days of these calendars."""
@@ -40,6 +40,19 @@ class CalendarDays:
         if not exclusion.revisions:
             return item
         return with_days(item, await self.resolve(item.namespace, exclusion), self._now())
+
+    async def attach_workflow(self, item: Recurring | None) -> Recurring | None:
+        """The same for the schedule of a workflow, if it has one."""
+        try:
+            return None if item is None else await self.attach(item)
+        except BadInputError as error:
+            in_schedule(error)
+            raise
+
+
+def in_schedule(error: BadInputError) -> None:
+    """Names the fields of a job that fires a workflow as those of the workflow's schedule."""
+    error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
 
 
 def days_of(wanted: CalendarIn, today: date) -> list[date]:

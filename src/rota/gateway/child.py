@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 import msgspec
 
 from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.errors import BadInputError, ConflictError, DuplicateError, FanOutError, KeyReusedError, RotaError
 from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
+from rota.gateway.workflow_acts import WorkflowAct, WorkflowStart
 
 
 class ChildAnswer(msgspec.Struct, tag=True):
@@ -59,6 +61,12 @@ _answers = msgspec.json.Decoder(list[Any])
 _look = msgspec.json.Decoder(OutcomeQuestion)
 _outcome = msgspec.json.Decoder(RunSnapshot)
 _caller: msgspec.json.Decoder[tuple[str, str] | None] = msgspec.json.Decoder(tuple[str, str] | None)
+
+
+_start = msgspec.json.Decoder(WorkflowStart)
+_started = msgspec.json.Decoder(WorkflowRunStarted)
+_act = msgspec.json.Decoder(WorkflowAct)
+_workflow_run = msgspec.json.Decoder(WorkflowRunOut)
 
 
 class Questions:
@@ -109,6 +117,12 @@ class ChildGateway:
     async def caller(self) -> tuple[str, str] | None:
         return _caller.decode(await self._ask("caller", None))
 
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        return _started.decode(await self._ask("start_workflow", WorkflowStart(workflow, dict(inputs), key)))
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        return _workflow_run.decode(await self._ask("act_on_workflow", act))
+
     async def _ask(self, what: str, question: Any) -> bytes:
         return await asyncio.wrap_future(self._questions.ask(what, question))
 
@@ -130,6 +144,12 @@ class SyncChildGateway:
 
     def caller(self) -> tuple[str, str] | None:
         return _caller.decode(self._ask("caller", None))
+
+    def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        return _started.decode(self._ask("start_workflow", WorkflowStart(workflow, dict(inputs), key)))
+
+    def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        return _workflow_run.decode(self._ask("act_on_workflow", act))
 
     def _ask(self, what: str, question: Any) -> bytes:
         return self._questions.ask(what, question).result()
@@ -153,6 +173,11 @@ async def _ask(asked: ChildQuestion, gateway: JobGateway) -> bytes:
         )
     if asked.what == "caller":
         return msgspec.json.encode(await gateway.caller())
+    if asked.what == "start_workflow":
+        start = _start.decode(asked.question)
+        return msgspec.json.encode(await gateway.start_workflow(start.workflow, start.inputs, start.key))
+    if asked.what == "act_on_workflow":
+        return msgspec.json.encode(await gateway.act_on_workflow(_act.decode(asked.question)))
     wanted = _look.decode(asked.question)
     if asked.what == "look":
         return msgspec.json.encode(await gateway.look(wanted.run_id, wanted.wait_seconds))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
 from typing import Any
@@ -20,6 +20,7 @@ from rota.client.errors import AnswerError
 from rota.client.retries import RETRIES, Tries
 from rota.clock import DatabaseClock
 from rota.contract.jobs import BatchJobIn, JobIn, JobSetOut
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.domain.job import STORED_BYTES
 from rota.domain.rights import Caller
 from rota.errors import DatabaseUnavailableError, OverloadedError, RotaError, SetupError
@@ -29,6 +30,7 @@ from rota.gateway.problems import problem_of
 from rota.gateway.protocol import RunSnapshot
 from rota.gateway.requests import SetRequest
 from rota.gateway.thread import ThreadGateway
+from rota.gateway.workflow_acts import WorkflowAct
 from rota.service import ServiceGroup
 from rota.settings import Settings
 from rota.store.lease import count_shards
@@ -59,6 +61,12 @@ class DatabaseGateway(AsyncDelivery):
 
     async def caller(self) -> tuple[str, str]:
         return self._caller.namespace, self._caller.owner
+
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        return await (await self._database.local()).start_workflow(workflow, inputs, key, self._caller)
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        return await (await self._database.local()).act_on_workflow(act, self._caller)
 
     async def close(self) -> None:
         await self._database.close()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from rota.client import AnswerError, AsyncClient, ServerUnreachableError
 from rota.client.errors import refusal_of
 from rota.client.retries import Patience
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.gateway.deliveries import AsyncDelivery
 from rota.gateway.protocol import RunSnapshot
+from rota.gateway.workflow_acts import WorkflowAct
 
 _ANSWER_SECONDS = 1.0  # for the answer, after the wait
 _PAUSE_SECONDS = 0.5
@@ -45,6 +49,45 @@ class HttpGateway(AsyncDelivery):
 
     async def caller(self) -> None:
         """Known to the server only, by the token."""
+
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        try:
+            return await self._client.run_workflow(workflow, inputs, idempotency_key=key)
+        except AnswerError as error:
+            raise refusal_of(error) from error
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        """Waiting is asking again: it ends with the run, or when its time is over."""
+        client = self._client
+        try:
+            match act.verb:
+                case "look" if act.wait_seconds:
+                    return await self._wait(act)
+                case "cancel":
+                    return await client.cancel_workflow_run(act.run_id)
+                case "resume":
+                    return await client.resume_workflow_run(
+                        act.run_id,
+                        generation=act.generation,
+                        nodes=act.nodes,
+                        items=act.items,
+                        version=act.version,
+                    )
+                case "signal":
+                    await client.signal_workflow_run(act.run_id, act.name, act.payload, idempotency_key=act.key)
+                case "approve":
+                    return await client.approve_node(act.run_id, act.name, comment=act.comment)
+                case "reject":
+                    return await client.reject_node(act.run_id, act.name, comment=act.comment)
+            return await client.workflow_run(act.run_id)
+        except AnswerError as error:
+            raise refusal_of(error) from error
+
+    async def _wait(self, act: WorkflowAct) -> WorkflowRunOut:
+        try:
+            return await self._client.wait_for_workflow_run(act.run_id, act.wait_seconds)
+        except TimeoutError:
+            return await self._client.workflow_run(act.run_id)
 
     async def close(self) -> None:
         await self._client.aclose()

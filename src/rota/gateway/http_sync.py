@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.errors import refusal_of
 from rota.client.retries import Patience
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.gateway.deliveries_sync import Delivery
 from rota.gateway.protocol import RunSnapshot
+from rota.gateway.workflow_acts import WorkflowAct
 
 _ANSWER_SECONDS = 1.0  # for the answer, after the wait
 _PAUSE_SECONDS = 0.5
@@ -46,6 +50,45 @@ class SyncHttpGateway(Delivery):
 
     def caller(self) -> None:
         """Known to the server only, by the token."""
+
+    def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        try:
+            return self._client.run_workflow(workflow, inputs, idempotency_key=key)
+        except AnswerError as error:
+            raise refusal_of(error) from error
+
+    def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        """Waiting is asking again: it ends with the run, or when its time is over."""
+        client = self._client
+        try:
+            match act.verb:
+                case "look" if act.wait_seconds:
+                    return self._wait(act)
+                case "cancel":
+                    return client.cancel_workflow_run(act.run_id)
+                case "resume":
+                    return client.resume_workflow_run(
+                        act.run_id,
+                        generation=act.generation,
+                        nodes=act.nodes,
+                        items=act.items,
+                        version=act.version,
+                    )
+                case "signal":
+                    client.signal_workflow_run(act.run_id, act.name, act.payload, idempotency_key=act.key)
+                case "approve":
+                    return client.approve_node(act.run_id, act.name, comment=act.comment)
+                case "reject":
+                    return client.reject_node(act.run_id, act.name, comment=act.comment)
+            return client.workflow_run(act.run_id)
+        except AnswerError as error:
+            raise refusal_of(error) from error
+
+    def _wait(self, act: WorkflowAct) -> WorkflowRunOut:
+        try:
+            return self._client.wait_for_workflow_run(act.run_id, act.wait_seconds)
+        except TimeoutError:
+            return self._client.workflow_run(act.run_id)
 
     def close(self) -> None:
         self._client.close()

@@ -18,8 +18,10 @@ import msgspec
 from rota.access.limits.backlog import Backlog
 from rota.access.limits.tenant_limits import TenantLimits
 from rota.blobs import Blobs
+from rota.clock import Deadline
 from rota.contract.jobs import BatchJobIn, JobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
+from rota.contract.workflows import ResumeIn, WorkflowRunOut, WorkflowRunStarted
 from rota.domain.ids import day_of, parse_run, show_job, show_run
 from rota.domain.job import STORED_BYTES, Recurring, SingleJob, SubmissionKey
 from rota.domain.limits import Limits
@@ -36,11 +38,14 @@ from rota.gateway.known_tasks import KnownTask, KnownTasks
 from rota.gateway.protocol import OutgoingJob, RunSnapshot, are_alike
 from rota.gateway.requests import JobRequest, Repeated, SetRequest
 from rota.gateway.set_answers import answers_of
+from rota.gateway.workflow_acts import WorkflowAct, has_ended
+from rota.gateway.workflows import WorkflowGateway
 from rota.service import Breather, Service, costly_step
 from rota.store.access.limits import BacklogCounts, LimitTable
 from rota.store.announce import Announcements
 from rota.store.cancel import Cancellations
 from rota.store.depend.needs import NeededJobs
+from rota.store.flow.workflows import Workflows
 from rota.store.postgres.database import Database
 from rota.store.read.jobs import Jobs
 from rota.store.read.runs import Runs
@@ -85,8 +90,11 @@ class LocalGateway:
         self.job_builder = JobBuilder(
             shards=shards, payload_limit_bytes=payload_limit_bytes, now=now, find_task=self.tasks.find
         )
-        self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
         self.calendars = CalendarDays(database, now)
+        self.workflows = WorkflowGateway(
+            Workflows(database), self._submissions, self.job_builder, self.calendars, shards=shards, now=now
+        )
+        self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
         self._committer = GroupCommitter(submissions=self._submissions, now=now)
         self._sets = JobSets(
             submissions=self._submissions,
@@ -209,6 +217,41 @@ class LocalGateway:
         await self._blobs.put(key, body)
         return key
 
+    async def start_workflow(
+        self, workflow: str, inputs: Mapping[str, Any], key: str, caller: Caller
+    ) -> WorkflowRunStarted:
+        """Starts a run of a workflow of the caller's; a repeat with the same key gets the first answer."""
+        request_hash = hash_request(_encoder.encode([workflow, inputs]))
+        return await self.workflows.run(workflow, inputs, caller, only=caller.owner, key=key, request_hash=request_hash)
+
+    async def act_on_workflow(self, act: WorkflowAct, caller: Caller) -> WorkflowRunOut:
+        """A workflow run of the caller's, after the act."""
+        workflows, only = self.workflows, caller.owner
+        match act.verb:
+            case "cancel":
+                return await workflows.cancel(act.run_id, caller, only)
+            case "resume":
+                return await workflows.resume(act.run_id, caller, only=only, asked=_resume_of(act))
+            case "signal":
+                request_hash = hash_request(_encoder.encode([act.run_id, act.name, act.payload]))
+                await workflows.signal(
+                    act.run_id, act.name, act.payload, caller, only=only, key=act.key, request_hash=request_hash
+                )
+            case "approve" | "reject":
+                return await workflows.decide(
+                    act.run_id, act.name, caller, only=only, approve=act.verb == "approve", comment=act.comment
+                )
+        return await self._look_at_workflow(act, caller)
+
+    async def _look_at_workflow(self, act: WorkflowAct, caller: Caller) -> WorkflowRunOut:
+        deadline, pause = Deadline(act.wait_seconds), _FIRST_POLL_SECONDS
+        while True:
+            run = await self.workflows.show_run(act.run_id, caller, caller.owner)
+            if has_ended(run) or deadline.is_over:
+                return run
+            await asyncio.sleep(deadline.within(pause))
+            pause = min(2 * pause, _LONGEST_POLL_SECONDS)
+
     async def _completed(self, item: SingleJob, answer: Submitted, job: JobIn, caller: Caller) -> SingleJob:
         """The job with the days of its calendars and its dependencies, and with its payload where that belongs."""
         if isinstance(item, Recurring):
@@ -271,6 +314,12 @@ class CallerGateway:
         caller = await self._find_caller()
         return caller.namespace, caller.owner
 
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        return await self._local.start_workflow(workflow, inputs, key, await self._find_caller())
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        return await self._local.act_on_workflow(act, await self._find_caller())
+
 
 class RunGateway(CallerGateway):
     """The gateway of one run, with a limit on how many jobs it submits."""
@@ -313,6 +362,10 @@ def request_of(job: BatchJobIn) -> JobRequest:
     """The request of a job of a program in this process."""
     key = job.idempotency_key
     return JobRequest(job, key, hash_request(msgspec.json.encode(job)) if key else b"")
+
+
+def _resume_of(act: WorkflowAct) -> ResumeIn:
+    return ResumeIn(generation=act.generation, nodes=act.nodes, items=act.items, version=act.version)
 
 
 def _is_new(answer: Answer) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
 
 from rota.contract.jobs import BatchJobIn, Submitted
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.domain.run import ENDED_STATUSES
 from rota.errors import RotaError
+from rota.gateway.workflow_acts import WorkflowAct
 
 _encoder = msgspec.json.Encoder()
 
@@ -101,6 +103,14 @@ class JobGateway(Protocol):
         """The namespace and owner of submissions; None where only the server knows."""
         ...
 
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        """Starts a run of a workflow; a repeat with the same key gets the first answer."""
+        ...
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        """The workflow run, after the act."""
+        ...
+
 
 class SyncJobGateway(Protocol):
     """The same for code that can't await."""
@@ -109,3 +119,5 @@ class SyncJobGateway(Protocol):
     def look(self, run_id: str, wait_seconds: float) -> RunSnapshot: ...
     def cancel(self, run_id: str) -> None: ...
     def caller(self) -> tuple[str, str] | None: ...
+    def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted: ...
+    def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut: ...

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from rota.contract.jobs import Submitted
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.errors import RotaError, SetupError
 from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
+from rota.gateway.workflow_acts import WorkflowAct
 
 T = TypeVar("T")
 
@@ -39,6 +41,12 @@ class ThreadGateway:
 
     def caller(self) -> tuple[str, str] | None:
         return self._wait(self._gateway.caller())
+
+    def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        return self._wait(self._gateway.start_workflow(workflow, inputs, key))
+
+    def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        return self._wait(self._gateway.act_on_workflow(act))
 
     def _wait(self, asked: Coroutine[Any, Any, T]) -> T:
         try:

@@ -54,7 +54,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
-from rota.gateway.calendars import CalendarDays
+from rota.gateway.calendars import CalendarDays, in_schedule
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import (
     WorkflowPlan,
@@ -101,7 +101,7 @@ class WorkflowGateway:
     async def create(self, wanted: WorkflowIn, caller: Caller, only: str | None = None) -> WorkflowOut:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
         await self._check(wanted, caller, only)
-        new = self._record(wanted, new_id(self._now().timestamp()), caller.owner)
+        new = record_of(wanted, new_id(self._now().timestamp()), caller.owner)
         if not await self._workflows.create(caller.namespace, new, await self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
@@ -124,33 +124,8 @@ class WorkflowGateway:
             below = read_definition(row["definition"])
             left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
 
-    def _record(self, wanted: WorkflowIn, workflow_id: UUID, owner: str) -> WorkflowRecord:
-        text, version = canonical(wanted)
-        schedule = None if wanted.schedule is None else _sorted.encode(wanted.schedule).decode()
-        zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
-        return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
-
     async def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
-        """The recurring job that fires a workflow."""
-        if wanted.schedule is None:
-            return None
-        values = check_inputs(wanted.schedule.inputs, wanted.inputs)
-        given = {name: getattr(wanted.schedule, name) for name in wanted.schedule.__struct_fields__ if name != "inputs"}
-        kind: Any = "interval" if wanted.schedule.cron_expression is None else "cron"
-        payload = msgspec.Raw(_encoder.encode(values)) if values else UNSET
-        job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
-        try:
-            item, _ = self._builder.prepare(job, caller, self._now(), None)
-            if isinstance(item, Recurring):
-                item = await self._calendars.attach(item)
-        except BadInputError as error:
-            error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
-            raise
-        if not isinstance(item, Recurring):
-            raise BadInputError("needs cronExpression or everySeconds", field="schedule")
-        policies = msgspec.structs.replace(decode_policies(item.definition.policies), opens=True)
-        definition = msgspec.structs.replace(item.definition, policies=encode_policies(policies))
-        return msgspec.structs.replace(item, definition=definition)
+        return await self._calendars.attach_workflow(schedule_of(wanted, caller, self._builder, self._now()))
 
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
@@ -179,7 +154,7 @@ class WorkflowGateway:
             raise BadInputError(f"a workflow keeps its name: {row['name']!r}", field="name")
         owner = Caller(namespace=caller.namespace, owner=row["owner"])
         await self._check(wanted, owner, only)
-        after = self._record(wanted, row["id"], row["owner"])
+        after = record_of(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
             schedule = await self._schedule(wanted, owner)
             if not await self._workflows.change(row, after, schedule, caller.owner):
@@ -331,9 +306,11 @@ class WorkflowGateway:
         await self._workflows.resume(caller.namespace, row["id"], decide)
         return await self.show_run(show_flow(row["id"]), caller)
 
-    async def run_again(self, runs: Sequence[Any], caller: Caller, only: str | None = None) -> int:
+    async def run_again(
+        self, runs: Sequence[Any], caller: Caller, only: str | None = None, *, strict: bool = True
+    ) -> int:
         """Runs of nodes (as `nodes_of` gives them) run again: one resume of each workflow run. Returns how many runs it
-        was for; raises ConflictError if there is one, and it can't be resumed."""
+        was for; raises ConflictError if there is one workflow run, and it can't be resumed, unless not `strict`."""
         by_flow: dict[UUID, list[Any]] = defaultdict(list)
         for run in runs:
             by_flow[run["flow"]].append(run)
@@ -342,7 +319,7 @@ class WorkflowGateway:
             try:
                 await self._run_again(flow, those, caller, only)
             except ConflictError:
-                if len(by_flow) == 1:
+                if strict and len(by_flow) == 1:
                     raise
                 continue  # it runs, or is being stopped: its dead letters stay
             count += len(those)
@@ -500,6 +477,35 @@ class WorkflowGateway:
         if row is None or (row["state"] == "deleted" and not deleted) or (only is not None and row["owner"] != only):
             raise NotFoundError("there is no such workflow")
         return row
+
+
+def record_of(wanted: WorkflowIn, workflow_id: UUID, owner: str) -> WorkflowRecord:
+    """A workflow as it is stored."""
+    text, version = canonical(wanted)
+    schedule = None if wanted.schedule is None else _sorted.encode(wanted.schedule).decode()
+    zone = (wanted.schedule and wanted.schedule.timezone) or "UTC"
+    return WorkflowRecord(workflow_id, wanted.name, owner, version, text, wanted.deadline_seconds, schedule, zone)
+
+
+def schedule_of(wanted: WorkflowIn, caller: Caller, builder: JobBuilder, now: datetime) -> Recurring | None:
+    """The recurring job that fires a workflow."""
+    if wanted.schedule is None:
+        return None
+    values = check_inputs(wanted.schedule.inputs, wanted.inputs)
+    given = {name: getattr(wanted.schedule, name) for name in wanted.schedule.__struct_fields__ if name != "inputs"}
+    kind: Any = "interval" if wanted.schedule.cron_expression is None else "cron"
+    payload = msgspec.Raw(_encoder.encode(values)) if values else UNSET
+    job = JobIn(name=wanted.name, schedule_type=kind, task=WORKFLOW_TASK, payload=payload, max_retries=0, **given)
+    try:
+        item, _ = builder.prepare(job, caller, now, None)
+    except BadInputError as error:
+        in_schedule(error)
+        raise
+    if not isinstance(item, Recurring):
+        raise BadInputError("needs cronExpression or everySeconds", field="schedule")
+    policies = msgspec.structs.replace(decode_policies(item.definition.policies), opens=True)
+    definition = msgspec.structs.replace(item.definition, policies=encode_policies(policies))
+    return msgspec.structs.replace(item, definition=definition)
 
 
 def _id_of(text: str) -> UUID | None:

@@ -19,7 +19,6 @@ from rota.domain.workflows.references import (
     MissingValueError,
     Values,
     holds,
-    references_in,
     render,
     stored_values,
     with_stored,
@@ -103,11 +102,14 @@ class FlowStep:
                 ended[note.node] = note
                 if not self._adds_nodes(note.node, note):
                     progress.hear(note.node, note.outcome or "failed", note.reason)
-        await self._read_results(statements, ended)
+        self._hear_results(ended)
         await self._read_children(statements)
-        again = progress.go_on(self._most)
+        while ready := progress.settle(self._most):
+            await self._read_results(statements, ready)
+            for number in ready:
+                progress.open(number)
         advance = self._advance
-        advance.again = again or bool(advance.reopened) or any(wait.signal for wait in advance.waits)
+        advance.again = progress.is_cut_off or bool(advance.reopened) or any(wait.signal for wait in advance.waits)
         advance.stop = progress.stop
         advance.nodes = [self._written(number, ended.get(number)) for number in sorted(progress.changed)]
         if progress.is_over:
@@ -121,31 +123,19 @@ class FlowStep:
 
     # What nodes read
 
-    async def _read_results(self, statements: Statements, ended: Mapping[int, FlowNote]) -> None:
-        """Reads the results that nodes which may start now refer to."""
-        wanted = {
-            number
-            for at, node in enumerate(self._plan.nodes)
-            if at not in self._progress.nodes
-            for number in self._read_by(at, node)
-        }
+    def _hear_results(self, ended: Mapping[int, FlowNote]) -> None:
         for number, note in ended.items():
             if note.outcome == "success" and not self._rows[number].adds:
                 self._keep_result(number, self._added.get(number, note.result), note.result_blob)
+
+    async def _read_results(self, statements: Statements, starting: Iterable[int]) -> None:
+        """Reads the results that nodes which start refer to."""
+        wanted = {read for number in starting for read in self._plan.reads[number]}
         known = [at for at in wanted - {*self._results} if at in self._rows and self._rows[at].state != "waiting"]
         if known:
             found = await read_results(statements, self._row["namespace"], self._row["id"], known)
             for number, (text, blob) in found.items():
                 self._keep_result(number, text, blob)
-
-    def _read_by(self, number: int, node: NodePlan) -> Iterable[int]:
-        """The nodes whose results a node may need."""
-        waited = node.wait and [node.wait.seconds, node.wait.until]
-        for reference in references_in([node.payload, node.when, node.map and node.map.items, waited]):
-            if "$from" in reference:
-                yield self._plan.graph.number_of[reference["$from"]]
-            elif "$trigger" in reference:
-                yield from self._plan.graph.before[number]
 
     def _keep_result(self, number: int, text: str | None, blob: str | None) -> None:
         if blob is not None:

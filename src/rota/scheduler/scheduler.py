@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from rota.blobs import Blobs
 from rota.clock import DatabaseClock
+from rota.gateway.declared_workflows import apply_workflows
 from rota.gateway.job_builder import JobBuilder
 from rota.scheduler.admitter import Admitter
 from rota.scheduler.conductor import Conductor, Plans
@@ -70,9 +71,10 @@ class Scheduler:
         lease_seconds: float,
         blobs: Blobs | None = None,
         app_patience: timedelta = _APP_PATIENCE,
+        clock: DatabaseClock | None = None,
     ) -> None:
         self.id = uuid4()
-        clock = DatabaseClock()
+        clock = clock or DatabaseClock()
         schedules = Schedules(database, self.id)
         self.leases = LeaseKeeper(
             shards=Shards(lease_database or database),
@@ -109,7 +111,8 @@ class Scheduler:
         self.indexer = Indexer(indexes=ListIndexes(database), leases=leases)
         self.rezoner = Rezoner(schedules=schedules)
         self.reconciler = Reconciler(
-            declaring=DeclaredJobs(database, patience=app_patience), is_listening=self._is_listening
+            declaring=DeclaredJobs(database, patience=app_patience, apply_workflows=apply_workflows),
+            is_listening=self._is_listening,
         )
         self.log_keeper = LogUploader(logs=Logs(database), blobs=blobs, leases=leases) if blobs else None
         workers = LostWorkers(database)

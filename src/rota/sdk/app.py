@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -24,6 +24,7 @@ from rota.sdk.gateways import Gateways
 from rota.sdk.middleware import Middleware
 from rota.sdk.options import Calendar, Defaults, read_duration
 from rota.sdk.task import AsyncTask, Isolation, PlainTask, Task
+from rota.sdk.workflow import Workflow
 from rota.task.context import Context
 from rota.task.retry_rule import Failures, RetryRule
 
@@ -231,6 +232,36 @@ class App:
     ) -> Callable[[AnyTask], AnyTask]:
         """Declares an interval schedule of the task below it, as `cron`."""
         return self._declare(name, recurring(calendar, every=interval), arguments)
+
+    def workflow(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        schedule_inputs: Mapping[str, Any] | None = None,
+        fail_fast: bool = False,
+        deadline: Duration | None = None,
+        **calendar: Unpack[Calendar],
+    ) -> Workflow:
+        """Declares a workflow: `with app.workflow("nightly") as flow:` and, inside, `task.node(…)` and `task.map(…)`.
+
+        `inputs` are what a run is given: a type for each (str, int, float, bool, dict, list), or a dict with its
+        `type`, `default` and `description`. With `cron` or `every` it runs on a schedule, with `schedule_inputs`.
+        `fail_fast`: the first failure stops everything but handlers. `deadline`: a run that takes longer has failed.
+        """
+        return Workflow(
+            self,
+            name,
+            cron=cron,
+            every=every,
+            inputs=inputs,
+            schedule_inputs=schedule_inputs,
+            fail_fast=fail_fast,
+            deadline=deadline,
+            **calendar,
+        )
 
     def lifespan(self, function: Lifespan) -> Lifespan:
         """Registers an async generator that opens resources (in `app.state`), yields once and closes them."""

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rota.contract.jobs import BatchJobIn
+from rota.contract.workflows import WorkflowIn
 from rota.domain.application import Application, DeclaredSchedule
 from rota.domain.job import STORED_BYTES
 from rota.domain.schedule import parse_cron, parse_every
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.gateway.job_builder import JobBuilder
+from rota.gateway.workflow_declarations import encode_workflows
 from rota.sdk.announced_tasks import describe_task
 from rota.sdk.call import Call, Plan, When
 from rota.task.arguments import check_importable
@@ -26,6 +28,7 @@ from rota.task.arguments import check_importable
 if TYPE_CHECKING:
     from rota.sdk.app import App
     from rota.sdk.task import Task
+    from rota.sdk.workflow import Workflow
 
 _VERSION_DIGITS = 12
 
@@ -65,12 +68,28 @@ class Declarations:
     def __init__(self, version: str | None) -> None:
         self._version = version
         self._declared: dict[str, Declaration] = {}
+        self._workflows: dict[str, Workflow] = {}
 
     def add(self, declaration: Declaration) -> None:
         """Adds a schedule with a new name."""
         if declaration.name in self._declared:
             raise SetupError(f"Two schedules are called {declaration.name!r}; give one of them another name.")
         self._declared[declaration.name] = declaration
+
+    def add_workflow(self, workflow: Workflow) -> None:
+        """Adds a workflow with a new name."""
+        if workflow.name in self._workflows:
+            raise SetupError(f"Two workflows are called {workflow.name!r}; give one of them another name.")
+        self._workflows[workflow.name] = workflow
+
+    @property
+    def are_any(self) -> bool:
+        """Whether anything is declared."""
+        return bool(self._declared or self._workflows)
+
+    def workflows(self) -> list[WorkflowIn]:
+        """The declared workflows, sorted by name."""
+        return [self._workflows[name].contract() for name in sorted(self._workflows)]
 
     def jobs(self) -> list[BatchJobIn]:
         """Their jobs, sorted by name."""
@@ -81,7 +100,8 @@ class Declarations:
         """The given version, or a hash of the declarations."""
         if self._version is not None:
             return self._version
-        return sha256(msgspec.json.encode(self.jobs(), order="sorted")).hexdigest()[:_VERSION_DIGITS]
+        declared: Any = [self.jobs(), self.workflows()] if self._workflows else self.jobs()
+        return sha256(msgspec.json.encode(declared, order="sorted")).hexdigest()[:_VERSION_DIGITS]
 
 
 def check_app(app: App) -> None:
@@ -95,11 +115,13 @@ def check_app(app: App) -> None:
 def describe_app(app: App, namespaces: Sequence[str]) -> Application:
     """A worker's description of its application; raises SetupError for an invalid schedule."""
     caller, declared = app.caller, app.declarations.jobs()
-    if declared and not app.has_name:
-        raise SetupError('An application that declares schedules needs a name: rota.App("shop").')
-    if declared and caller.namespace not in namespaces:
+    workflows = app.declarations.workflows()
+    what = "schedules" if declared else "workflows"
+    if (declared or workflows) and not app.has_name:
+        raise SetupError(f'An application that declares {what} needs a name: rota.App("shop").')
+    if (declared or workflows) and caller.namespace not in namespaces:
         raise SetupError(
-            f"The schedules of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
+            f"The {what} of {app.name} belong to namespace {caller.namespace!r}, which this worker does not serve. "
             "Add it to ROTA_NAMESPACES, or change rota.App(namespace=…)."
         )
     builder = JobBuilder(shards=1, payload_limit_bytes=STORED_BYTES, now=lambda: datetime.now(UTC))
@@ -110,4 +132,5 @@ def describe_app(app: App, namespaces: Sequence[str]) -> Application:
         except BadInputError as error:
             raise SetupError(f"The schedule {job.name!r}: {error}") from error
     tasks = {name: describe_task(task) for name, task in app.tasks.items()}
-    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules), tasks)
+    text = encode_workflows(caller.owner, workflows) if workflows else None
+    return Application(caller.namespace, app.name, app.declarations.version, tuple(schedules), tasks, text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from rota.contract.workflows import WorkflowRunOut
 from rota.errors import RotaError
 from rota.gateway.protocol import RunSnapshot
 from rota.task.arguments import ArgumentsError
@@ -38,6 +39,19 @@ class RunFailedError(RotaError):
         self.status = status
         self.error = why
         self.traceback = traceback
+
+
+class WorkflowFailedError(RotaError):
+    """The workflow run failed or was cancelled. `run` has its nodes; `culprit` is the key of the node that failed
+    first."""
+
+    def __init__(self, run: WorkflowRunOut) -> None:
+        node = (run.nodes or {}).get(run.culprit or "")
+        why = f": {run.culprit} failed" + (f" ({node.reason})" if node and node.reason else "") if run.culprit else ""
+        super().__init__(f"{run.workflow_run_id} is {run.status}{why}")
+        self.run = run
+        self.status = run.status
+        self.culprit = run.culprit
 
 
 class NotAcceptedError(RotaError):

@@ -26,6 +26,11 @@ from rota.sdk.call import (
     recurring,
     seal,
 )
+
+# async only
+from rota.sdk.nodes import MapCounts, Node, map_of, node_of
+
+# end of async only
 from rota.sdk.options import Calendar, SubmitOptions, known_options
 from rota.sdk.results import WAIT_SECONDS, NotAcceptedError, value_of
 
@@ -139,6 +144,39 @@ class Sender(Generic[P, R]):
         """Runs on a cron expression: 5 fields, or 6 with seconds first."""
         when = recurring(calendar, cron=expression)
         return Recurrence(self._task, when, self._options, self._connection)
+
+    # async only
+    def node(self, *arguments: P.args, **keywords: P.kwargs) -> Node[R]:
+        """A node of the workflow whose `with` block this is in: it runs the task with these arguments.
+
+        An argument can be another node, or a part of its result (`rows["count"]`): this node then runs after it.
+        """
+        return node_of(self._task, self._options, arguments, keywords)
+
+    def map(
+        self,
+        items: Any,
+        /,
+        *,
+        max_concurrency: int | None = None,
+        tolerate_failures: int | str | None = None,
+        stop_on_failure: bool | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Node[MapCounts]:
+        """A node that runs the task once per item of a list, of a node's result, or of `flow.object(…)`.
+
+        The item goes to the only parameter that is left, or to where `rota.item` or `rota.item["path"]` stands among
+        the arguments. `arguments` has those whose names are options of `map` itself.
+        """
+        limits = {
+            "max_concurrency": max_concurrency,
+            "tolerate_failures": tolerate_failures,
+            "stop_on_failure": stop_on_failure,
+        }
+        return map_of(self._task, self._options, items, limits, {**(arguments or {}), **keywords})
+
+    # end of async only
 
     def call(self, *arguments: P.args, **keywords: P.kwargs) -> Call[R]:
         """The task with these arguments, for `submit_many`."""

@@ -53,6 +53,15 @@ class Arguments:
         """The JSON schema of payloads."""
         return schema_of(self._signature.parameters.values(), self._hints)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that a payload has a field for."""
+        return tuple(name for name, one in self._signature.parameters.items() if one.kind not in _VARIABLE)
+
+    def needs(self, name: str) -> bool:
+        """Whether a parameter must be given."""
+        return self._signature.parameters[name].default is inspect.Parameter.empty
+
     def result_of(self, value: Any) -> Any:
         """The function's result behind decoded JSON; raises msgspec.ValidationError if it is not of its type."""
         return self._result_decoder.decode(encode(value))
@@ -91,6 +100,13 @@ class Arguments:
             if len(bound) != before + len(keywords) or not names.issuperset(keywords):
                 return None
         return bound if len(bound) >= needs and required.issubset(bound) else None
+
+    def check_some(self, given: Mapping[str, Any]) -> None:
+        """Raises ArgumentsError if one of these arguments does not fit; the others are not known yet."""
+        try:
+            self._lenient_decoder.decode(encode(given))
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ArgumentsError(f"{self._function.__qualname__}: {_in_words(str(error))}") from None
 
     def bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any], *, whole: bool = False) -> dict[str, Any]:
         """Arguments by name, without the context; `whole`: with defaults. Raises ArgumentsError."""
@@ -147,6 +163,12 @@ class Arguments:
     @cached_property
     def _decoder(self) -> msgspec.json.Decoder[Any]:
         return decoder_of(self._type)
+
+    @cached_property
+    def _lenient_decoder(self) -> msgspec.json.Decoder[Any]:
+        """For a part of the arguments."""
+        fields = {name: hint for name, hint in self._hints.items() if name in self.names}
+        return decoder_of(TypedDict(self._function.__name__, fields, total=False))  # type: ignore[operator]  # as _type
 
     @cached_property
     def _rest_decoder(self) -> msgspec.json.Decoder[Any]:

@@ -77,7 +77,11 @@ class Engine:
             now=clock.now_datetime,
             defaults=default_limits(settings),
         )
-        self._scheduler = Scheduler(database=database, listen_url=None, lease_seconds=LEASE_SECONDS)
+        self._scheduler = Scheduler(
+            database=database, listen_url=None, lease_seconds=LEASE_SECONDS, blobs=self.blobs, clock=clock
+        )
+        # It looks for what is due once in an interval of real time, which does not pass here.
+        self._scheduler.conductor.interval_seconds = 0.0
         self._busy = asyncio.Lock()
 
     @classmethod
@@ -145,6 +149,11 @@ class Engine:
         await self.fetch("set_clock", moment=moment)
         self.clock.moment = moment
 
+    async def declare(self) -> None:
+        """Makes the schedules and workflows that the applications declare."""
+        async with self._busy:
+            await self._scheduler.reconciler.catch_up()
+
     async def settle(self) -> Moments:
         """Does all work that is due now; returns what comes next."""
         async with self._busy:
@@ -198,7 +207,7 @@ class Engine:
             await worker.close()
 
     async def _settle(self) -> Moments:
-        before = self._count
+        before, in_vain = self._count, 0
         with captured_output():
             while True:
                 done = await self._round()
@@ -208,7 +217,9 @@ class Engine:
                     # A run under way may wait for one it submitted.
                     done += await self._round() if self._is_busy else 0
                 moments = await self._moments()
-                if not done or not moments.is_due:
+                # One service may have left to another, without counting it, what that had its turn for already.
+                in_vain = 0 if done else in_vain + 1
+                if in_vain > 1 or not moments.is_due:
                     return moments
 
     async def _round(self) -> int:

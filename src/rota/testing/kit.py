@@ -9,18 +9,26 @@ from typing import Any
 from uuid import UUID
 
 from rota.contract.jobs import Submitted
+from rota.contract.workflows import WorkflowRunOut
+from rota.domain.ids import show_workflow_run
 from rota.domain.job import show_job_of
+from rota.domain.rights import Caller
 from rota.domain.run import Outcome
 from rota.errors import BadInputError, RotaError, SetupError
 from rota.sdk.app import App
 from rota.sdk.gateways import Gateways
 from rota.sdk.task import Task
+from rota.sdk.workflow import Workflow
+from rota.sdk.workflow_runs import WorkflowRun
+from rota.sdk.workflow_runs_sync import SyncWorkflowRun
+from rota.task.arguments import encode
 from rota.testing.assertions import matches, name_of, tell_failures, tell_found, tell_missing
 from rota.testing.engine import Engine
 from rota.testing.kit_gateway import KitGateway, SyncKitGateway
 from rota.testing.records import RunRecord, Submission, run_of, submission_of
 
 AnyTask = Task[..., Any] | str
+_OPERATOR = "operator"
 _FAILED = (Outcome.failed, Outcome.final, Outcome.timed_out)
 
 
@@ -101,6 +109,54 @@ class Kit:
         """All runs, ended or waiting, in order of time."""
         return await self._read_runs(None, _name(task), status)
 
+    async def workflow_runs(
+        self, workflow: Workflow | str | None = None, *, status: str | None = None
+    ) -> list[WorkflowRunOut]:
+        """Workflow runs with their nodes, in the order of their start."""
+        name = workflow if workflow is None or isinstance(workflow, str) else workflow.name
+        rows = await self._engine.fetch("workflow_runs_in_test", name=name, status=status)
+        workflows = self._engine.gateway.workflows
+        return [
+            await workflows.show_run(show_workflow_run(row["id"]), Caller(row["namespace"], row["owner"]))
+            for row in rows
+        ]
+
+    async def approve(
+        self, run: WorkflowRun | SyncWorkflowRun | str, node: str, *, by: str | None = None, comment: str | None = None
+    ) -> None:
+        """Approves what a node waits for, as the person `by`; as an operator if not given."""
+        await self._decide(run, node, by, comment, approve=True)
+
+    async def reject(
+        self, run: WorkflowRun | SyncWorkflowRun | str, node: str, *, by: str | None = None, comment: str | None = None
+    ) -> None:
+        """Rejects what a node waits for, as `approve`."""
+        await self._decide(run, node, by, comment, approve=False)
+
+    async def _decide(
+        self,
+        run: WorkflowRun | SyncWorkflowRun | str,
+        node: str,
+        by: str | None,
+        comment: str | None,
+        *,
+        approve: bool,
+    ) -> None:
+        run_id = run if isinstance(run, str) else run.id
+        (found,) = [
+            one
+            for one in await self._engine.fetch("workflow_runs_in_test", name=None, status=None)
+            if show_workflow_run(one["id"]) == run_id
+        ]
+        await self._engine.gateway.workflows.decide(
+            run_id,
+            node,
+            Caller(found["namespace"], by or _OPERATOR),
+            only=by,
+            approve=approve,
+            comment=comment,
+        )
+
     async def failures(self) -> list[RunRecord]:
         """Runs that failed for good or wait for a retry (`retrying`), with errors and tracebacks."""
         found = await self._read_runs(None, None, None)
@@ -140,11 +196,21 @@ class Kit:
 
     # Surroundings
 
+    async def put_object(self, name: str, items: Iterable[Any], *, namespace: str = "default") -> None:
+        """Puts an object into the test's storage, with one item per line, for a map over `flow.object(name)`."""
+        await self._engine.blobs.put(f"inputs/{namespace}/{name}", b"".join(encode(item) + b"\n" for item in items))
+
     async def use(self, app: App) -> None:
         """Serves an application: runs its tasks, takes its submissions and, from the next call, its schedules."""
         outside = self._engine.gateway.for_caller(app.caller)
         engine = self._engine
-        gateway = KitGateway(outside, settle=engine.settle, status_ahead=engine.status_ahead, note=self._note)
+        gateway = KitGateway(
+            outside,
+            settle=engine.settle,
+            status_ahead=engine.status_ahead,
+            note=self._note,
+            declare=engine.declare,
+        )
         self._bindings.enter_context(app.using(gateway, SyncKitGateway(gateway), self._engine.clock.now_datetime))
         await self._engine.use(app)
 

@@ -4,14 +4,18 @@ thread."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import msgspec
+
 from rota.contract.jobs import Submitted
+from rota.contract.workflows import WorkflowRunOut, WorkflowRunStarted
 from rota.errors import RotaError, SetupError
 from rota.gateway.protocol import JobGateway, OutgoingJob, RunSnapshot
 from rota.gateway.thread import ThreadGateway
+from rota.gateway.workflow_acts import WorkflowAct, has_ended
 from rota.task.context import current_context
 
 T = TypeVar("T")
@@ -45,6 +49,16 @@ class RunKitGateway:
         """As in a worker."""
         return await self._inside.caller()
 
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        """As in a worker."""
+        return await self._inside.start_workflow(workflow, inputs, key)
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        """As in a worker."""
+        if act.wait_seconds:
+            self._waits()
+        return await self._inside.act_on_workflow(act)
+
 
 class KitGateway:
     """Submits for the application; waiting for a run runs everything that is due."""
@@ -56,12 +70,14 @@ class KitGateway:
         settle: Callable[[], Awaitable[Any]],
         status_ahead: StatusAhead,
         note: Callable[[Sequence[Submitted | RotaError]], None],
+        declare: Callable[[], Awaitable[Any]],
     ) -> None:
-        """`outside` is for code outside runs."""
+        """`outside` is for code outside runs; `declare` makes what the code declares."""
         self._outside = outside
         self._settle = settle
         self._status_ahead = status_ahead
         self._note = note
+        self._declare = declare
         self._loop = asyncio.get_running_loop()
 
     async def submit(self, jobs: Sequence[OutgoingJob]) -> Sequence[Submitted | RotaError]:
@@ -82,6 +98,34 @@ class KitGateway:
     async def caller(self) -> tuple[str, str] | None:
         """The namespace and owner of its jobs."""
         return await self._hop((_of_run() or self._outside).caller())
+
+    async def start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        """Starts a run of a workflow, once what the code declares is there."""
+        return await self._hop(self._start_workflow(workflow, inputs, key))
+
+    async def act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        """Acts on a workflow run; with `wait_seconds`, after everything due has run."""
+        inside = _of_run()
+        return await self._hop(inside.act_on_workflow(act) if inside else self._act_on_workflow(act))
+
+    async def _start_workflow(self, workflow: str, inputs: Mapping[str, Any], key: str) -> WorkflowRunStarted:
+        if inside := _of_run():
+            return await inside.start_workflow(workflow, inputs, key)
+        await self._declare()
+        return await self._outside.start_workflow(workflow, inputs, key)
+
+    async def _act_on_workflow(self, act: WorkflowAct) -> WorkflowRunOut:
+        at_once = msgspec.structs.replace(act, wait_seconds=0.0)
+        run = await self._outside.act_on_workflow(at_once)
+        if has_ended(run) or not act.wait_seconds:
+            return run
+        await self._settle()
+        run = await self._outside.act_on_workflow(at_once)
+        if not has_ended(run):
+            raise SetupError(
+                f"{act.run_id} is {run.status}, and nothing more is due now. Move time first (kit.advance)."
+            )
+        return run
 
     async def _look(self, run_id: str, wait_seconds: float) -> RunSnapshot:
         outcome = await self._status_ahead(run_id, await self._outside.look(run_id, 0))

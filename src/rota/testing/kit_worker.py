@@ -175,7 +175,7 @@ class AppWorker:
         self._served |= more
         namespaces = tuple(sorted({namespace for namespace, _ in self._served}))
         pools = tuple(sorted({pool for _, pool in self._served}))
-        application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.jobs() else None
+        application = describe_app(self.app, [self.app.caller.namespace]) if self.app.declarations.are_any else None
         profile = WorkerProfile(
             socket.gethostname(), os.getpid(), namespaces, pools, tuple(self.tasks), SLOTS, application=application
         )

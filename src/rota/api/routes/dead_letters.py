@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -76,15 +77,20 @@ async def group_dead_letters(services: Backend, call: ApiRequest) -> DeadLetterG
 @Operation("POST", "/v1/dead-letters/redrive", Right.CHANGE, body=DeadLetterSelection, errors=(413,))
 async def redrive(services: Backend, call: ApiRequest) -> CountOut:
     """Run dead letters again, with the same idempotency keys; very many of them in the background."""
+    nodes: list[Any] = []  # they run again by one resume of each workflow run
 
     async def redrive_page(run_ids: Sequence[UUID]) -> int:
+        nodes.extend(await services.workflows.nodes_of(run_ids, call.caller))
         return len(await services.redrives.rerun(call.namespace, run_ids, "redrive", services.now))
 
     async def hand_over(wanted: DeadLetterFilter, most: int | None) -> str:
         rest = OperationFilter(**msgspec.structs.asdict(wanted), most=most)
         return (await services.operations.create_of("redrive", rest, call.caller)).operation_id
 
-    return await _each_page(services, call, redrive_page, hand_over)
+    answer = await _each_page(services, call, redrive_page, hand_over)
+    if nodes:
+        answer.count += await services.workflows.run_again(nodes, call.caller, call.only, strict=not answer.count)
+    return answer
 
 
 @Operation("POST", "/v1/dead-letters/discard", Right.CHANGE, body=DeadLetterSelection, errors=(413,))

@@ -57,6 +57,24 @@ def complete_job_name(incomplete: str) -> list[_Choice]:
     return [(name, "") for name in sorted(names) if name.startswith(incomplete) and _is_plain(name)]
 
 
+def complete_workflow(incomplete: str) -> list[_Choice]:
+    """Names of workflows."""
+    names = [one["name"] for one in _items("/v1/workflows", limit=_MOST)]
+    return [(name, "") for name in names if name.startswith(incomplete) and _is_plain(name)]
+
+
+def complete_workflow_run(incomplete: str) -> list[_Choice]:
+    """Ids of the latest workflow runs, with the names of their workflows."""
+    return _matching("/v1/workflow-runs", "workflowRunId", incomplete)
+
+
+def complete_workflow_or_run(incomplete: str) -> list[_Choice]:
+    """Names of workflows, and ids of runs."""
+    if incomplete.startswith("wfr_"):
+        return complete_workflow_run(incomplete)
+    return complete_workflow(incomplete)
+
+
 def complete_run_status(incomplete: str) -> list[_Choice]:
     """Statuses of runs."""
     return [(status, "") for status in get_args(RunStatusName) if status.startswith(incomplete)]

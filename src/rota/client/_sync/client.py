@@ -16,6 +16,7 @@ from typing import Unpack
 from urllib.parse import quote
 
 from rota.client._sync.operations import OperationCalls
+from rota.client._sync.workflows import WorkflowCalls
 from rota.client.answers import read_answer
 from rota.client.bodies import (
     DeadLetterFilters,
@@ -89,7 +90,7 @@ _PAGE_SIZE = 100
 _WAIT_SECONDS = 20.0
 
 
-class Client(OperationCalls):
+class Client(OperationCalls, WorkflowCalls):
     """The API, typed."""
 
     def jobs(self, *, page_size: int = _PAGE_SIZE, **filters: Unpack[JobFilters]) -> Iterator[JobOut]:

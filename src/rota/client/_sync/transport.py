@@ -172,8 +172,10 @@ class Calls:
         seconds = self._patience_seconds if patience is None else read_patience(patience)
         return Tries(self._retries, self._timeout, repeatable=repeatable, patience_seconds=seconds)
 
-    def _items(self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int) -> Iterator[Item]:
-        """All items of a list, fetched page by page."""
+    def _items(
+        self, kind: type[Page[Item]], path: str, filters: Mapping[str, Any], page_size: int | None
+    ) -> Iterator[Item]:
+        """All items of a list, fetched page by page (None: as large as the server makes them)."""
         query = query_of({**filters, "limit": page_size})
         while True:
             page = self._ask(kind, "GET", path, query=query, repeatable=True)

@@ -112,7 +112,9 @@ class Progress:
         self._is_paused = is_paused
         self._start = start
         self._now = now
+        self.is_cut_off = False
         self._left: deque[int] = deque()
+        self._ready: dict[int, None] = {}
         self._steps = 0
 
     @property
@@ -172,16 +174,24 @@ class Progress:
 
     def go_on(self, most: int) -> bool:
         """Makes changes, at most so many; returns whether there may be more to do."""
-        self._steps = 0
-        while self._left:
-            if self._steps >= most:
-                return True
+        while ready := self.settle(most):
+            for number in ready:
+                self.open(number)
+        return self.is_cut_off
+
+    def settle(self, most: int) -> list[int]:
+        """Decides on nodes until none is left; returns those that start: the caller opens them, and comes back.
+
+        After so many changes in all it stops: then `is_cut_off` is true, and all is to be looked at another time."""
+        while self._left and not self.is_cut_off:
             number = self._left.popleft()
             if number not in self.nodes:
                 self._look_at_waiting(number)
             elif self.nodes[number].state == "open":
                 self._look_at_members(number)
-        return False
+            self.is_cut_off = self._steps + len(self._ready) >= most
+        ready, self._ready = list(self._ready), {}
+        return ready
 
     def _is_unended(self, number: int) -> bool:
         return number not in self.nodes or self.nodes[number].state == "open"
@@ -197,11 +207,12 @@ class Progress:
         decided = self._decide(number)
         if decided == "run":
             if not self._is_paused:
-                self._open(number)
+                self._ready[number] = None
         elif decided is not None:
             self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
 
-    def _open(self, number: int) -> None:
+    def open(self, number: int) -> None:
+        """Starts a node."""
         started = self._start(number)
         if started.ending is not None:
             self._end(number, started.ending, started.reason)

@@ -116,6 +116,7 @@ class Claims:
             app=app.name if app else None,
             version=app.version if app else None,
             schedules=encode_schedules(app.schedules) if app else None,
+            workflows=app.workflows if app else None,
             release=release_of(app.version) if app else None,
             announced=announced,
         )

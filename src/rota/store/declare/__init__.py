@@ -15,7 +15,7 @@ declared is paused with a note, never deleted; one that is declared again goes o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -45,6 +45,7 @@ class PendingApp(msgspec.Struct, frozen=True):
     app: str
     version: str | None
     schedules: str | None
+    workflows: str | None = None
 
 
 class Reconciled(msgspec.Struct):
@@ -59,12 +60,19 @@ class Reconciled(msgspec.Struct):
     told: Changed = msgspec.field(default_factory=Changed)
 
 
-class DeclaredJobs:
-    """The jobs of applications."""
+# Is given the namespace, the declared workflows (JSON; None: none), what became of the application so far, and a list
+# for the ids of runs whose days may be missing.
+ApplyWorkflows = Callable[[Statements, str, str | None, Reconciled, list[UUID]], Awaitable[None]]
 
-    def __init__(self, database: Database, *, patience: timedelta) -> None:
+
+class DeclaredJobs:
+    """The jobs and workflows of applications."""
+
+    def __init__(self, database: Database, *, patience: timedelta, apply_workflows: ApplyWorkflows) -> None:
+        """`apply_workflows` makes the workflows match, in the same transaction."""
         self._database = database
         self._patience = patience
+        self._apply_workflows = apply_workflows
 
     async def pending(self) -> list[PendingApp]:
         """Applications whose version in force is not applied yet."""
@@ -85,9 +93,15 @@ class DeclaredJobs:
             done = Reconciled(app, ruling["version"])
             schedules = decode_schedules(ruling["schedules"]) if ruling["schedules"] else ()
             await _Work(statements, namespace, done, skipped).apply(schedules)
+            await self._apply_workflows(statements, namespace, ruling["workflows"], done, skipped)
             if not done.unreadable:  # else it stays pending
                 await statements.fetch(
-                    "note_app", namespace=namespace, app=app, version=ruling["version"], schedules=ruling["schedules"]
+                    "note_app",
+                    namespace=namespace,
+                    app=app,
+                    version=ruling["version"],
+                    schedules=ruling["schedules"],
+                    workflows=ruling["workflows"],
                 )
             return done
 
@@ -131,10 +145,9 @@ class _Work:
         await self._record()
 
     async def _calendars(self, schedules: Sequence[DeclaredSchedule]) -> KnownCalendars:
-        """The calendars that schedules name, kept as they are."""
+        """The calendars that schedules name; all are kept as they are, for those of workflows too."""
         names = {name for declared in schedules for name in _calendars_of(declared.timetable)}
-        if names:
-            await lock_calendars(self._statements, [self._namespace])
+        await lock_calendars(self._statements, [self._namespace])
         return await read_calendars(self._statements, self._namespace, names)
 
     async def _make(self, job_id: UUID, declared: DeclaredSchedule, timetable: Timetable) -> None:

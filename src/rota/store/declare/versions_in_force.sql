@@ -15,18 +15,19 @@ WITH present AS (
     SELECT DISTINCT v.namespace, v.app FROM rota.app_versions AS v
      WHERE (:namespace::text IS NULL OR v.namespace = :namespace) AND (:app::text IS NULL OR v.app = :app)
 ), ruling AS (
-    SELECT k.namespace, k.app, v.version, v.schedules, v.live,
+    SELECT k.namespace, k.app, v.version, v.schedules, v.workflows, v.live,
            EXISTS (SELECT FROM present AS p WHERE p.namespace = k.namespace AND p.app = k.app AND p.recent) AS recent
       FROM known AS k
       LEFT JOIN LATERAL (
-           SELECT v.version, v.schedules, p.live
+           SELECT v.version, v.schedules, v.workflows, p.live
              FROM rota.app_versions AS v
              JOIN present AS p ON p.namespace = v.namespace AND p.app = v.app AND p.version = v.version AND p.rules
             WHERE v.namespace = k.namespace AND v.app = k.app
             ORDER BY v.release DESC NULLS LAST, v.number DESC LIMIT 1) AS v ON true
 )
-SELECT r.namespace, r.app, r.version, r.schedules
+SELECT r.namespace, r.app, r.version, r.schedules, r.workflows
   FROM ruling AS r
   LEFT JOIN rota.apps AS a ON a.namespace = r.namespace AND a.app = r.app
  WHERE (r.live OR r.version IS NULL AND NOT r.recent)
-   AND (a.version IS DISTINCT FROM r.version OR a.schedules IS DISTINCT FROM r.schedules)
+   AND (a.version IS DISTINCT FROM r.version OR a.schedules IS DISTINCT FROM r.schedules
+        OR a.workflows IS DISTINCT FROM r.workflows)

@@ -110,7 +110,12 @@ class Flows:
             pass
         if row["node"] is None:
             await self._database.fetch("stop_waits", namespace=namespace, flow=flow, nodes=list(nodes), reason=reason)
-        await self._with_lock(row, "swept", node=row["node"], stop=row["stop"])
+
+        async def note(statements: Statements) -> None:
+            await lock_flow(statements, row)
+            await statements.fetch("swept", namespace=namespace, flow=flow, node=row["node"], stop=row["stop"])
+
+        await self._database.transact(note)
 
     async def _stop_runs(self, namespace: str, flow: UUID, nodes: Sequence[int], reason: str, *, started: bool) -> int:
         """Cancels some runs; returns how many there were."""
@@ -152,7 +157,7 @@ class Flows:
         """Makes members of a map; False if it is not where it was any more."""
 
         async def make(statements: Statements) -> list[Any]:
-            await statements.fetch("lock_flow", namespace=row["namespace"], flow=row["flow"])
+            await lock_flow(statements, row)
             return await statements.fetch(
                 "make_members",
                 namespace=row["namespace"],
@@ -191,37 +196,45 @@ class Flows:
         key_prefix: str,
     ) -> bool:
         """Makes some members that failed once more; False if there was nothing to do."""
-        rows = await self._with_lock(
-            row,
-            "remake_members",
-            node=row["node"],
-            generation=row["generation"],
-            is_handler=is_handler,
-            is_child=is_child,
-            ids=list(ids),
-            limit=len(ids),
-            key_prefix=key_prefix,
-            options=definition.options,
-            **_shared(definition),
-        )
+
+        async def remake(statements: Statements) -> list[Any]:
+            await lock_flow(statements, row)
+            return await statements.fetch(
+                "remake_members",
+                namespace=row["namespace"],
+                flow=row["flow"],
+                node=row["node"],
+                generation=row["generation"],
+                is_handler=is_handler,
+                is_child=is_child,
+                ids=list(ids),
+                limit=len(ids),
+                key_prefix=key_prefix,
+                options=definition.options,
+                **_shared(definition),
+            )
+
+        rows = await self._database.transact(remake)
         if rows:
             self._wake(definition, child=is_child, noted=True)
         return bool(rows)
 
     async def fail_map(self, row: Any, error: str) -> None:
         """Makes a map fail for good, because its items can't be read."""
-        await self._with_lock(row, "fail_map", node=row["node"], generation=row["generation"], error=error)
+
+        async def fail(statements: Statements) -> None:
+            await lock_flow(statements, row)
+            await statements.fetch(
+                "fail_map",
+                namespace=row["namespace"],
+                flow=row["flow"],
+                node=row["node"],
+                generation=row["generation"],
+                error=error,
+            )
+
+        await self._database.transact(fail)
         self._database.wake(flows=True)
-
-    async def _with_lock(self, row: Any, statement: str, **parameters: Any) -> list[Any]:
-        """Runs a statement under the lock of its workflow run."""
-        key = {"namespace": row["namespace"], "flow": row["flow"]}
-
-        async def run(statements: Statements) -> list[Any]:
-            await statements.fetch("lock_flow", **key)
-            return await statements.fetch(statement, **key, **parameters)
-
-        return await self._database.transact(run)
 
     def _wake(self, definition: Definition, *, child: bool, noted: bool) -> None:
         plain = definition.policies is None and not child
@@ -233,6 +246,11 @@ class Flows:
             "workflow_definition", namespace=namespace, workflow_id=workflow_id, version=version
         )
         return None if row is None else (row["definition"], row["owner"])
+
+
+async def lock_flow(statements: Statements, row: Any) -> None:
+    """Before rows of a workflow run are written: in a statement of its own (see lock_flow.sql)."""
+    await statements.fetch("lock_flow", namespace=row["namespace"], flow=row["flow"])
 
 
 def _shared(definition: Definition) -> dict[str, Any]:

@@ -386,8 +386,11 @@ async def write_resume(statements: Statements, row: Any, wanted: Resume) -> None
     """Begins the next generation of a workflow run that is locked."""
     if wanted.numbers is not None:
         pairs = columns(wanted.numbers.items(), "before after")
-        for table in ("nodes", "maps", "failures", "results"):
-            await statements.fetch(f"renumber_{table}", namespace=row["namespace"], flow=row["id"], **pairs)
+        key = {"namespace": row["namespace"], "flow": row["id"]}
+        await statements.fetch("renumber_nodes", **key, **pairs)
+        await statements.fetch("renumber_maps", **key, **pairs)
+        await statements.fetch("renumber_failures", **key, **pairs)
+        await statements.fetch("renumber_results", **key, **pairs)
     await statements.fetch(
         "resume_flow",
         namespace=row["namespace"],

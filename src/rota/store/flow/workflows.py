@@ -10,6 +10,7 @@ import msgspec
 
 from rota.domain.job import Recurring, SubmissionKey
 from rota.domain.workflows.progress import Members
+from rota.errors import RotaError
 from rota.store.change import Changed, JobChange, apply_change, lock_job, write_job
 from rota.store.exclude import hold_calendars
 from rota.store.flow.rows import NodeRow, Resume, read_maps, read_nodes, write_resume
@@ -59,27 +60,7 @@ class Workflows:
     async def create(self, namespace: str, new: WorkflowRecord, schedule: Recurring | None = None) -> bool:
         """Creates a workflow, and the recurring job that fires it; False: another workflow has the name."""
 
-        async def create_it(statements: Statements) -> bool:
-            if schedule is not None:
-                await hold_calendars(statements, namespace, schedule.timetable.exclusion)
-            rows = await statements.fetch(
-                "create_workflow",
-                namespace=namespace,
-                workflow_id=new.id,
-                name=new.name,
-                owner=new.owner,
-                version=new.version,
-                definition=new.definition,
-                deadline_seconds=new.deadline_seconds,
-                schedule=new.schedule,
-                timezone=new.timezone,
-                job_id=new.id if schedule is None else schedule.id,
-            )
-            if rows and schedule is not None:
-                await insert_jobs(statements, [schedule])
-            return bool(rows)
-
-        made = await self._database.transact(create_it)
+        made = await self._database.transact(lambda it: create_workflow(it, namespace, new, schedule))
         self._database.wake(schedules=schedule is not None)
         return made
 
@@ -111,36 +92,14 @@ class Workflows:
         """Gives a workflow another definition or schedule; False if it was changed since it was read."""
         skipped: list[UUID] = []
 
-        async def change_it(statements: Statements) -> Changed | None:
-            changed = Changed()
-            job_id = row["job_id"]
-            if row["schedule"] != after.schedule:
-                if schedule is not None:
-                    await hold_calendars(statements, row["namespace"], schedule.timetable.exclusion)
-                job_id, changed = await _reschedule(statements, row, schedule, skipped)
-            rows = await statements.fetch(
-                "change_workflow",
-                namespace=row["namespace"],
-                workflow_id=row["id"],
-                revision=row["revision"],
-                version=after.version,
-                definition=after.definition,
-                deadline_seconds=after.deadline_seconds,
-                schedule=after.schedule,
-                timezone=after.timezone,
-                job_id=job_id,
-                changed_by=changed_by,
-            )
-            if not rows:
-                raise _ChangedMeanwhileError
-            return changed
+        async def change_it(statements: Statements) -> Changed:
+            return await change_workflow(statements, row, after, schedule, changed_by, skipped)
 
         try:
             changed = await with_days(self._database, skipped, lambda: transact_soon(self._database, change_it))
-        except _ChangedMeanwhileError:
+        except ChangedMeanwhileError:
             return False
-        if changed is not None:
-            self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
+        self._database.wake(workers=changed.workers, pools=changed.pools, gates=True, schedules=True)
         return True
 
     async def delete(self, namespace: str, workflow_id: UUID) -> bool:
@@ -159,17 +118,7 @@ class Workflows:
         skipped: list[UUID] = []
 
         async def pause_it(statements: Statements) -> tuple[bool, Changed]:
-            changed = Changed()
-            job = await lock_job(statements, row["namespace"], row["job_id"])
-            wanted = "paused" if state == "paused" else "scheduled"
-            if job is not None and job["state"] in ("scheduled", "paused") and job["state"] != wanted:
-                kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
-                change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
-                changed = await apply_change(statements, job, change, skipped)
-            rows = await statements.fetch(
-                "pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state
-            )
-            return bool(rows), changed
+            return await set_workflow_state(statements, row, state, skipped)
 
         done, changed = await with_days(self._database, skipped, lambda: transact_soon(self._database, pause_it))
         self._database.wake(
@@ -318,8 +267,83 @@ class Workflows:
         return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, after=after)
 
 
-class _ChangedMeanwhileError(Exception):
-    """The workflow has another revision."""
+class ChangedMeanwhileError(RotaError):
+    """The workflow has another revision than the one that was read."""
+
+
+async def find_workflow(statements: Statements, namespace: str, name: str) -> Any | None:
+    """A workflow by its name, with its definition."""
+    return await statements.fetch_row("find_workflow", namespace=namespace, workflow_id=None, name=name)
+
+
+async def create_workflow(
+    statements: Statements, namespace: str, new: WorkflowRecord, schedule: Recurring | None
+) -> bool:
+    """Creates a workflow, and the recurring job that fires it; False: another workflow has the name."""
+    if schedule is not None:
+        await hold_calendars(statements, namespace, schedule.timetable.exclusion)
+    rows = await statements.fetch(
+        "create_workflow",
+        namespace=namespace,
+        workflow_id=new.id,
+        name=new.name,
+        owner=new.owner,
+        version=new.version,
+        definition=new.definition,
+        deadline_seconds=new.deadline_seconds,
+        schedule=new.schedule,
+        timezone=new.timezone,
+        job_id=new.id if schedule is None else schedule.id,
+    )
+    if rows and schedule is not None:
+        await insert_jobs(statements, [schedule])
+    return bool(rows)
+
+
+async def change_workflow(
+    statements: Statements,
+    row: Any,
+    after: WorkflowRecord,
+    schedule: Recurring | None,
+    changed_by: str,
+    skipped: list[UUID],
+) -> Changed:
+    """Gives a workflow another definition or schedule; raises ChangedMeanwhileError if it is not as it was read."""
+    changed = Changed()
+    job_id = row["job_id"]
+    if row["schedule"] != after.schedule:
+        if schedule is not None:
+            await hold_calendars(statements, row["namespace"], schedule.timetable.exclusion)
+        job_id, changed = await _reschedule(statements, row, schedule, skipped)
+    rows = await statements.fetch(
+        "change_workflow",
+        namespace=row["namespace"],
+        workflow_id=row["id"],
+        revision=row["revision"],
+        version=after.version,
+        definition=after.definition,
+        deadline_seconds=after.deadline_seconds,
+        schedule=after.schedule,
+        timezone=after.timezone,
+        job_id=job_id,
+        changed_by=changed_by,
+    )
+    if not rows:
+        raise ChangedMeanwhileError("the workflow was changed just now")
+    return changed
+
+
+async def set_workflow_state(statements: Statements, row: Any, state: str, skipped: list[UUID]) -> tuple[bool, Changed]:
+    """Pauses a workflow, or lets it go on ('active'); False: it was deleted."""
+    changed = Changed()
+    job = await lock_job(statements, row["namespace"], row["job_id"])
+    wanted = "paused" if state == "paused" else "scheduled"
+    if job is not None and job["state"] in ("scheduled", "paused") and job["state"] != wanted:
+        kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
+        change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
+        changed = await apply_change(statements, job, change, skipped)
+    rows = await statements.fetch("pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state)
+    return bool(rows), changed
 
 
 def _key_of(key: SubmissionKey | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.ids import LAST_ID, find_job_id, floor_id
-from rota.domain.job import Definition
+from rota.domain.job import NODE_CAUSES, Definition
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.runs import RunFilter, find_run, find_runs, read_list, waits_again
 from rota.store.submit.chosen_ids import find_chosen
@@ -99,9 +99,9 @@ async def find_job(statements: Statements | Database, namespace: str, job_id: UU
 
 
 async def find_one_shot(statements: Statements | Database, namespace: str, job_id: UUID) -> Any | None:
-    """The run that a one-shot job is; None when there is none or it is the run of another job."""
+    """The run that a one-shot job is, as that of a node is; None when there is none or it is the run of another job."""
     row = await find_run(statements, namespace, job_id)
-    return row if row is not None and row["job_id"] == job_id else None
+    return row if row is not None and (row["job_id"] == job_id or row["cause"] in NODE_CAUSES) else None
 
 
 async def find_latest_run(

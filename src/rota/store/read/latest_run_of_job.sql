@@ -5,7 +5,8 @@
 -- Idioms: OFFSET 0 (also: open runs of a job are few and found by their index, never by walking all ids backwards).
 SELECT r.*, p.body AS large_payload, p.blob AS payload_blob
   FROM (
-        (SELECT * FROM rota.runs WHERE namespace = :namespace AND id = :job_id AND job_id = id)
+        (SELECT * FROM rota.runs WHERE namespace = :namespace AND id = :job_id
+            AND (job_id = id OR cause IN ('node', 'member')))
         UNION ALL
         (SELECT r.*
            FROM (

@@ -15,7 +15,8 @@ SELECT i.namespace, i.job_id AS asked_for, j.state, coalesce(j.options, r.run_op
                (SELECT r.id, r.job_id, r.status, r.started_at, r.finished_at, r.progress, r.worker_id, r.attempt,
                        r.error, r.created_at, r.options AS run_options
                   FROM rota.runs AS r
-                 WHERE r.namespace = i.namespace AND r.id = i.job_id AND r.job_id = r.id)
+                 WHERE r.namespace = i.namespace AND r.id = i.job_id
+                   AND (r.job_id = r.id OR r.cause IN ('node', 'member')))
                UNION ALL
                (SELECT *
                   FROM (

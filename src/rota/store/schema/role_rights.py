@@ -59,6 +59,7 @@ _TABLES = """
     tallies            SD      SIU     namespace
     app_versions       S       SIU     namespace
     apps               SIU     -       -
+    declared_workflows SIU     -       -
     announced_tasks    SUD     SIU     namespace
     schedulers         SIUD    -       -
     shard_leases       SU      -       -

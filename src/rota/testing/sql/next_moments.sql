@@ -20,6 +20,20 @@ WITH moments (at) AS (
     SELECT '-infinity' FROM rota.held_runs WHERE gate = 'recall'
     UNION ALL
     SELECT '-infinity' FROM rota.departures
+    UNION ALL
+    SELECT wakes_at FROM rota.flow_waits WHERE wakes_at IS NOT NULL
+    UNION ALL
+    SELECT deadline_at FROM rota.workflow_runs WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL
+    UNION ALL
+    SELECT '-infinity' FROM rota.workflow_runs WHERE ended_at IS NULL AND stop IS NOT NULL AND NOT is_swept
+    UNION ALL
+    SELECT '-infinity' FROM rota.workflow_maps WHERE is_failing AND NOT is_swept
+    UNION ALL
+    SELECT '-infinity' FROM rota.workflow_maps AS m JOIN rota.workflow_runs AS w ON w.namespace = m.namespace AND w.id = m.flow
+     WHERE (m.is_redone OR NOT m.is_made) AND NOT m.is_failing AND m.made - m.ended < m.member_window
+       AND w.ended_at IS NULL AND NOT w.is_paused
+    UNION ALL
+    SELECT '-infinity' FROM rota.flow_notes
 )
 SELECT coalesce(bool_or(at <= now()), false) AS is_due,
        min(at) FILTER (WHERE at > now()) AS next_at,

@@ -107,6 +107,7 @@ CREATE TABLE rota.app_versions (
     release   bigint[],                                       -- 1.10 as {1,10}; null: not a number
     schedules jsonb NOT NULL,                                 -- what it declares
     seen_at   timestamptz NOT NULL DEFAULT now(),
+    workflows jsonb,                                          -- as well; null: none
     PRIMARY KEY (namespace, app, version)
 );
 
@@ -117,6 +118,7 @@ CREATE TABLE rota.apps (
     version    text COLLATE "C",                        -- null: none is, and its schedules are paused
     schedules  jsonb,                                   -- what of it was applied
     changed_at timestamptz NOT NULL DEFAULT now(),
+    workflows  jsonb,                                   -- as well
     PRIMARY KEY (namespace, app)
 );
 

@@ -224,3 +224,16 @@ CREATE TABLE rota.flow_notes (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX flow_notes_oldest ON rota.flow_notes (shard, noted_at);
 CREATE INDEX flow_notes_of_flow ON rota.flow_notes (flow);
+
+-- Workflows that applications declare in code, by their names. What the code said last is kept, so that a change made by
+-- hand stays until the code says something new.
+CREATE TABLE rota.declared_workflows (
+    namespace     text COLLATE "C" NOT NULL,
+    app           text COLLATE "C" NOT NULL,
+    name          text COLLATE "C" NOT NULL,
+    workflow_id   uuid NOT NULL,
+    declared      text COLLATE "C" NOT NULL,      -- the hash of what the code said
+    version       text COLLATE "C",               -- of the application that said so
+    paused_by_app boolean NOT NULL DEFAULT false, -- paused because no code declares it any more
+    PRIMARY KEY (namespace, app, name)
+);

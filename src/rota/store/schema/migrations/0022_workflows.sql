@@ -308,3 +308,20 @@ SELECT namespace, id, job_id, job_version, owner, name, task, pool, priority, ta
        progress, progress_note, cancel_requested, error, traceback, result, reason,
        expires_at, checkpoint, snoozes, result_blob, policies, NULL
   FROM rota.finished_runs;
+
+-- Workflows that applications declare in code, by their names. What the code said last is kept, so that a change made by
+-- hand stays until the code says something new.
+CREATE TABLE rota.declared_workflows (
+    namespace     text COLLATE "C" NOT NULL,
+    app           text COLLATE "C" NOT NULL,
+    name          text COLLATE "C" NOT NULL,
+    workflow_id   uuid NOT NULL,
+    declared      text COLLATE "C" NOT NULL,      -- the hash of what the code said
+    version       text COLLATE "C",               -- of the application that said so
+    paused_by_app boolean NOT NULL DEFAULT false, -- paused because no code declares it any more
+    PRIMARY KEY (namespace, app, name)
+);
+
+-- What versions of applications declare of workflows, and what of it was applied; null: none.
+ALTER TABLE rota.app_versions ADD COLUMN workflows jsonb;
+ALTER TABLE rota.apps ADD COLUMN workflows jsonb;
