@@ -85,6 +85,10 @@ LEAST = {
     "abort_operation": "submitter",
     "list_schedules": "viewer",
     "preview": "viewer",
+    "list_calendars": "viewer",
+    "get_calendar": "viewer",
+    "put_calendar": "operator",
+    "delete_calendar": "operator",
     "list_pools": "viewer",
     "change_pool": "operator",
     "pause_pool": "operator",
@@ -137,6 +141,7 @@ BODIES = {
     "create_replay": {"task": "rota.fail"},
     "create_operation": {"kind": "cancel", "task": "rota.fail"},
     "preview": {"cronExpression": "@daily"},
+    "put_calendar": {"days": ["2030-01-01"]},
     "change_pool": {"mostWaiting": 1000},
     "change_limits": {"mostWaiting": 1_000_000},
     "change_limits_of": {"mostWaiting": 1_000_000},
@@ -228,7 +233,12 @@ async def furnish(engine, client, owner):
             f"event of {owner}",
             owner,
         )
-        hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *")
+        await sql.execute(
+            "INSERT INTO rota.calendars (namespace, name, revision, days, number_of_days, changed_by)"
+            " VALUES ('default', 'holidays', gen_random_uuid(), '[]', 0, $1) ON CONFLICT DO NOTHING",
+            owner,
+        )
+        hourly = job(name="hourly", scheduleType="cron", cronExpression="0 * * * *", excludeCalendars=["holidays"])
         assert (await client.post("/v1/jobs", json=hourly)).status_code == 201
         for of in (waiting[4:], failed[4:]):
             for path, kind in KINDS.items():
@@ -269,6 +279,7 @@ async def ask(client, operation, of=MISSING, whose=None, **options):
     """The operation about somebody's job and run, or workflow and workflow run."""
     name = operation.handler.__name__
     names = {"jobId": f"job_{of}", "runId": f"run_{of}", "keyId": f"key_{MISSING}", "pool": "default", "subject": "eve"}
+    names["calendar"] = "holidays"
     names |= {"task": "tidy", "node": "each" if operation.method == "GET" else "wait", "signal": "go"}
     names |= {"workflowId": f"wf_{MISSING}", "workflowRunId": f"wfr_{MISSING}"}
     kind = operation.path.split("/")[2] if operation.path.startswith("/v1/") else ""

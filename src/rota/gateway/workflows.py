@@ -55,6 +55,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
+from rota.gateway.calendars import CalendarDays, in_schedule
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import (
     WorkflowPlan,
@@ -88,6 +89,7 @@ class WorkflowGateway:
         workflows: Workflows,
         submissions: Submissions,
         builder: JobBuilder,
+        calendars: CalendarDays,
         *,
         shards: int,
         now: Callable[[], datetime],
@@ -95,6 +97,7 @@ class WorkflowGateway:
         self._workflows = workflows
         self._submissions = submissions
         self._builder = builder
+        self._calendars = calendars
         self._shards = shards
         self._now = now
 
@@ -102,9 +105,7 @@ class WorkflowGateway:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
         await self._check(wanted, caller, only)
         new = record_of(wanted, new_id(self._now().timestamp()), caller.owner)
-        if not await self._workflows.create(
-            caller.namespace, new, schedule_of(wanted, caller, self._builder, self._now())
-        ):
+        if not await self._workflows.create(caller.namespace, new, await self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
 
@@ -125,6 +126,9 @@ class WorkflowGateway:
                 raise BadInputError(f"there is no workflow named {name!r}", field=field)
             below = read_definition(row["definition"])
             left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
+
+    async def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
+        return await self._calendars.attach_workflow(schedule_of(wanted, caller, self._builder, self._now()))
 
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
@@ -157,7 +161,7 @@ class WorkflowGateway:
         await self._check(wanted, owner, only)
         after = record_of(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
-            schedule = schedule_of(wanted, owner, self._builder, self._now())
+            schedule = await self._schedule(wanted, owner)
             if not await self._workflows.change(row, after, schedule, caller.owner):
                 raise VersionMismatchError("the workflow was changed just now; look again")
         return show_workflow_row(row), await self.show(show_workflow(row["id"]), caller)
@@ -507,7 +511,7 @@ def schedule_of(wanted: WorkflowIn, caller: Caller, builder: JobBuilder, now: da
     try:
         item, _ = builder.prepare(job, caller, now, None)
     except BadInputError as error:
-        error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
+        in_schedule(error)
         raise
     if not isinstance(item, Recurring):
         raise BadInputError("needs cronExpression or everySeconds", field="schedule")

@@ -12,6 +12,7 @@ from rota.domain.job import Recurring, SubmissionKey
 from rota.domain.workflows.progress import Members
 from rota.errors import RotaError
 from rota.store.change import Changed, JobChange, apply_change, lock_job, write_job
+from rota.store.exclude import hold_calendars
 from rota.store.flow.rows import NodeRow, Resume, read_maps, read_nodes, write_resume
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
@@ -279,6 +280,8 @@ async def create_workflow(
     statements: Statements, namespace: str, new: WorkflowRecord, schedule: Recurring | None
 ) -> bool:
     """Creates a workflow, and the recurring job that fires it; False: another workflow has the name."""
+    if schedule is not None:
+        await hold_calendars(statements, namespace, schedule.timetable.exclusion)
     rows = await statements.fetch(
         "create_workflow",
         namespace=namespace,
@@ -309,6 +312,8 @@ async def change_workflow(
     changed = Changed()
     job_id = row["job_id"]
     if row["schedule"] != after.schedule:
+        if schedule is not None:
+            await hold_calendars(statements, row["namespace"], schedule.timetable.exclusion)
         job_id, changed = await _reschedule(statements, row, schedule, skipped)
     rows = await statements.fetch(
         "change_workflow",
