@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.contract.workflows import MOST_WAIT_SECONDS, NodeIn, WaitIn, WorkflowIn
+from rota.contract.workflows import MOST_WAIT_SECONDS, NodeIn, NodeKey, WaitIn, WorkflowIn
 from rota.domain.ids import new_id
 from rota.domain.rights import Caller
 from rota.domain.workflows.progress import Members, NodeState, Progress, Start
@@ -51,6 +51,8 @@ from rota.store.flow.rows import (
 from rota.store.postgres.database import Statements
 
 _LARGEST_RESULT_BYTES = 64 * 1024
+_READ_AT_ONCE = 500  # results, each of up to _LARGEST_RESULT_BYTES
+_LATEST = 253_000_000_000.0  # in the year 9987: what is later is no time in every zone
 _ON_TIMEOUT = {"fail": "failed", "skip": "skipped", "succeed": "success"}
 
 
@@ -74,7 +76,9 @@ class FlowStep:
         self._builder = builder
         self._pins = pins
         self._most = most
-        self._results: dict[int, Any] = {}
+        self._results: dict[int, Any] = {}  # of nodes that ended just now, or are read by nodes that start
+        self._heard: set[int] = set()  # nodes that ended just now: their results are not stored yet
+        self._unread: dict[int, set[int]] = {}  # nodes that start when these results were read
         self._stored: dict[str, str] = {}  # the keys in object storage of results, by node
         self._resumable: set[UUID] = set()  # workflow runs of nodes that failed before
         self._run_of: dict[int, UUID] = {}
@@ -103,9 +107,12 @@ class FlowStep:
                 ended[note.node] = note
                 if not self._adds_nodes(note.node, note):
                     progress.hear(note.node, note.outcome or "failed", note.reason)
-        await self._read_results(statements, ended)
+        self._keep_results(ended)
         await self._read_children(statements)
         again = progress.go_on(self._most)
+        while self._unread and not again:
+            progress.look_at(await self._read_results(statements))
+            again = progress.go_on(self._most)
         advance = self._advance
         advance.again = again or bool(advance.reopened) or any(wait.signal for wait in advance.waits)
         advance.stop = progress.stop
@@ -121,22 +128,38 @@ class FlowStep:
 
     # What nodes read
 
-    async def _read_results(self, statements: Statements, ended: Mapping[int, FlowNote]) -> None:
-        """Reads the results that nodes which may start now refer to."""
-        wanted = {
-            number
-            for at, node in enumerate(self._plan.nodes)
-            if at not in self._progress.nodes
-            for number in self._read_by(at, node)
-        }
+    def _keep_results(self, ended: Mapping[int, FlowNote]) -> None:
         for number, note in ended.items():
             if note.outcome == "success" and not self._rows[number].adds:
                 self._keep_result(number, self._added.get(number, note.result), note.result_blob)
-        known = [at for at in wanted - {*self._results} if at in self._rows and self._rows[at].state != "waiting"]
-        if known:
-            found = await read_results(statements, self._row["namespace"], self._row["id"], known)
-            for number, (text, blob) in found.items():
-                self._keep_result(number, text, blob)
+                self._heard.add(number)
+
+    def _not_read(self, number: int, node: NodePlan) -> set[int]:
+        """The nodes whose results a node needs, and which were not read yet."""
+        return {
+            one
+            for one in self._read_by(number, node)
+            if one not in self._results
+            and (state := self._progress.nodes.get(one)) is not None
+            and state.state == "success"
+            and state.members is None
+        }
+
+    async def _read_results(self, statements: Statements) -> list[int]:
+        """Reads the results for some nodes that start now; those read before are forgotten. So neither the size of a
+        workflow nor that of its results is what a scheduler needs of memory."""
+        nodes: list[int] = []
+        wanted: set[int] = set()
+        while self._unread and (not nodes or len(wanted) < _READ_AT_ONCE):
+            number, numbers = self._unread.popitem()
+            nodes.append(number)
+            wanted |= numbers
+        for number in [one for one in self._results if one not in self._heard]:
+            del self._results[number]
+        found = await read_results(statements, self._row["namespace"], self._row["id"], wanted)
+        for number in wanted:
+            self._keep_result(number, *found.get(number, (None, None)))
+        return nodes
 
     def _read_by(self, number: int, node: NodePlan) -> Iterable[int]:
         """The nodes whose results a node may need."""
@@ -182,8 +205,14 @@ class FlowStep:
 
     # What starts
 
-    def _start(self, number: int) -> Start:
+    def _start(self, number: int) -> Start | None:
         node = self._plan.nodes[number]
+        if unread := self._not_read(number, node):
+            self._unread[number] = unread
+            return None
+        return self._start_now(number, node)
+
+    def _start_now(self, number: int, node: NodePlan) -> Start:
         values = self._values(number)
         try:
             if node.when is not None and node.map is None and not holds(node.when, values):
@@ -321,7 +350,7 @@ class FlowStep:
     def _check_added(self, key: str, added: Any) -> tuple[str, str]:
         if self._row["depth"] + 1 > MOST_LEVELS:
             raise BadInputError(f"nodes are added deeper than {MOST_LEVELS} levels")
-        nodes = msgspec.convert(added, dict[str, NodeIn])
+        nodes = msgspec.convert(added, dict[NodeKey, NodeIn])
         wanted = WorkflowIn(name=f"{self._row['name']}/{key}"[:200], nodes=nodes, inputs=dict(self._plan.inputs))
         plan = plan_of(wanted, Caller(namespace=self._row["namespace"], owner=self._row["owner"]), self._builder)
         if unknown := plan.children - {name for name, pin in self._pins.items() if pin is not None}:
@@ -428,6 +457,9 @@ def _seconds(given: Any) -> float:
 def _moment(given: Any, values: Values) -> float:
     try:
         moment = given if isinstance(given, datetime) else datetime.fromisoformat(given)
-    except (TypeError, ValueError):
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=values.nominal.tzinfo)).timestamp()
+    except (TypeError, ValueError, OverflowError):
         raise BadInputError(f"it can't wait until {given!r}: that is no time") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=values.nominal.tzinfo)).timestamp()
+    if seconds > _LATEST:
+        raise BadInputError(f"it can't wait until {given!r}: that is too far away")
+    return max(seconds, 0.0)

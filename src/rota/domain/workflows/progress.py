@@ -99,10 +99,11 @@ class Progress:
         stop: Stop | None = None,
         fail_fast: bool = False,
         is_paused: bool = False,
-        start: Callable[[int], Start],
+        start: Callable[[int], Start | None],
         now: float,
     ) -> None:
-        """`start` makes a node's run; `nodes` are those that do not wait, by their numbers."""
+        """`start` makes a node's run, or gives None: not now, it will be looked at again. `nodes` are those that do not
+        wait, by their numbers."""
         self.graph = graph
         self.nodes = nodes
         self.stop = stop
@@ -203,6 +204,8 @@ class Progress:
 
     def _open(self, number: int) -> None:
         started = self._start(number)
+        if started is None:
+            return
         if started.ending is not None:
             self._end(number, started.ending, started.reason)
             return

@@ -1,9 +1,9 @@
--- Ends waits of a workflow run that was stopped; of these nodes.
+-- Ends waits of a workflow run that was stopped; of these nodes (null: of all).
 -- Index: primary key.
 -- Locks: the waits.
 WITH ended AS (
     DELETE FROM rota.flow_waits AS w
-     WHERE w.namespace = :namespace AND w.flow = :flow AND w.node = ANY (:nodes::integer[])
+     WHERE w.namespace = :namespace AND w.flow = :flow AND (:nodes::integer[] IS NULL OR w.node = ANY (:nodes::integer[]))
     RETURNING w.*
 )
 INSERT INTO rota.flow_notes (shard, namespace, flow, node, run_id, outcome, reason)
