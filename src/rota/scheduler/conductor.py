@@ -129,8 +129,6 @@ class Conductor(ShardService):
         self._met = []
         try:
             done = await self._flows.conduct(owned, aside, self._decide, 1 if self._careful else FLOWS)
-        except DatabaseUnavailableError:
-            raise
         except Exception as error:
             if not self._met:
                 raise
@@ -138,6 +136,8 @@ class Conductor(ShardService):
                 self._set_aside[self._met[0]] = None
                 self._aside.add(self._met[0], error, flow=str(self._met[0]))
             self._careful = max(self._careful, len(self._met))
+            if isinstance(error, DatabaseUnavailableError):
+                raise  # it is away, or it cut a transaction that took too long: then one of these is to blame
             return 1
         for flow in self._met:
             self._set_aside.pop(flow, None)
