@@ -294,7 +294,7 @@ class FlowStep:
 
     def _start_map(self, number: int, wanted: MapPlan, values: Values) -> Start:
         before, known = self._rows.get(number), self._old_maps.get(number)
-        if before is not None and known is not None and before.inputs_of < self._row["generation"]:
+        if before is not None and known is not None and before.inputs_of == known.inputs_of:
             self._advance.reopened.append(number)
             # What is written now is read by the next look; it must not end before.
             return Start(members=msgspec.structs.replace(known, is_redone=True, is_failing=False, stopped=0))

@@ -45,6 +45,7 @@ class Members(msgspec.Struct):
     is_failing: bool = False  # for good in this generation: no more members are made
     tolerated_percent: float | None = None  # of the items may fail; None: a number was compared when they did
     error: str | None = None  # why the items can't be read
+    inputs_of: int = 1  # the generation of its items
 
     @property
     def have_ended(self) -> bool:

@@ -1,5 +1,5 @@
 -- Maps of these shards whose members are to be made: there are items left, or members to be made again, and there is room in
--- the window. Those behind :after first, so that in turn all of them come up, however many there are.
+-- the window. A map whose node waits again after a resume is not yet what it will be. Those behind :after first, so that in turn all of them come up, however many there are.
 -- Index: workflow_maps_making, primary key.
 -- Locks: none
 -- Idioms: OFFSET 0.
@@ -8,6 +8,7 @@ SELECT m.namespace, m.flow, m.node, m.generation, m.inputs_of, m.is_redone, m.ob
        coalesce(w.payload, p.body) AS inputs, w.nominal_at, w.stop, w.timezone, w.root, w.depth, w.pins, w.deadline_at
   FROM rota.workflow_maps AS m
   JOIN rota.workflow_runs AS w ON w.namespace = m.namespace AND w.id = m.flow
+  JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
   LEFT JOIN LATERAL (
        SELECT p.body FROM rota.payloads AS p WHERE p.namespace = w.namespace AND p.id = w.payload_id OFFSET 0
        ) AS p ON true

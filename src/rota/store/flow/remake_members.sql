@@ -10,7 +10,10 @@ WITH flow AS MATERIALIZED (
        AND (w.stop IS NULL OR (w.stop = 'failure' AND :is_handler::boolean))
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at
-      FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
+      FROM flow AS f
+      JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
+      JOIN rota.workflow_nodes AS n
+        ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
      WHERE m.node = :node AND m.generation = :generation AND m.is_redone AND NOT m.is_failing
 ), taken AS MATERIALIZED (
     SELECT f.* FROM map AS m

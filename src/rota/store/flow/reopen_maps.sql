@@ -1,5 +1,6 @@
 -- Opens maps of workflow runs that are locked once more: members that failed and are to be made again count no longer, and
--- what of the source was not read is read. Those that are not to be made again go on counting as failed.
+-- what of the source was not read is read. All have ended; those that succeeded stay (a map that was stopped before all
+-- were made again counts some no longer). Those that are not to be made again go on counting as failed.
 -- Index: primary keys.
 -- Locks: none of its own.
 WITH input AS MATERIALIZED (
@@ -12,7 +13,8 @@ WITH input AS MATERIALIZED (
      GROUP BY i.namespace, i.flow, i.node, i.generation
 )
 UPDATE rota.workflow_maps AS m
-   SET generation = c.generation, made = m.made - c.redone, ended = m.made - c.redone, failed = c.failed, stopped = 0,
+   SET generation = c.generation, made = m.ended - m.failed - m.stopped + c.failed,
+       ended = m.ended - m.failed - m.stopped + c.failed, failed = c.failed, stopped = 0,
        is_redone = c.redone > 0, is_failing = false, is_swept = false, error = NULL
   FROM counted AS c
  WHERE m.namespace = c.namespace AND m.flow = c.flow AND m.node = c.node
