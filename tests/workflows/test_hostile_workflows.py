@@ -52,10 +52,10 @@ def test_a_node_after_many_is_looked_at_once_for_all_that_ended():
         [*(Node(f"n{number}") for number in range(many)), Node("z", after=tuple(f"n{n}" for n in range(many)))]
     )
     progress = Progress(graph, {number: NodeState() for number in range(many)}, start=lambda _: Start(), now=1.0)
-    for number in range(many):
+    for number in range(many - 1):
         progress.hear(number, "success")
     assert not progress.go_on(2 * many)
-    assert progress.nodes[many].state == "open"
+    assert many not in progress.nodes
     assert asked.count(many) == 1
 
 
@@ -126,6 +126,7 @@ async def test_maps_that_can_not_be_made_keep_no_other_from_its_turn(engine, wor
         await sql.execute("ALTER TABLE rota.live_runs ADD CHECK (name <> 'bad/each') NOT VALID")
         for run in runs:
             await node_is(workflows, run, "each", "running")
+    await sql.execute("UPDATE rota.workflow_maps SET shard = 0")  # they come first in the index
     async with engine.running(engine.scheduler(), engine.worker({"act": lambda n: n})):
         run = await ended(workflows, await workflows.run(good.workflow_id, {}, ME))
     assert run.status == "success"
@@ -213,3 +214,17 @@ async def test_nothing_is_made_of_a_map_between_a_resume_and_its_start(engine, w
         await until([conductor, maker], over)
     run = await workflows.show_run(started.workflow_run_id, ME)
     assert (run.status, sorted(seen), run.nodes["each"].members.success) == ("success", [*range(9)], 9)
+
+
+async def test_a_page_has_no_more_definitions_than_fit_in_memory(workflows):
+    nodes = {f"n{number}": NodeIn(task="act", payload={"x": "y" * 60_000}) for number in range(80)}
+    made = [await create(workflows, f"large{number}", nodes) for number in range(4)]
+    pages, cursor = [], ""
+    while cursor is not None:
+        page = await workflows.show_all(ME, None, cursor, 100)
+        pages.append([one.workflow_id for one in page.items])
+        cursor = page.next_cursor
+    assert pages == [[one.workflow_id for one in made[:2]], [one.workflow_id for one in made[2:]]]
+    for number in range(3):
+        await workflows.change("large0", WorkflowIn(name="large0", nodes=nodes, deadline_seconds=number + 1), ME)
+    assert [one.number for one in (await workflows.versions("large0", ME)).items] == [4, 3]

@@ -130,8 +130,8 @@ class WorkflowGateway:
     async def show_all(self, caller: Caller, only: str | None, after: str, limit: int) -> WorkflowList:
         """A page of workflows, by name."""
         rows = await self._workflows.find_all(caller.namespace, owner=only, after=after, limit=limit + 1)
-        items = [show_workflow_row(row) for row in rows[:limit]]
-        return WorkflowList(items=items, next_cursor=items[-1].name if len(rows) > limit else None)
+        items = [show_workflow_row(row) for row in rows[:limit] if row["definition"] is not None]
+        return WorkflowList(items=items, next_cursor=items[-1].name if len(rows) > len(items) else None)
 
     async def versions(self, workflow: str, caller: Caller, only: str | None = None) -> VersionList:
         """The versions of a workflow, newest first."""
