@@ -25,6 +25,7 @@ from bench.report import RESULTS, Results, describe_machine, print_table, result
 from bench.sdk import measure_sdk
 from bench.tenants import measure_tenants
 from bench.throughput import measure_throughput
+from bench.workflows import measure_workflows
 from rota.telemetry import configure_logging
 
 Measure = Callable[[Progress], Awaitable[Any]]
@@ -59,6 +60,9 @@ def scenarios(*, length: str) -> dict[str, Measure]:
         "bloat": lambda progress: measure_bloat(progress, seconds=one(3.0, 60.0, 600.0)),
         "readers": lambda progress: measure_readers(progress, seconds=one(1.0, 30.0, 120.0)),
         "operations": lambda progress: measure_operations(progress, seconds=one(1.0, 10.0, 20.0), turns=one(1, 5, 7)),
+        "workflows": lambda progress: measure_workflows(
+            progress, chain=one(10, 200, 200), nodes=one(100, 10_000, 10_000), members=one(500, 200_000, 1_000_000)
+        ),
         "lists": lambda progress: measure_lists(
             progress, others=one(5000, 1_000_000, 10_000_000), seconds=one(1.0, 5.0, 10.0), turns=one(1, 5, 7)
         ),

@@ -28,6 +28,7 @@ from bench.readers import Readers
 from bench.sdk import Sdk
 from bench.tenants import Tenants
 from bench.throughput import WINDOW_SECONDS, Throughput
+from bench.workflows import WorkflowFigures
 from rota.ops.bench_load import Spread
 
 MIB = 1024 * 1024
@@ -59,6 +60,7 @@ class Results(msgspec.Struct, omit_defaults=True):
     bloat: Bloat | None = None
     readers: Readers | None = None
     operations: OperationLags | None = None
+    workflows: WorkflowFigures | None = None
     lists: Lists | None = None
     idle: Idle | None = None
 
@@ -100,6 +102,7 @@ def rows_of(results: Results) -> list[Row]:
     rows += [_bloat_row(results.bloat)] if results.bloat else []
     rows += [_readers_row(results.readers)] if results.readers else []
     rows += [_operations_row(results.operations)] if results.operations else []
+    rows += _workflow_rows(results.workflows) if results.workflows else []
     rows += _lists_rows(results.lists) if results.lists else []
     rows += [_idle_row(results.idle)] if results.idle else []
     return rows
@@ -239,6 +242,29 @@ def _operations_row(it: OperationLags) -> Row:
             "backfilled runs/s beside them"
         ),
     )
+
+
+def _workflow_rows(it: WorkflowFigures) -> list[Row]:
+    return [
+        (
+            "from the end of a node to the start of the next",
+            f"p50 {it.chain.p50:.1f} ms",
+            f"p99 {it.chain.p99:.1f} ms, in a chain of nodes",
+        ),
+        (
+            f"a workflow of {it.nodes:,} nodes in 50 levels",
+            f"{it.nodes_per_second:,.0f} nodes/s",
+            "each after two of the level before",
+        ),
+        (
+            f"a map of {it.members:,} members, with its join",
+            f"{it.map_seconds:.0f} s",
+            (
+                f"{it.members / it.map_seconds:,.0f} members/s; largest process {it.scheduler_bytes / 1e6:,.0f} MB; "
+                f"a look at it {it.look_ms:.0f} ms; the cancel of one {it.cancel_seconds:.1f} s"
+            ),
+        ),
+    ]
 
 
 def _lists_rows(lists: Lists) -> list[Row]:

@@ -33,6 +33,7 @@ from support import examples, memory
 SLOW = (
     "bench/",
     "chaos/test_chaos.py",
+    "chaos/test_flow_faults.py",
     "cli/test_cli_live.py",
     "docs/test_stories.py",
     "docs/test_site.py",

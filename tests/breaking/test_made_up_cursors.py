@@ -33,6 +33,10 @@ NARROW = {
     "/v1/operations": ({"kind": "replay"}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/replays": ({}, lambda item: item["kind"] == "replay" and item["owner"] == "wanted"),
     "/v1/backfills": ({}, lambda item: item["kind"] == "backfill" and item["owner"] == "wanted"),
+    "/v1/workflows": ({}, lambda item: item["name"] == "wanted"),
+    "/v1/workflow-runs": ({"workflow": "wanted"}, lambda item: item["name"] == "wanted"),
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/members": ({}, lambda item: item["reason"] == "wanted"),
+    "/v1/workflow-runs/{workflowRunId}/nodes/{node}/results": ({}, lambda item: item["result"] == "wanted"),
     "/v1/logs": (
         {"search": "wanted", "endTime": BORDER.isoformat()},
         lambda item: "wanted" in item["text"] and UUID(item["runId"][4:]) < floor_id(BORDER),
@@ -104,7 +108,39 @@ async def rows(api, sql):
                 owner,
                 of_job,
             )
-    return job_id
+    return {"jobId": job_id, "node": "each", "workflowRunId": await workflow_rows(api, sql)}
+
+
+async def workflow_rows(api, sql):
+    """A workflow run with a map, and others with theirs beside it."""
+    nodes = {"each": {"task": "t", "map": {"items": [1, 2]}}, "other": {"task": "t", "map": {"items": [1, 2]}}}
+    found = None
+    for namespace, name in (("default", "wanted"), ("elsewhere", "other")):
+        headers = {"Rota-Namespace": namespace}
+        made = await api.post("/v1/workflows", json={"name": name, "nodes": nodes}, headers=headers)
+        assert made.status_code == 201, made.text
+        started = (await api.post(f"/v1/workflows/{name}/run", headers=headers)).json()["workflowRunId"]
+        found = found or started
+        for node, word in enumerate((name, "other")):
+            key = (namespace, UUID(started[4:]), node)
+            await sql.execute(
+                "INSERT INTO rota.workflow_maps"
+                " (namespace, flow, node, shard, generation, inputs_of, member_window, stops)"
+                " VALUES ($1, $2, $3, 0, 1, 1, 1, false)",
+                *key,
+            )
+            await sql.execute(
+                "INSERT INTO rota.map_failures (namespace, flow, node, item, reason) VALUES ($1, $2, $3, 1, $4)",
+                *key,
+                word,
+            )
+            line = json.dumps({"index": 2, "result": word})
+            await sql.execute(
+                "INSERT INTO rota.map_results (namespace, flow, node, part, lines) VALUES ($1, $2, $3, 1, $4)",
+                *key,
+                line,
+            )
+    return found
 
 
 def test_every_list_with_a_cursor_is_attacked_here():
@@ -114,7 +150,7 @@ def test_every_list_with_a_cursor_is_attacked_here():
 @pytest.mark.parametrize("path", LISTS)
 async def test_a_made_up_cursor_gives_nothing_outside_of_the_filter(api, rows, path):
     query, belongs = NARROW[path]
-    address = path.replace("{jobId}", rows)
+    address = path.format(**rows)
     whole = (await api.get(address, params=query)).json()["items"]
     assert whole
     given = [json.dumps(item, sort_keys=True) for item in whole]

@@ -169,7 +169,7 @@ def test_any_filter_is_a_range_of_ids_or_refused(query):
 def test_any_header_or_switch_is_read_or_refused(text):
     version = refused_or(jobs._read_if_match, call(headers={"if-match": text}))
     assert version is None or 0 <= version < 1 << 31
-    refused_or(submit._read_key, text, "Idempotency-Key")
+    refused_or(submit.read_key, text, "Idempotency-Key")
     position = read_position(call(headers={"last-event-id": text}))
     assert position is None or 0 <= position < 1 << 63
     refused_or(read_switch, call({"follow": text}), "follow")

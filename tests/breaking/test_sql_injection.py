@@ -149,7 +149,8 @@ def named(operation):
 
 @pytest.mark.parametrize("operation", WITH_BODY, ids=named)
 async def test_a_text_in_a_body_is_a_text(api, spared, operation):
-    target = operation.path.format(jobId=await _job(api), pool="attacked", subject="attacked")
+    names = {"jobId": await _job(api), "pool": "attacked", "subject": "attacked"}
+    target = operation.path.format(**names | await _workflow(api))
     taken = 0
     for schema, base in bases_of(operation):
         for path, text in product(set(texts_of(schema)), ATTACKS):
@@ -158,7 +159,8 @@ async def test_a_text_in_a_body_is_a_text(api, spared, operation):
             assert_decent(answer, text)
             if answer.status_code == 201:
                 taken += 1
-                await _comes_back(api, answer.json()["jobId"], body)
+                if "jobId" in answer.json() and operation.path in SUBMITTING:
+                    await _comes_back(api, answer.json()["jobId"], body)
     assert taken or operation.path != "/v1/jobs"
 
 
@@ -166,6 +168,21 @@ async def _job(api):
     return (
         await api.post("/v1/jobs", json=job(name="attacked", scheduleType="cron", cronExpression="0 9 * * *"))
     ).json()["jobId"]
+
+
+async def _workflow(api):
+    """A workflow and its run, by the names of places in paths."""
+    nodes = {"wait": {"wait": {"approval": True}}, "each": {"task": "t", "map": {"items": []}}}
+    found = await api.post("/v1/workflows", json={"name": "attacked", "nodes": nodes})
+    assert found.status_code in (201, 409)
+    run = (await api.post("/v1/workflows/attacked/run")).json()["workflowRunId"]
+    return {
+        "workflowId": "attacked",
+        "workflowRunId": run,
+        "node": "wait",
+        "signal": "go",
+        "operationId": f"op_{'0' * 32}",
+    }
 
 
 async def _comes_back(api, job_id, body):
@@ -182,6 +199,8 @@ WITH_TEXTS = [operation for operation in OPERATIONS if operation.path != "/v1/ev
 @pytest.mark.parametrize("operation", WITH_TEXTS, ids=named)
 async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
     addresses = operation.path.replace("{jobId}", await _job(api)).replace("{runId}", f"run_{'0' * 32}")
+    for name, value in (await _workflow(api)).items():
+        addresses = addresses.replace(f"{{{name}}}", value)
     addresses = addresses.replace("{pool}", "attacked")
     for text in ATTACKS:
         for name in operation.query:
@@ -195,7 +214,18 @@ async def test_a_text_in_an_address_or_header_is_a_text(api, spared, operation):
             assert_decent(
                 await api.request(operation.method, addresses, headers=header, json=job(name="attacked")), text
             )
-        for name in ("jobId", "runId", "keyId", "pool", "subject", "task"):
+        for name in (
+            "jobId",
+            "runId",
+            "keyId",
+            "pool",
+            "subject",
+            "task",
+            "workflowId",
+            "workflowRunId",
+            "node",
+            "signal",
+        ):
             if f"{{{name}}}" in operation.path:
                 inside = operation.path.replace(f"{{{name}}}", quote(text, safe=""))
                 assert_decent(await api.request(operation.method, inside, json={}), text)

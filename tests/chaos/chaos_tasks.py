@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import time
+from pathlib import Path
+from typing import Any
 
 import rota
 
@@ -82,3 +84,31 @@ async def charge(context: rota.Context) -> None:
     await context.connection.execute("INSERT INTO public.ledger (run) VALUES ($1)", context.run_id)
     await asyncio.sleep(0.01)
     _note("end", context)
+
+
+def _is_healed(flow: str) -> bool:
+    return Path(f"{os.environ['CHAOS_NOTES']}.{flow}.healed").exists()
+
+
+@app.task(name="node")
+async def node(context: rota.Context, flow: str, fails: bool = False, flaky: int = 0, seconds: float = 0.0) -> int:
+    """A node of a workflow. It fails for good until its workflow is healed, or in its first attempts."""
+    _note("start", context)
+    await asyncio.sleep(seconds)
+    if fails and not _is_healed(flow):
+        raise rota.Final("fails as it should")
+    if context.attempt <= flaky:
+        raise ValueError("fails as it should")
+    _note("end", context)
+    return context.attempt
+
+
+@app.task(name="adder")
+async def adder(context: rota.Context, flow: str, fails: bool = False) -> dict[str, Any]:
+    """Adds two nodes, of which the second fails if it is told to."""
+    _note("start", context)
+    options = {"task": "node", "maxRetries": 20, "retry": {"strategy": "fixed", "baseSeconds": 0.2}}
+    first = options | {"payload": {"flow": flow}}
+    second = options | {"payload": {"flow": flow, "fails": fails}, "after": ["first"]}
+    _note("end", context)
+    return {"$add": {"first": first, "second": second}, "$result": {"added": 2}}

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from flow_rules import FLOW_RULES
 from history import Accepted, Answer, History, StoredRun
 
 ENDED = {"success", "failed", "cancelled", "skipped"}
@@ -49,7 +50,7 @@ WORKER_LEAVES_WITH = {70, 75}
 FIRED_AGAIN_WITHIN_SECONDS = 20.0
 
 Rule = Callable[[History], Iterator[str]]
-RULES: list[Rule] = []
+RULES: list[Rule] = [*FLOW_RULES]
 
 
 def rule(check: Rule) -> Rule:
@@ -118,6 +119,8 @@ def what_was_skipped_never_ran(history: History) -> Iterator[str]:
 def a_failure_for_good_is_a_dead_letter(history: History) -> Iterator[str]:
     letters = set(history.dead_letters)
     for run in history.runs:
+        if run.is_of_a_flow or run.is_a_flow:
+            continue  # a resume takes them back, and only what failed itself is one
         if (run.status == "failed") != (run.id in letters):
             yield f"{run.name} {run.id} is {run.status}; dead letter: {run.id in letters}"
 

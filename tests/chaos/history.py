@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from flows import Story
 
 
 class Accepted(msgspec.Struct):
@@ -70,6 +71,47 @@ class StoredRun(msgspec.Struct):
     gate: str | None = None
     reason: str | None = None
     checkpoint: str | None = None
+    task: str = ""
+    node: int = 0  # of a run of a node: its number; the job is its workflow run
+    item: int | None = None  # of a member of a map
+    retry_of: str | None = None
+
+    @property
+    def is_of_a_flow(self) -> bool:
+        return self.cause in ("node", "member")
+
+    @property
+    def is_a_flow(self) -> bool:
+        return self.task == "workflow"
+
+    @property
+    def made_at(self) -> float:
+        """When it was made. A workflow run that is resumed keeps its row: its new id says when."""
+        return int(self.id[4:16], 16) / 1000 if self.is_a_flow else self.created_at
+
+
+class Generation(msgspec.Struct):
+    """How a workflow run was shown at the end of a generation."""
+
+    number: int
+    healed: bool
+    outcome: str | None = None
+    states: dict[str, str] = {}
+    ended: dict[str, float] = {}
+    members: dict[str, dict[str, int]] = {}
+    cancelled_at: float | None = None  # when a cancel was answered
+
+
+class FlowRecord(msgspec.Struct):
+    """A workflow run that clients followed. `resumed`: how resumes of one generation were answered; `paused`: when a
+    pause of its workflow was answered, and its end was asked for."""
+
+    story: Story
+    id: str
+    answers: list[str] = []
+    generations: list[Generation] = []
+    resumed: list[list[int]] = []
+    paused: list[float] = []
 
 
 class Sample(msgspec.Struct):
@@ -100,6 +142,8 @@ class History(msgspec.Struct, dict=True):
     exits: list[Exit] = []
     tracebacks: list[str] = []
     drained: bool = True
+    flows: list[FlowRecord] = []
+    left: dict[str, int] = {}  # rows of workflows that must be gone at the end, by table
 
     @cached_property
     def by_id(self) -> dict[str, StoredRun]:
@@ -112,6 +156,26 @@ class History(msgspec.Struct, dict=True):
     @cached_property
     def by_job(self) -> dict[str, list[StoredRun]]:
         return _grouped(self.runs, "job_id")
+
+    @cached_property
+    def of_flow(self) -> dict[str, list[StoredRun]]:
+        """The runs of the nodes of each workflow run, by its id without a prefix."""
+        groups = _grouped([run for run in self.runs if run.is_of_a_flow], "job_id")
+        return {job_id[4:]: sorted(runs, key=lambda run: run.made_at) for job_id, runs in groups.items()}
+
+    @cached_property
+    def carriers(self) -> dict[str, list[StoredRun]]:
+        """What each workflow run was among runs, one for each generation that ended."""
+        flows = [run for run in self.runs if run.is_a_flow]
+        after = {run.retry_of: run for run in flows if run.retry_of}
+        found = {}
+        for first in flows:
+            if first.retry_of is None:
+                chain = [first]
+                while chain[-1].id in after:
+                    chain.append(after[chain[-1].id])
+                found[first.id[4:]] = chain
+        return found
 
     @cached_property
     def starts(self) -> dict[str, list[Note]]:

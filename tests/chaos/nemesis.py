@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 from ground import Ground
 
+FLOWS = ("workflow_runs", "workflow_nodes", "workflow_maps", "flow_notes", "flow_waits")
 GONE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
@@ -79,8 +80,8 @@ class Nemesis:
         await self._on_the_database(lambda sql: sql.execute(cut.replace("$1", str(share))))
 
     async def hold_rows(self) -> None:
-        """A program that holds runs in an open transaction."""
-        table = self._chance.choice(["live_runs", "held_runs", "upcoming_runs"])
+        """A program that holds runs, or what belongs to workflow runs, in an open transaction."""
+        table = self._chance.choice(["live_runs", "held_runs", "upcoming_runs", "workflow_runs", "flow_notes"])
         seconds = self._chance.uniform(0.5, 4)
 
         async def hold(sql: Any) -> None:
@@ -91,7 +92,7 @@ class Nemesis:
 
     async def lock_a_table(self) -> None:
         """As a migration or VACUUM FULL does it."""
-        table = self._chance.choice(["live_runs", "held_runs", "upcoming_runs", "finished_runs", "jobs"])
+        table = self._chance.choice(["live_runs", "held_runs", "upcoming_runs", "finished_runs", "jobs", *FLOWS])
         seconds = self._chance.uniform(0.2, 1.5)
 
         async def lock(sql: Any) -> None:

@@ -199,6 +199,15 @@ async def test_the_fleet_the_server_and_previews(client, engine):
     preview = await client.preview("0 9 * * *", timezone="Europe/Berlin", count=2)
     assert len(preview.fire_times) == 2
     assert "09:00" in preview.description
+    day = preview.fire_times[0].date()
+    assert (await client.put_calendar("holidays", [day])).days == [day]
+    without = await client.preview("0 9 * * *", timezone="Europe/Berlin", count=1, exclude_calendars=["holidays"])
+    assert without.fire_times == preview.fire_times[1:]
+    assert [item.number_of_days for item in await all_of(client.calendars(page_size=1))] == [1]
+    assert (await client.delete_calendar("holidays")).name == "holidays"
+    with pytest.raises(AnswerError) as gone:
+        await client.calendar("holidays")
+    assert gone.value.status == 404
 
 
 async def test_logs_are_read_followed_searched_and_have_an_address_or_none(client, engine):
@@ -319,6 +328,10 @@ REACHED = {
     "change_pool": lambda client: client.limit_pool("x", 1),
     "pause_pool": lambda client: client.pause_pool("x"),
     "resume_pool": lambda client: client.resume_pool("x"),
+    "list_calendars": lambda client: client.calendars(),
+    "get_calendar": lambda client: client.calendar("holidays"),
+    "put_calendar": lambda client: client.put_calendar("holidays", []),
+    "delete_calendar": lambda client: client.delete_calendar("holidays"),
     "list_limits": lambda client: client.limits(),
     "change_limits": lambda client: client.set_limits(most_waiting=1),
     "change_limits_of": lambda client: client.set_limits("x", most_waiting=1),

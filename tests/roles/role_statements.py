@@ -30,6 +30,7 @@ WORKER_STATEMENTS = (
     | of("report")
     | of("announce")
     | {
+        "calendars_named",
         "cancel_runs",
         "capped_pools",
         "changed_limits",
@@ -37,6 +38,7 @@ WORKER_STATEMENTS = (
         "count_waiting",
         "get_open_run",
         "get_finished_run",
+        "lock_calendars",
         "make_days_of",
         "read_constants",
     }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 import rota
 from rota.errors import SetupError
+from rota.gateway import declared_workflows
 from rota.sdk.declared_schedules import describe_app
+from rota.store.declare import DeclaredJobs
 
 
 def application(*schedules, version=None, name="shop"):
@@ -136,6 +140,37 @@ async def test_a_declared_schedule_that_cannot_be_read_does_not_hold_up_the_othe
         "schedule 1": ("0 5 * * *", "scheduled"),
         "schedule 2": ("0 6 * * *", "scheduled"),
     }
+
+
+async def test_a_declared_schedule_leaves_out_the_days_of_a_calendar_once_that_is_there(fleet):
+    app = rota.App("shop", version="1")
+
+    @app.cron("0 2 * * *", exclude_calendars=["holidays"], on_excluded_day="next")
+    @app.task
+    def tidy() -> None: ...
+
+    await fleet.start(describe_app(app, ("default",)))
+    assert await fleet.reconcile() == 0
+    assert await fleet.jobs() == {}
+    api = fleet.engine.api
+    before = (await api.post("/v1/schedules/preview", json={"cronExpression": "0 2 * * *", "count": 3})).json()
+    first, second, third = before["fireTimes"]
+    await api.put("/v1/calendars/holidays", json={"days": [first[:10]]})
+    # The scheduler tries again after a while; this one has not tried yet.
+    other = DeclaredJobs(
+        fleet.engine.database, patience=timedelta(minutes=1), apply_workflows=declared_workflows.apply_workflows
+    )
+    assert await other.reconcile("default", "shop")
+    (made,) = (await fleet.jobs()).values()
+
+    async def coming():
+        return (await api.get(f"/v1/jobs/{made['jobId']}")).json()["nextFireTimes"][:2]
+
+    assert await coming() == [second, third]
+    await api.put("/v1/calendars/holidays", json={"days": [second[:10]]})
+    assert await coming() == [first, third]
+    await fleet.reconcile()
+    assert await coming() == [first, third]
 
 
 async def test_an_old_worker_that_starts_late_changes_nothing(fleet):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rota.gateway.calendars import CalendarDays
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflows import WorkflowGateway
 from rota.store.flow.workflows import Workflows
@@ -16,5 +17,10 @@ from rota.store.submit import Submissions
 def workflows(database):
     builder = JobBuilder(shards=64, payload_limit_bytes=64 * 1024, now=lambda: datetime.now(UTC))
     return WorkflowGateway(
-        Workflows(database), Submissions(database), builder, shards=64, now=lambda: datetime.now(UTC)
+        Workflows(database),
+        Submissions(database),
+        builder,
+        CalendarDays(database, lambda: datetime.now(UTC)),
+        shards=64,
+        now=lambda: datetime.now(UTC),
     )

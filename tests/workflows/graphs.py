@@ -11,8 +11,8 @@ TRIGGERS = ("all_succeeded",) * 3 + ("all_ended", "any_succeeded", "any_failed",
 FAILURES = {"failed", "stopped", "skipped_by_failure"}
 
 
-def random_graph(chance: random.Random, most: int = 12) -> Graph:
-    size = chance.randint(1, most)
+def random_graph(chance: random.Random, most: int = 12, least: int = 1) -> Graph:
+    size = chance.randint(least, most)
     nodes = []
     for number in range(size):
         before = chance.sample(range(number), min(number, chance.choice((0, 1, 1, 2, 3))))
@@ -22,11 +22,17 @@ def random_graph(chance: random.Random, most: int = 12) -> Graph:
     return Graph(nodes)
 
 
-def expected(graph: Graph, fails: Mapping[int, bool], wanted: Mapping[int, bool]) -> dict[int, str]:
-    """How each node ends if nothing stops the run: `fails` says which runs do, `wanted` which conditions hold."""
+def expected(
+    graph: Graph, fails: Mapping[int, bool], wanted: Mapping[int, bool], kept: Mapping[int, str] | None = None
+) -> dict[int, str]:
+    """How each node ends if nothing stops the run: `fails` says which runs do, `wanted` which conditions hold, `kept`
+    how those ended that a resume does not run again."""
     ends: dict[int, str] = {}
     for number in graph.order:
         node = graph.nodes[number]
+        if kept and number in kept:
+            ends[number] = kept[number]
+            continue
         seen = []
         for one in graph.before[number]:
             excused = ends[one] == "failed" and graph.nodes[one].allow_failure and node.trigger != "any_failed"

@@ -177,3 +177,16 @@ async def test_the_first_end_names_what_started_a_node(engine, workflows, sql):
         after = await engine.run(run.nodes["after"].run_id)
     assert after["result"] == {"by": "quick", "got": 7}
     assert run.nodes["after"].end_time < run.nodes["slow"].end_time
+
+
+async def test_schedulers_that_know_no_workflows_pass_over_their_runs(engine, workflows, sql):
+    await workflows.create(nightly(EVERY_SECOND), ME)
+    scheduler = await engine.leading()
+
+    async def came_to_their_gate():
+        await scheduler.firer.catch_up()
+        await scheduler.promoter.catch_up()
+        return await sql.fetch("SELECT DISTINCT gate FROM rota.held_runs")
+
+    rows = await eventually(came_to_their_gate)
+    assert [row["gate"] for row in rows] == ["dependent"]

@@ -34,6 +34,7 @@ from rota.store.cancel import Cancellations
 from rota.store.change import Changes
 from rota.store.depend.needs import NeededJobs
 from rota.store.events import Events
+from rota.store.exclude.calendars import Calendars
 from rota.store.flow.workflows import Workflows
 from rota.store.logs import Logs
 from rota.store.postgres.clock_follower import ClockFollower
@@ -96,8 +97,14 @@ class Backend:
         self.cancellations = Cancellations(database)
         self.redrives = Redrives(database)
         self.workflows = WorkflowGateway(
-            Workflows(database), Submissions(database), self.gateway.job_builder, shards=shards, now=lambda: self.now
+            Workflows(database),
+            Submissions(database),
+            self.gateway.job_builder,
+            self.gateway.calendars,
+            shards=shards,
+            now=lambda: self.now,
         )
+        self.calendars = Calendars(database)
         self.operations = OperationGateway(database, shards=shards, now=lambda: self.now)
         self.fleet = Fleet(database)
         self.statistics = Statistics(Tallies(database), self.fleet)

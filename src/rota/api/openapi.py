@@ -13,7 +13,7 @@ from rota.access.authorization import NAMESPACE_HEADER, PUBLIC
 from rota.api.operations import Operation
 from rota.contract.access import KeyId
 from rota.contract.aliases import FOLLOWING
-from rota.contract.fields import In, JobId, PoolName, RunId, StoredName
+from rota.contract.fields import CalendarName, In, JobId, PoolName, RunId, StoredName
 from rota.contract.jobs import JobIn
 from rota.contract.meanings import meanings_of, structs_by_name
 from rota.contract.problems import Problem
@@ -39,13 +39,14 @@ _TAGS = {
     "operations": "Backfills, replays and other acts on many runs",
     "dead-letters": "Runs that failed for good and wait for a decision",
     "workflows": "Graphs of jobs that run in dependency order, and their runs",
-    "schedules": "When a schedule would fire",
+    "schedules": "When schedules fire, and calendars of days that they leave out",
     "fleet": "Workers, tasks, pools, shards and events",
     "access": "Keys, sessions, limits and the audit trail",
     "server": "Whether this server is well, and its pages",
 }
 _TAG_OF = {
     **{part: part for part in ("jobs", "runs", "dead-letters", "schedules")},
+    "calendars": "schedules",
     "logs": "runs",
     **dict.fromkeys(("workflows", "workflow-runs"), "workflows"),
     **dict.fromkeys(("backfills", "replays", "operations"), "operations"),
@@ -58,6 +59,7 @@ _IN_PATHS_MEAN = {
     "runId": "the run's id",
     "operationId": "the operation's id",
     "keyId": "the key's id",
+    "calendar": "the name of a calendar",
     "workflowId": "the workflow's id or name",
     "workflowRunId": "the workflow run's id",
     "node": "the key of a node",
@@ -118,6 +120,17 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "ReplayIn": [{"task": "reports.build", "status": "failed", "startTime": "2030-01-31T00:00:00Z", "most": 500}],
     "OperationIn": [{"kind": "redrive", "task": "reports.build", "ratePerSecond": 20}],
     "SchedulePreviewIn": [{"cronExpression": "30 9 * * MON-FRI", "timezone": "Europe/Berlin", "count": 3}],
+    "CalendarIn": [{"days": ["2030-01-01", "2030-12-25"]}],
+    "CalendarOut": [
+        {
+            "name": "holidays",
+            "days": ["2030-01-01", "2030-12-25"],
+            "changedBy": "alice",
+            "schedules": 2,
+            "createdAt": "2029-11-01T10:00:00Z",
+            "changedTime": "2029-11-01T10:00:00Z",
+        }
+    ],
     "KeyIn": [{"name": "deploy", "role": "submitter", "expiresSeconds": 86400}],
     "LimitsIn": [{"jobsPerSecond": 100, "mostWaiting": 10000}],
     "PoolIn": [{"mostWaiting": 1000}],
@@ -133,7 +146,14 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
 }
 _NAMESPACE = {NAMESPACE_HEADER: "the namespace; if not given, the caller's only one, or default"}
-_IN_PATHS: dict[str, Any] = {"jobId": JobId, "runId": RunId, "keyId": KeyId, "pool": PoolName, "subject": StoredName}
+_IN_PATHS: dict[str, Any] = {
+    "jobId": JobId,
+    "runId": RunId,
+    "keyId": KeyId,
+    "pool": PoolName,
+    "subject": StoredName,
+    "calendar": CalendarName,
+}
 _BEARER = {
     "type": "http",
     "scheme": "bearer",

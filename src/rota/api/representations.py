@@ -75,6 +75,9 @@ def show_schedule(row: Any, now: datetime, latest: Any) -> ScheduleOut:
         last_status=latest["status"],
         last_start_time=latest["started_at"],
         last_end_time=latest["finished_at"],
+        exclude_calendars=job.exclude_calendars,
+        exclude_weekends=job.exclude_weekends,
+        on_excluded_day=job.on_excluded_day,
         declared_by=job.declared_by,
         note=job.note,
     )
@@ -88,7 +91,16 @@ def _show_calendar(out: JobOut, timetable: Timetable) -> None:
     for field, column in CALENDAR.items():
         if value := getattr(timetable, column):
             setattr(out, field, value)
+    _show_exclusion(out, timetable)
     out.misfire = Misfire(**msgspec.structs.asdict(timetable.misfire_rule))
+
+
+def _show_exclusion(out: JobOut | ScheduleOut, timetable: Timetable) -> None:
+    if timetable.excluded is not None:
+        exclusion = timetable.exclusion
+        out.exclude_calendars = exclusion.calendars or None
+        out.exclude_weekends = exclusion.weekends or None
+        out.on_excluded_day = exclusion.rule
 
 
 def show_one_shot(row: Any, latest: Any, *, whole: bool) -> JobOut:

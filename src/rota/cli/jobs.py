@@ -40,6 +40,7 @@ from rota.cli.terminal.times import check_time, parse_duration, show_time, show_
 from rota.client import AnswerError, Client, ServerUnreachableError
 from rota.client.bodies import fields_of, new_key
 from rota.client.errors import NOT_NOW, is_temporary
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.fleet import LIVE, explain_misfit, hint_for_task, offer_of
 from rota.errors import BadInputError
 from rota.settings import DEFAULT_POOL
@@ -95,6 +96,13 @@ def submit(
     ),
     misfire: Misfire | None = typer.Option(None, "--misfire", help="Which missed times to run (latest)."),
     jitter_seconds: str | None = typer.Option(None, "--jitter", help="Start each run up to this much later: 30s."),
+    exclude_calendars: list[str] = typer.Option(
+        [], "--exclude-calendar", help="With a schedule: leave out the days of this calendar; can be repeated."
+    ),
+    exclude_weekends: bool = typer.Option(False, "--exclude-weekends", help="With a schedule: leave out weekends."),
+    on_excluded_day: OnExcludedDay | None = typer.Option(
+        None, "--on-excluded-day", help="Times on such days: skip them, or run on the next business day (skip)."
+    ),
     unique_key: str | None = typer.Option(None, "--unique", help="A key that only one waiting job can have."),
     on_duplicate: _OnDuplicate | None = typer.Option(None, "--on-duplicate", help="If there already is one (reject)."),
     more: str | None = typer.Option(None, "--set", help="Any other fields: a JSON object."),
@@ -147,6 +155,9 @@ def submit(
                 "dependency_window_seconds": _seconds(window_seconds, "--depends-window"),
                 "misfire": misfire,
                 "jitter_seconds": _seconds(jitter_seconds, "--jitter"),
+                "exclude_calendars": exclude_calendars or None,
+                "exclude_weekends": exclude_weekends or None,
+                "on_excluded_day": on_excluded_day,
                 "unique_key": unique_key,
                 "on_duplicate": on_duplicate,
             }

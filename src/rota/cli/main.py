@@ -12,6 +12,7 @@ import rota
 from rota.cli import (
     api_keys,
     bench,
+    calendars,
     crontab_import,
     database_roles,
     dead_letters,
@@ -78,7 +79,7 @@ _COMMANDS = (
     *(logs.logs, api_keys.whoami, api_keys.audit, bench.bench),
 )
 _GROUPS = (
-    *(crontab_import.importing, schedules.schedule, workflows.workflow),
+    *(crontab_import.importing, schedules.schedule, calendars.calendar, workflows.workflow),
     *(limits.limits, dead_letters.dead_letters, api_keys.token),
 )
 for command in _COMMANDS:

@@ -43,7 +43,7 @@ def backfill(
     dry_run: bool = _DryRunFlag,
     as_json: bool = JsonFlag,
 ) -> None:
-    """Run a job or workflow for times of its schedule that have passed."""
+    """Run a job or workflow for past times of its schedule."""
     with server(backfill) as client:
         if (job is None) == (workflow is None):
             raise BadInputError("give a job, or --workflow")
@@ -125,7 +125,7 @@ def operation(
     abort: bool = typer.Option(False, "--abort", help="Abort it: what waits of it is cancelled."),
     as_json: bool = JsonFlag,
 ) -> None:
-    """Show, pause, resume or abort a backfill, replay or bulk act."""
+    """Show, pause, resume or abort one of them."""
     with server(operation) as client:
         acts = [act for act, wanted in (("pause", pause), ("resume", resume), ("abort", abort)) if wanted]
         if len(acts) > 1:

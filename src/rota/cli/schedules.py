@@ -15,6 +15,7 @@ from rota.cli.terminal.tables import Column, print_line, print_table, status, te
 from rota.cli.terminal.targets import find_job
 from rota.cli.terminal.times import check_time, parse_interval, show_interval, show_local_time, show_time
 from rota.contract.jobs import SchedulePreview
+from rota.domain.business_days import Exclusion, OnExcludedDay
 from rota.domain.cron import ClockChange
 from rota.domain.ids import find_job_id
 from rota.domain.schedule_preview import preview_schedule
@@ -89,6 +90,13 @@ def preview(
     start_time: str | None = typer.Option(None, "--start", help="The schedule's start."),
     end_time: str | None = typer.Option(None, "--end", help="The schedule's end."),
     dst: ClockChange = typer.Option("shift", "--dst", help="What to do at a clock change."),
+    exclude_calendars: list[str] = typer.Option(
+        [], "--exclude-calendar", help="Leave out the days of this calendar; can be repeated."
+    ),
+    exclude_weekends: bool = typer.Option(False, "--exclude-weekends", help="Leave out weekends."),
+    on_excluded_day: OnExcludedDay | None = typer.Option(
+        None, "--on-excluded-day", help="Times on such days: skip them, or run on the next business day (skip)."
+    ),
     job_id: str | None = typer.Option(
         None, "--job", autocompletion=complete_job, help="The job whose id decides what H means."
     ),
@@ -97,7 +105,7 @@ def preview(
     """Show when a schedule would fire, and what it means.
 
     In the time zone and in UTC; clock changes are marked. It needs no server, unless --job is a name or an id that
-    somebody chose.
+    somebody chose, or a calendar is named.
     """
     with errors_in_words(preview):
         cron, seconds = _which(_joined(cron_expression), every_seconds)
@@ -111,14 +119,26 @@ def preview(
         }
         since = _moment(after, "--after")
         seed = None if job_id is None else find_job_id(job_id)
-        if job_id is not None and seed is None:
+        if on_excluded_day is not None and not (exclude_calendars or exclude_weekends):
+            raise BadInputError("needs --exclude-calendar or --exclude-weekends", field="--on-excluded-day")
+        if exclude_calendars or (job_id is not None and seed is None):
             with server(preview) as client:
-                named = find_job(client, job_id, "--job")
+                named = None if job_id is None else find_job(client, job_id, "--job")
+                given |= {
+                    "exclude_calendars": exclude_calendars or None,
+                    "exclude_weekends": exclude_weekends or None,
+                    "on_excluded_day": on_excluded_day,
+                }
                 shown = client.preview(cron, every=seconds, after=since, job_id=named, **given)
         else:
             moment = since or datetime.now(UTC)
             times, words = preview_schedule(
-                cron_expression=cron, every_seconds=seconds, after=moment, seed=seed, **given
+                cron_expression=cron,
+                every_seconds=seconds,
+                after=moment,
+                seed=seed,
+                exclusion=Exclusion(weekends=exclude_weekends, rule=on_excluded_day or "skip"),
+                **given,
             )
             shown = SchedulePreview(fire_times=times, description=words)
         if as_json:

@@ -9,8 +9,8 @@ no server can be reached.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import date, datetime, timedelta
 from typing import Unpack
 from urllib.parse import quote
 
@@ -44,6 +44,7 @@ from rota.contract.access import (
     Sees,
     SessionOut,
 )
+from rota.contract.calendars import CalendarList, CalendarOut, CalendarSummary
 from rota.contract.fields import Dst
 from rota.contract.fleet import (
     EventList,
@@ -81,6 +82,7 @@ from rota.contract.runs import (
     RunOut,
 )
 from rota.contract.tasks import TaskList, TaskOut
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.run import ENDED_STATUSES
 
 _PAGE_SIZE = 100
@@ -383,6 +385,9 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
         dst: Dst | None = None,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
+        exclude_calendars: Sequence[str] | None = None,
+        exclude_weekends: bool | None = None,
+        on_excluded_day: OnExcludedDay | None = None,
         job_id: str | None = None,
         after: datetime | None = None,
         count: int | None = None,
@@ -395,12 +400,35 @@ class AsyncClient(AsyncOperationCalls, AsyncWorkflowCalls):
             "dst": dst,
             "start_time": start_time,
             "end_time": end_time,
+            "exclude_calendars": exclude_calendars,
+            "exclude_weekends": exclude_weekends,
+            "on_excluded_day": on_excluded_day,
             "job_id": job_id,
             "after": after,
             "count": count,
         }
         path = "/v1/schedules/preview"
         return await self._ask(SchedulePreview, "POST", path, body=fields_of(given), repeatable=True)
+
+    def calendars(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[CalendarSummary]:
+        """Business calendars by name, without their days."""
+        return self._items(CalendarList, "/v1/calendars", {}, page_size)
+
+    async def calendar(self, name: str) -> CalendarOut:
+        """A business calendar with its days."""
+        return await self._ask(CalendarOut, "GET", f"/v1/calendars/{quote(name, safe='')}")
+
+    async def put_calendar(
+        self, name: str, days: Iterable[date] | None = None, *, icalendar: str | None = None
+    ) -> CalendarOut:
+        """Creates a calendar or replaces its days, given as dates or as an iCalendar text."""
+        body = fields_of({"days": None if days is None else list(days), "icalendar": icalendar})
+        path = f"/v1/calendars/{quote(name, safe='')}"
+        return await self._ask(CalendarOut, "PUT", path, body=body, repeatable=True)
+
+    async def delete_calendar(self, name: str) -> CalendarOut:
+        """Deletes a calendar that no schedule names."""
+        return await self._ask(CalendarOut, "DELETE", f"/v1/calendars/{quote(name, safe='')}")
 
     def events(self, *, page_size: int = _PAGE_SIZE) -> AsyncIterator[EventOut]:
         """Events of breakers, pools and declared schedules, latest first."""

@@ -24,6 +24,7 @@ from rota.contract.fields import (
 from rota.contract.jobs import BatchJobIn, Breaker, JobIn, JobPatch, Misfire, RateLimit, Retry
 from rota.contract.operations import Order
 from rota.domain.backfills import Existing, Unknown
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
 
@@ -50,6 +51,9 @@ class JobFields(TypedDict, total=False):
     jitter_seconds: float | None
     dst: Dst | None
     misfire: MisfirePolicy | Misfire | None
+    exclude_calendars: Sequence[str] | None
+    exclude_weekends: bool | None
+    on_excluded_day: OnExcludedDay | None
     overlap: Overlap | None
     ordering_key: str | None
     ordering_on_failure: OnFailure | None
@@ -108,6 +112,9 @@ class JobChanges(TypedDict, total=False):
     jitter_seconds: float | None
     dst: Dst | None
     misfire: MisfirePolicy | Misfire | None
+    exclude_calendars: Sequence[str] | None
+    exclude_weekends: bool | None
+    on_excluded_day: OnExcludedDay | None
     overlap: Overlap | None
     ordering_key: str | None
     ordering_on_failure: OnFailure | None

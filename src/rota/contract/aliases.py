@@ -54,6 +54,7 @@ _FIELD_OF_TYPE = {"cron": "cronExpression", "future": "scheduleTime", "interval"
 _IN_SCHEDULE = (
     *("scheduleType", "scheduleTime", "delaySeconds", "cronExpression", "everySeconds", "timezone"),
     *("startTime", "endTime", "jitterSeconds", "dst", "misfire"),
+    *("excludeCalendars", "excludeWeekends", "onExcludedDay"),
 )
 _OF_SCHEDULE = {"type": "type", "expression": "expression"}
 # Refused, because they mean something slightly different elsewhere; the refusal says what to use.

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
     NOT_GIVEN,
+    CalendarNames,
     ChosenId,
     Dependencies,
     Dst,
@@ -38,6 +39,7 @@ from rota.contract.fields import (
     fill_created,
 )
 from rota.contract.problems import Problem
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.cron import ClockChange
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
@@ -160,6 +162,12 @@ class JobIn(In, kw_only=True, omit_defaults=True):
     """the rule at a clock change; `shift` if not given"""
     misfire: MisfirePolicy | Misfire | None = None
     """which missed times still run; `latest` within an hour if not given"""
+    exclude_calendars: CalendarNames | None = None
+    """[calendars](schedules.md#business-days) whose days a schedule leaves out"""
+    exclude_weekends: bool | None = None
+    """whether a schedule leaves out Saturdays and Sundays"""
+    on_excluded_day: OnExcludedDay | None = None
+    """`skip`: a time on such a day does not fire; `next`: it moves to the next business day. `skip` if not given"""
     overlap: Overlap | None = None
     """what to do if the previous run has not ended; `allow` if not given"""
     ordering_key: Key | UnsetType | None = UNSET
@@ -235,6 +243,9 @@ class JobPatch(In, kw_only=True):
     jitter_seconds: Jitter | UnsetType | None = UNSET
     dst: Dst | UnsetType | None = UNSET
     misfire: MisfirePolicy | Misfire | UnsetType | None = UNSET
+    exclude_calendars: CalendarNames | UnsetType | None = UNSET
+    exclude_weekends: bool | UnsetType | None = UNSET
+    on_excluded_day: OnExcludedDay | UnsetType | None = UNSET
     overlap: Overlap | UnsetType | None = UNSET
     ordering_key: Key | UnsetType | None = UNSET
     ordering_on_failure: OnFailure | UnsetType | None = UNSET
@@ -364,6 +375,9 @@ class JobOut(Out, kw_only=True):
     jitter_seconds: float | None = None
     dst: Dst | None = None
     misfire: Misfire | None = None
+    exclude_calendars: list[str] | None = None
+    exclude_weekends: bool | None = None
+    on_excluded_day: OnExcludedDay | None = None
     overlap: Overlap | None = None
     ordering_key: str | None = None
     ordering_on_failure: OnFailure | None = None
@@ -458,6 +472,9 @@ class ScheduleOut(Out, kw_only=True):
     """when that run's latest attempt started"""
     last_end_time: datetime | None
     """when that run ended"""
+    exclude_calendars: list[str] | None = None
+    exclude_weekends: bool | None = None
+    on_excluded_day: OnExcludedDay | None = None
     declared_by: str | None = None
     note: str | None = None
 
@@ -485,6 +502,12 @@ class SchedulePreviewIn(In, kw_only=True):
     """no time before it"""
     end_time: Moment | None = None
     """no time after it"""
+    exclude_calendars: CalendarNames | None = None
+    """calendars whose days are left out"""
+    exclude_weekends: bool | None = None
+    """whether Saturdays and Sundays are left out"""
+    on_excluded_day: OnExcludedDay | None = None
+    """what becomes of times on such a day; `skip` if not given"""
     job_id: JobId | None = None
     """decides the value of `H`"""
     after: Moment | None = None

@@ -20,6 +20,7 @@ from typing import Any, get_args
 import msgspec
 
 from rota.contract.fields import MisfirePolicy, OnDuplicate, OnFailure, PriorityName, RunStatusName
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.cron import ClockChange
 from rota.domain.job import ScheduleType
 from rota.domain.policies import Overlap
@@ -71,6 +72,7 @@ _CHOICES = {
     "strategy": get_args(Strategy),
     "status": get_args(RunStatusName),
     "dst": get_args(ClockChange),
+    "onExcludedDay": get_args(OnExcludedDay),
     "overlap": get_args(Overlap),
     "misfire": get_args(MisfirePolicy),
     "policy": get_args(MisfirePolicy),

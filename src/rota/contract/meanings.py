@@ -14,9 +14,9 @@ from types import ModuleType
 
 import msgspec
 
-from rota.contract import access, fields, fleet, jobs, operations, problems, runs, tasks, workflows
+from rota.contract import access, calendars, fields, fleet, jobs, operations, problems, runs, tasks, workflows
 
-_MODULES = (access, fields, fleet, jobs, operations, problems, runs, tasks, workflows)
+_MODULES = (access, calendars, fields, fleet, jobs, operations, problems, runs, tasks, workflows)
 # Names that mean the same wherever they occur.
 _EVERYWHERE = {
     "actor": "who did it",
@@ -36,6 +36,8 @@ _EVERYWHERE = {
     "duplicate": "whether nothing was created, because another job has the same uniqueKey",
     "epoch": "grows whenever the owner changes",
     "every_seconds": "the interval, one second or more",
+    "exclude_calendars": "calendars whose days it leaves out",
+    "exclude_weekends": "whether it leaves out Saturdays and Sundays",
     "executor_id": "the worker that runs it, or ran it last",
     "expires_time": "when it ends to be valid",
     "failed": "attempts that failed for good",
@@ -65,6 +67,7 @@ _EVERYWHERE = {
     "pool": "which workers may take it",
     "pools": "the pools, by name",
     "position": "where in the set the first of these jobs is, from 0",
+    "on_excluded_day": "what becomes of times on days that are left out: `skip`, or `next` business day",
     "priority": "a level is worth five minutes of waiting",
     "progress": "how far it is, in per cent, if it tells",
     "queued": "runs that could start and wait for a worker",

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rota.contract.fields import (
+    CalendarNames,
     Dst,
     Headers,
     In,
@@ -28,6 +29,7 @@ from rota.contract.fields import (
     TaskName,
 )
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.policies import Overlap
 from rota.domain.workflows.graph import Trigger
 
@@ -154,6 +156,12 @@ class WorkflowScheduleIn(In, kw_only=True, omit_defaults=True):
     """the rule at a clock change; `shift` if not given"""
     misfire: MisfirePolicy | Misfire | None = None
     """which missed times still run; `latest` within an hour if not given"""
+    exclude_calendars: CalendarNames | None = None
+    """[calendars](schedules.md#business-days) whose days it leaves out"""
+    exclude_weekends: bool | None = None
+    """whether it leaves out Saturdays and Sundays"""
+    on_excluded_day: OnExcludedDay | None = None
+    """`skip`: a time on such a day does not fire; `next`: it moves to the next business day. `skip` if not given"""
     overlap: Overlap | None = None
     """what to do if the previous run has not ended; `allow` if not given"""
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.business_days import Exclusion, decode_exclusion, exclude_days
 from rota.domain.cron import ClockChange, Cron
 from rota.domain.ids import show_job
 from rota.domain.retry import RetryPolicy
@@ -204,6 +205,7 @@ class MisfireRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _DEFAULT_MISFIRE = MisfireRule()
+_NO_DAYS = Exclusion()
 
 
 class Timetable(msgspec.Struct, frozen=True):
@@ -219,6 +221,7 @@ class Timetable(msgspec.Struct, frozen=True):
     jitter_seconds: float = 0.0
     dst: ClockChange | None = None
     misfire: str | None = None
+    excluded: str | None = None
 
     def schedule(self, job_id: UUID) -> Schedule:
         """The schedule; the job's id decides the value of H."""
@@ -228,7 +231,13 @@ class Timetable(msgspec.Struct, frozen=True):
         else:
             assert self.every_seconds is not None  # noqa: S101 - a constraint of the table
             schedule = Every(self.every_seconds, self.anchor_at)
-        return parse_bounds(schedule, self.start_at, self.end_at)
+        schedule = parse_bounds(schedule, self.start_at, self.end_at)
+        return schedule if self.excluded is None else exclude_days(schedule, self.exclusion, self.timezone)
+
+    @property
+    def exclusion(self) -> Exclusion:
+        """The days that it leaves out."""
+        return _NO_DAYS if self.excluded is None else decode_exclusion(self.excluded)
 
     @property
     def misfire_rule(self) -> MisfireRule:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import product
 
+from rota.domain.business_days import BusinessDays, Exclusion
 from rota.domain.cron import ClockChange, Cron
 from rota.domain.cron_grammar import (
     DAY,
@@ -69,8 +70,17 @@ def describe(schedule: Schedule) -> str:
         case Bounded(schedule=inner, start=start, end=end):
             bounds = [f"{word} {_moment(bound)}" for word, bound in (("from", start), ("until", end)) if bound]
             return f"{describe(inner)}, {' '.join(bounds)}" if bounds else describe(inner)
+        case BusinessDays(schedule=inner, exclusion=exclusion, start=start, end=end):
+            return f"{describe(Bounded(inner, start, end))}; {_excluded(exclusion)}"
         case _:
             raise TypeError(f"{type(schedule).__name__} is not a schedule that can be described")
+
+
+def _excluded(exclusion: Exclusion) -> str:
+    """Which days are left out, and what becomes of their times."""
+    days = [*(["weekends"] if exclusion.weekends else []), *(f"days of {name}" for name in exclusion.calendars)]
+    named = " and ".join(filter(None, (", ".join(days[:-1]), days[-1])))
+    return f"not on {named}" if exclusion.rule == "skip" else f"on {named} moved to the next business day"
 
 
 def _cron(cron: Cron) -> str:

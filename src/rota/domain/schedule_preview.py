@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
+from rota.domain.business_days import Exclusion, check_reach, exclude_days
 from rota.domain.cron import ClockChange
 from rota.domain.schedule import Schedule, fire_times, parse_bounds, parse_cron, parse_every
 from rota.domain.schedule_description import describe
@@ -30,6 +31,7 @@ def preview_schedule(
     seed: UUID | None,
     after: datetime,
     count: int,
+    exclusion: Exclusion | None = None,
 ) -> tuple[list[datetime], str]:
     """The next times after a moment, and the schedule in words; raises BadInputError naming the field.
 
@@ -40,6 +42,9 @@ def preview_schedule(
             raise BadInputError(f"must be a time of the years {_YEARS[0]} to {_YEARS[-1]}", field=field)
     load_zone(timezone)
     schedule = parse_bounds(_parse(cron_expression, every_seconds, timezone, dst, seed, after), start_time, end_time)
+    if exclusion is not None and (exclusion.revisions or exclusion.weekends):
+        schedule = exclude_days(schedule, exclusion, timezone)
+        check_reach(schedule, after)
     return fire_times(schedule, after, _FOREVER, count), describe(schedule)
 
 

@@ -8,7 +8,7 @@ declared again goes on. What a person paused stays paused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -21,6 +21,7 @@ from rota.domain.ids import new_id, show_workflow
 from rota.domain.job import STORED_BYTES
 from rota.domain.rights import Caller
 from rota.errors import BadInputError
+from rota.gateway.calendars import CalendarDays
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_declarations import WorkflowDeclarations, decode_workflows
 from rota.gateway.workflow_plans import plan_of
@@ -83,6 +84,7 @@ class _Work:
         )
         await self._check_children(wanted, plan_of(wanted, self._caller, builder).children)
         schedule = schedule_of(wanted, self._caller, builder, self._now)
+        schedule = await CalendarDays(self._statements, lambda: self._now).attach_workflow(schedule)
         said = record_of(wanted, new_id(self._now.timestamp()), self._caller.owner)
         digest = _digest(said)
         is_new = row is None or row["declared"] != digest
@@ -118,7 +120,7 @@ class _Work:
             raise BadInputError(f"there is a workflow of this name that belongs to {found['owner']!r}")
         return found
 
-    async def _check_children(self, wanted: WorkflowIn, children: set[str]) -> None:
+    async def _check_children(self, wanted: WorkflowIn, children: Set[str]) -> None:
         for name in sorted(children):
             if name == wanted.name:
                 raise BadInputError("runs itself")

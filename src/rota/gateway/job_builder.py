@@ -13,9 +13,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rota.contract.fields import wire_name
-from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, Submitted
+from rota.contract.jobs import JobIn, JobPatch, Misfire, Retry, SchedulePreviewIn, Submitted
 from rota.contract.json_rules import MOST_LEVELS, excess_of, has_repeated_name, is_too_deep
 from rota.domain.application import ANCHOR, DeclaredSchedule
+from rota.domain.business_days import Exclusion, check_reach, encode_exclusion
 from rota.domain.ids import LOW_MASK, declared_id, ids_of, new_id, shard_of, show_job, show_one_shot
 from rota.domain.job import (
     HTTP_TASK,
@@ -69,7 +70,8 @@ _VARIED = frozenset({"headers", "retry"})  # objects, which can't be looked up
 _MOST_KNOWN = 512
 _DEFAULT_OPTIONS = encode_options(RunOptions())
 _TIMES = FieldGroup("schedule_time", "delay_seconds", "cron_expression", "every_seconds")
-_CALENDAR = FieldGroup(*CALENDAR, "misfire")
+_EXCLUSION = FieldGroup("exclude_calendars", "exclude_weekends", "on_excluded_day")
+_CALENDAR = FieldGroup(*CALENDAR, "misfire", *_EXCLUSION.names)
 _OPTIONS = FieldGroup(*RunOptions.__struct_fields__)
 _CHANGEABLE_OPTIONS = tuple(name for name in _OPTIONS.names if name in JobPatch.__struct_fields__)
 _DEPENDENCIES = FieldGroup("dependencies", "dependency_window_seconds")
@@ -316,8 +318,11 @@ class JobBuilder:
             policies=patched_policies(before.policies, patch, job_id, task),
         )
 
-    def patched_timetable(self, before: Timetable, patch: JobPatch, job_id: UUID) -> Timetable:
-        """A timetable with some fields changed; raises BadInputError if the result is not a schedule."""
+    def patched_timetable(
+        self, before: Timetable, patch: JobPatch, job_id: UUID, exclusion: Exclusion | None = None
+    ) -> Timetable:
+        """A timetable with some fields changed; raises BadInputError if the result is not a schedule. `exclusion`: the
+        calendars that the patch names, with their days."""
         patch = _patch_with_start(patch)
         _refuse(patch, ("schedule_time",), "is for future jobs; this one is recurring")
         if patch.cron_expression is not UNSET and patch.every_seconds is not UNSET:
@@ -338,6 +343,7 @@ class JobBuilder:
             changes["jitter_seconds"] = 0.0
         if patch.misfire is not UNSET:
             changes["misfire"] = _misfire(patch.misfire)
+        changes["excluded"] = _patched_exclusion(before.exclusion, patch, exclusion)
         after = _timetable(msgspec.structs.replace(before, **changes), job_id, now)
         _check_type(patch, after.schedule_type)
         _check_end(after, now)
@@ -408,6 +414,7 @@ class JobBuilder:
             wanted.jitter_seconds or 0.0,
             wanted.dst,
             _misfire(wanted.misfire),
+            exclusion_of(wanted),
         )
         return _timetable(timetable, job_id, now)
 
@@ -429,6 +436,39 @@ def refuse_dependencies(wanted: JobIn, why: str) -> None:
     """Raises BadInputError for a job that depends on others."""
     for field in _DEPENDENCIES.given(wanted):
         raise BadInputError(why, field=wire_name(field))
+
+
+def refuse_exclusions(wanted: JobIn, why: str) -> None:
+    """Raises BadInputError for a schedule that leaves out days."""
+    for field in _EXCLUSION.given(wanted):
+        raise BadInputError(why, field=wire_name(field))
+
+
+def exclusion_of(wanted: JobIn | SchedulePreviewIn) -> str | None:
+    """The days that a schedule leaves out, as stored; those of calendars are not looked up yet."""
+    names = wanted.exclude_calendars or []
+    exclusion = Exclusion(dict.fromkeys(names, ""), bool(wanted.exclude_weekends), wanted.on_excluded_day or "skip")
+    return _stored_exclusion(exclusion, is_ruled=wanted.on_excluded_day is not None)
+
+
+def _patched_exclusion(before: Exclusion, patch: JobPatch, named: Exclusion | None) -> str | None:
+    after = before
+    if patch.exclude_calendars is not UNSET:
+        after = msgspec.structs.replace(
+            after, revisions=named.revisions if named else {}, days=named.days if named else ()
+        )
+    if patch.exclude_weekends is not UNSET:
+        after = msgspec.structs.replace(after, weekends=bool(patch.exclude_weekends))
+    if patch.on_excluded_day is not UNSET:
+        after = msgspec.structs.replace(after, rule=patch.on_excluded_day or "skip")
+    return _stored_exclusion(after, is_ruled=patch.on_excluded_day not in (UNSET, None))
+
+
+def _stored_exclusion(exclusion: Exclusion, *, is_ruled: bool) -> str | None:
+    text = encode_exclusion(exclusion)
+    if text is None and is_ruled:
+        raise BadInputError("needs excludeCalendars or excludeWeekends", field="onExcludedDay")
+    return text
 
 
 def _check_dependencies(wanted: JobIn) -> None:
@@ -521,12 +561,21 @@ def _timetable(wanted: Timetable, job_id: UUID, now: datetime) -> Timetable:
         parse_every(wanted.every_seconds, wanted.anchor_at)
         if wanted.dst is not None:
             raise BadInputError("is for cron schedules; an interval is elapsed time", field="dst")
+    if wanted.excluded is not None:
+        check_reach(wanted.schedule(job_id), now)
     return wanted
 
 
 def _check_end(timetable: Timetable, now: datetime) -> None:
     if timetable.end_at is not None and timetable.end_at <= now:
         raise BadInputError("is in the past", field="endTime")
+
+
+def with_days(item: Recurring, exclusion: Exclusion, now: datetime) -> Recurring:
+    """A schedule with the days of its calendars; raises BadInputError if they leave it no time."""
+    timetable = msgspec.structs.replace(item.timetable, excluded=encode_exclusion(exclusion))
+    check_reach(timetable.schedule(item.id), now)
+    return msgspec.structs.replace(item, timetable=timetable, next_fire_at=_first_fire(timetable, item.id, now))
 
 
 def _first_fire(timetable: Timetable, job_id: UUID, now: datetime) -> datetime:

@@ -23,11 +23,12 @@ from rota.contract.jobs import BatchJobIn, JobIn, JobSetOut, Submitted
 from rota.contract.json_rules import hash_request
 from rota.contract.workflows import ResumeIn, WorkflowRunOut, WorkflowRunStarted
 from rota.domain.ids import day_of, parse_run, show_job, show_run
-from rota.domain.job import STORED_BYTES, SingleJob, SubmissionKey
+from rota.domain.job import STORED_BYTES, Recurring, SingleJob, SubmissionKey
 from rota.domain.limits import Limits
 from rota.domain.rights import Caller
 from rota.domain.run import Claim
 from rota.errors import BadInputError, FanOutError, KeyReusedError, NotFoundError, RotaError
+from rota.gateway.calendars import CalendarDays
 from rota.gateway.coalescing import own_error
 from rota.gateway.dependencies import Dependencies
 from rota.gateway.group_commit import Declined, GroupCommitter
@@ -89,8 +90,9 @@ class LocalGateway:
         self.job_builder = JobBuilder(
             shards=shards, payload_limit_bytes=payload_limit_bytes, now=now, find_task=self.tasks.find
         )
+        self.calendars = CalendarDays(database, now)
         self.workflows = WorkflowGateway(
-            Workflows(database), self._submissions, self.job_builder, shards=shards, now=now
+            Workflows(database), self._submissions, self.job_builder, self.calendars, shards=shards, now=now
         )
         self.dependencies = Dependencies(Jobs(database), NeededJobs(database), now)
         self._committer = GroupCommitter(submissions=self._submissions, now=now)
@@ -140,7 +142,7 @@ class LocalGateway:
                         known[job.task] = self.job_builder.find_task(job, caller)
                     item, answer = self.job_builder.prepare(job, caller, now, known[job.task])
                 self.limits.check_payload(caller, item.definition.payload)
-                if job.dependencies or _may_be_large(item):
+                if job.dependencies or job.exclude_calendars or _may_be_large(item):
                     item = await self._completed(item, answer, job, caller)
             except RotaError as error:
                 answers.append(error)
@@ -251,7 +253,9 @@ class LocalGateway:
             pause = min(2 * pause, _LONGEST_POLL_SECONDS)
 
     async def _completed(self, item: SingleJob, answer: Submitted, job: JobIn, caller: Caller) -> SingleJob:
-        """The job with its dependencies, and with its payload where that belongs."""
+        """The job with the days of its calendars and its dependencies, and with its payload where that belongs."""
+        if isinstance(item, Recurring):
+            item = await self.calendars.attach(item)
         if job.dependencies:
             item = await self.dependencies.attach(item, answer, job, caller)
         return await self._offload(item) if _may_be_large(item) else item

@@ -22,7 +22,7 @@ from rota.domain.ids import show_one_shot, show_run
 from rota.domain.job import INLINE_PAYLOAD_BYTES, Recurring, SingleJob, show_job_of
 from rota.domain.rights import Caller
 from rota.errors import ConflictError, DuplicateError, KeyReusedError, RotaError, SetupError
-from rota.gateway.job_builder import JobBuilder, SetShape, refuse_dependencies
+from rota.gateway.job_builder import JobBuilder, SetShape, refuse_dependencies, refuse_exclusions
 from rota.gateway.protocol import OutgoingJob, are_alike
 from rota.gateway.requests import Payload
 from rota.gateway.set_answers import answers_of
@@ -33,6 +33,7 @@ _LARGEST_PAYLOAD_BYTES = 1024 * 1024
 # So large that an id's shard is its whole hash, from which the database derives the shard.
 _ALL_SHARDS = 1 << 62
 # Called with texts; all but the first may be missing in a database of the release before, or not be granted.
+_NOT_HERE = "can't be used in a transaction of your own: submit this job after it"
 _SUBMIT = "rota.submit_v1({})"
 _SUBMIT_WITH_IDS = "rota.submit_v2({})"
 _SUBMIT_SET = "rota.submit_set_v1({}, {})"
@@ -346,7 +347,8 @@ class _Batch:
         rows: list[JobRow] = []
         for position, job in enumerate(jobs):
             try:
-                refuse_dependencies(job, "can't be used in a transaction of your own: submit this job after it")
+                refuse_dependencies(job, _NOT_HERE)
+                refuse_exclusions(job, _NOT_HERE)
                 item, answer = builder.prepare(job, caller, now, builder.find_task(job, caller))
             except RotaError as error:
                 self._answers.append(error)

@@ -78,14 +78,9 @@ class WorkflowPlan(msgspec.Struct, frozen=True):
     fail_fast: bool
     deadline_seconds: float | None = None
 
-    @property
-    def has_maps(self) -> bool:
-        return any(node.map is not None for node in self.nodes)
-
-    @property
-    def children(self) -> set[str]:
-        """The names of the workflows that nodes run."""
-        return {node.child for node in self.nodes if node.child is not None}
+    has_maps: bool = False
+    children: frozenset[str] = frozenset()  # the names of the workflows that nodes run
+    reads: tuple[tuple[int, ...], ...] = ()  # of each node: the nodes whose results it may need
 
 
 def canonical(wanted: WorkflowIn) -> tuple[str, str]:
@@ -108,7 +103,26 @@ def plan_of(wanted: WorkflowIn, owner: Caller, builder: JobBuilder) -> WorkflowP
     for name, given in wanted.inputs.items():
         if given.default is not UNSET:
             _check_type(name, given, given.default)
-    return WorkflowPlan(wanted.name, graph, plans, wanted.inputs, wanted.fail_fast, wanted.deadline_seconds)
+    return WorkflowPlan(
+        wanted.name,
+        graph,
+        plans,
+        wanted.inputs,
+        wanted.fail_fast,
+        wanted.deadline_seconds,
+        any(node.map is not None for node in plans),
+        frozenset(node.child for node in plans if node.child is not None),
+        tuple(tuple(_read_by_number(number, node, graph)) for number, node in enumerate(plans)),
+    )
+
+
+def _read_by_number(number: int, node: NodePlan, graph: Graph) -> Iterator[int]:
+    waited = node.wait and [node.wait.seconds, node.wait.until]
+    for reference in references_in([node.payload, node.when, node.map and node.map.items, waited]):
+        if "$from" in reference:
+            yield graph.number_of[reference["$from"]]
+        elif "$trigger" in reference:
+            yield from graph.before[number]
 
 
 def check_inputs(given: Mapping[str, Any], wanted: Mapping[str, InputIn]) -> dict[str, Any]:

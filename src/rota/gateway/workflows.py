@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -54,6 +55,7 @@ from rota.errors import (
     NotFoundError,
     VersionMismatchError,
 )
+from rota.gateway.calendars import CalendarDays, in_schedule
 from rota.gateway.job_builder import JobBuilder
 from rota.gateway.workflow_plans import (
     WorkflowPlan,
@@ -72,6 +74,8 @@ from rota.store.submit import Submissions
 _MOST_VERSIONS = 100
 _AT_ONCE = 100
 _TRIES = 10
+_CURSOR = re.compile(r"[0-9a-f]{32}")
+_PLACE = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _encoder = msgspec.json.Encoder()
 _sorted = msgspec.json.Encoder(order="sorted")
 Answer = TypeVar("Answer")
@@ -85,6 +89,7 @@ class WorkflowGateway:
         workflows: Workflows,
         submissions: Submissions,
         builder: JobBuilder,
+        calendars: CalendarDays,
         *,
         shards: int,
         now: Callable[[], datetime],
@@ -92,6 +97,7 @@ class WorkflowGateway:
         self._workflows = workflows
         self._submissions = submissions
         self._builder = builder
+        self._calendars = calendars
         self._shards = shards
         self._now = now
 
@@ -99,9 +105,7 @@ class WorkflowGateway:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
         await self._check(wanted, caller, only)
         new = record_of(wanted, new_id(self._now().timestamp()), caller.owner)
-        if not await self._workflows.create(
-            caller.namespace, new, schedule_of(wanted, caller, self._builder, self._now())
-        ):
+        if not await self._workflows.create(caller.namespace, new, await self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
 
@@ -123,15 +127,20 @@ class WorkflowGateway:
             below = read_definition(row["definition"])
             left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
 
+    async def _schedule(self, wanted: WorkflowIn, caller: Caller) -> Recurring | None:
+        return await self._calendars.attach_workflow(schedule_of(wanted, caller, self._builder, self._now()))
+
     async def show(self, workflow: str, caller: Caller, only: str | None = None) -> WorkflowOut:
         """A workflow, by its id or name."""
         return show_workflow_row(await self._find(workflow, caller, only))
 
     async def show_all(self, caller: Caller, only: str | None, after: str, limit: int) -> WorkflowList:
-        """A page of workflows, by name."""
-        rows = await self._workflows.find_all(caller.namespace, owner=only, after=after, limit=limit + 1)
+        """A page of workflows, by name, after the one in the cursor (`/` and its name)."""
+        if after and not after.startswith("/"):
+            raise BadInputError("is not a cursor that was given", field="cursor")
+        rows = await self._workflows.find_all(caller.namespace, owner=only, after=after[1:], limit=limit + 1)
         items = [show_workflow_row(row) for row in rows[:limit] if row["definition"] is not None]
-        return WorkflowList(items=items, next_cursor=items[-1].name if len(rows) > len(items) else None)
+        return WorkflowList(items=items, next_cursor=f"/{items[-1].name}" if len(rows) > len(items) else None)
 
     async def versions(self, workflow: str, caller: Caller, only: str | None = None) -> VersionList:
         """The versions of a workflow, newest first."""
@@ -152,7 +161,7 @@ class WorkflowGateway:
         await self._check(wanted, owner, only)
         after = record_of(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
-            schedule = schedule_of(wanted, owner, self._builder, self._now())
+            schedule = await self._schedule(wanted, owner)
             if not await self._workflows.change(row, after, schedule, caller.owner):
                 raise VersionMismatchError("the workflow was changed just now; look again")
         return show_workflow_row(row), await self.show(show_workflow(row["id"]), caller)
@@ -228,12 +237,14 @@ class WorkflowGateway:
     ) -> WorkflowRunList:
         """A page of workflow runs, newest first, without their nodes."""
         workflow_id = None if workflow is None else (await self._find(workflow, caller, only))["id"]
-        before = parse_workflow_run(cursor) if cursor else LAST_ID
+        if cursor and not _CURSOR.fullmatch(cursor):
+            raise BadInputError("is not a cursor that was given", field="cursor")
+        before = UUID(cursor) if cursor else LAST_ID
         rows = await self._workflows.list_runs(
             caller.namespace, before=before, limit=limit + 1, workflow_id=workflow_id, owner=only, status=status
         )
         items = [show_flow_row(row) for row in rows[:limit]]
-        return WorkflowRunList(items=items, next_cursor=items[-1].workflow_run_id if len(rows) > limit else None)
+        return WorkflowRunList(items=items, next_cursor=rows[limit - 1]["id"].hex if len(rows) > limit else None)
 
     async def cancel(self, run: str, caller: Caller, only: str | None = None) -> WorkflowRunOut:
         """Stops a workflow run: nothing of it starts any more, and what runs is asked to stop."""
@@ -447,7 +458,7 @@ class WorkflowGateway:
         return MemberList(items=items, next_cursor=items[-1].run_id if len(rows) > limit else None)
 
     async def results(
-        self, run: str, node: str, caller: Caller, *, only: str | None, cursor: str
+        self, run: str, node: str, caller: Caller, *, only: str | None, cursor: str, limit: int = 500
     ) -> tuple[list[tuple[int, Any, str | None]], str | None]:
         """A page of what the members of a map returned: the number of an item, and the result or its key in object
         storage; and the next cursor."""
@@ -455,11 +466,16 @@ class WorkflowGateway:
         number = _number_of(row, node)
         if number not in maps:
             raise NotFoundError(f"the node {node!r} has no members")
-        part = await self._workflows.results_of_map(caller.namespace, row["id"], number, _position(cursor))
+        first, offset = _place(cursor)
+        part = await self._workflows.results_of_map(caller.namespace, row["id"], number, first)
         if part is None:
             return [], None
-        lines = [msgspec.json.decode(line) for line in part["lines"].split("\n")]
-        return [(it["index"], it.get("result"), it.get("stored")) for it in lines], str(part["part"])
+        lines = part["lines"].split("\n")
+        skipped = offset if part["part"] == first else 0
+        taken = [msgspec.json.decode(line) for line in lines[skipped : skipped + limit]]
+        at_end = skipped + limit >= len(lines)
+        next_cursor = f"{part['part'] + 1}.0" if at_end else f"{part['part']}.{skipped + limit}"
+        return [(it["index"], it.get("result"), it.get("stored")) for it in taken], next_cursor
 
     async def _get(self, run: str, caller: Caller, only: str | None) -> tuple[Any, list[Any], Mapping[int, Members]]:
         found = await self._workflows.get(caller.namespace, parse_workflow_run(run))
@@ -495,7 +511,7 @@ def schedule_of(wanted: WorkflowIn, caller: Caller, builder: JobBuilder, now: da
     try:
         item, _ = builder.prepare(job, caller, now, None)
     except BadInputError as error:
-        error.fields = [(f"schedule.{field}", message) for field, message in error.fields]
+        in_schedule(error)
         raise
     if not isinstance(item, Recurring):
         raise BadInputError("needs cronExpression or everySeconds", field="schedule")
@@ -522,7 +538,7 @@ def _check_items(plan: WorkflowPlan, chosen: set[int] | None, items: Sequence[in
 
 def _has_more(members: Members, state: NodeState | None) -> bool:
     """Whether a map has members that failed, or were never made: then these are what a resume runs."""
-    return bool(members.failed or members.stopped or not members.is_made) or state is None
+    return bool(members.failed or members.stopped or members.is_redone or not members.is_made) or state is None
 
 
 def _renumbered(row: Any, graph: Graph) -> dict[int, int]:
@@ -544,6 +560,14 @@ def _position(cursor: str) -> int:
     if not cursor.isdecimal() or not cursor.isascii() or len(cursor) > 9:  # noqa: PLR2004
         raise BadInputError("is not a cursor that was given", field="cursor")
     return int(cursor)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    """A part of the results of a map, and where in it a page begins."""
+    found = _PLACE.fullmatch(cursor or "0")
+    if found is None:
+        raise BadInputError("is not a cursor that was given", field="cursor")
+    return int(found[1]), int(found[2] or 0)
 
 
 def _check_resume(row: Any, generation: int | None, *, is_other: bool) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from rota.domain.workflows.graph import Node
 from rota.domain.workflows.progress import Members, to_resume, what_runs_again
 from rota.errors import DatabaseUnavailableError, RotaError
 from rota.gateway.job_builder import JobBuilder
@@ -34,11 +35,13 @@ from rota.store.flow.rows import (
     FlowNote,
     NodeRow,
     Resume,
-    deadline_of,
     find_workflow,
     fold_members,
+    lock_parent,
+    note_resume,
     read_maps,
     read_nodes,
+    stop_part,
     write_resume,
 )
 from rota.store.postgres.database import Statements
@@ -166,7 +169,7 @@ class Conductor(ShardService):
         concerned = None  # all; the definition is not needed for it, so what can't be read can be cancelled
         if row["stop"] == "failure":
             nodes = (await self._plans.of(row)).graph.nodes
-            concerned = [at for at, node in enumerate(nodes) if not node.is_handler]
+            concerned = [number for number, node in enumerate(nodes) if _is_stopped(node, row["stop"])]
         await self._flows.sweep(row, concerned, _REASONS[row["stop"]])
 
     async def _decide(self, statements: Statements, rows: Sequence[Any], notes: Sequence[FlowNote]) -> list[Advance]:
@@ -198,9 +201,14 @@ class Conductor(ShardService):
         maps: Mapping[int, Members],
         notes: Sequence[FlowNote],
     ) -> None:
-        """The node of a sub-workflow is run again: what failed in that is."""
+        """The node of a sub-workflow is run again: what failed in that is. If the parent was stopped meanwhile, it ends
+        as stopped: the sweep of the parent has not seen it."""
         asked = [note for note in notes if note.outcome == "resume" and note.run_id is not None]
         if not asked:
+            return
+        parent = await lock_parent(statements, row)
+        if parent is None:
+            await note_resume(statements, row, asked[-1])
             return
         plan = await self._plans.of(row)
         states = {number: state_of(node, None) for number, node in nodes.items() if node.state != "waiting"}
@@ -214,10 +222,13 @@ class Conductor(ShardService):
                 again.same_inputs & {*maps},
                 asked[-1].run_id or row["id"],
                 plan.deadline_seconds,
-                await deadline_of(statements, row["namespace"], row["job_id"]),
+                parent["deadline_at"],
                 node=asked[-1].node,
             ),
         )
+        node = (await self._plans.of(parent)).graph.nodes[asked[-1].node or 0]
+        if _is_stopped(node, parent["stop"]):
+            await stop_part(statements, row)
 
     async def _pins(self, statements: Statements, row: Any, plan: WorkflowPlan) -> Pins:
         """The versions of all workflows below this one; they are found out once, for the root."""
@@ -228,3 +239,8 @@ class Conductor(ShardService):
             return await find_workflow(statements, row["namespace"], name)
 
         return await find_pins(plan.children, find)
+
+
+def _is_stopped(node: Node, stop: str | None) -> bool:
+    """Whether the stop of a workflow run is for this node of it."""
+    return stop is not None and (stop != "failure" or not node.is_handler)

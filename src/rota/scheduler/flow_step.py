@@ -19,7 +19,6 @@ from rota.domain.workflows.references import (
     MissingValueError,
     Values,
     holds,
-    references_in,
     render,
     stored_values,
     with_stored,
@@ -51,7 +50,6 @@ from rota.store.flow.rows import (
 from rota.store.postgres.database import Statements
 
 _LARGEST_RESULT_BYTES = 64 * 1024
-_READ_AT_ONCE = 500  # results, each of up to _LARGEST_RESULT_BYTES
 _LATEST = 253_000_000_000.0  # in the year 9987: what is later is no time in every zone
 _ON_TIMEOUT = {"fail": "failed", "skip": "skipped", "succeed": "success"}
 
@@ -76,9 +74,7 @@ class FlowStep:
         self._builder = builder
         self._pins = pins
         self._most = most
-        self._results: dict[int, Any] = {}  # of nodes that ended just now, or are read by nodes that start
-        self._heard: set[int] = set()  # nodes that ended just now: their results are not stored yet
-        self._unread: dict[int, set[int]] = {}  # nodes that start when these results were read
+        self._results: dict[int, Any] = {}
         self._stored: dict[str, str] = {}  # the keys in object storage of results, by node
         self._resumable: set[UUID] = set()  # workflow runs of nodes that failed before
         self._run_of: dict[int, UUID] = {}
@@ -107,14 +103,14 @@ class FlowStep:
                 ended[note.node] = note
                 if not self._adds_nodes(note.node, note):
                     progress.hear(note.node, note.outcome or "failed", note.reason)
-        self._keep_results(ended)
+        self._hear_results(ended)
         await self._read_children(statements)
-        again = progress.go_on(self._most)
-        while self._unread and not again:
-            progress.look_at(await self._read_results(statements))
-            again = progress.go_on(self._most)
+        while ready := progress.settle(self._most):
+            await self._read_results(statements, ready)
+            for number in ready:
+                progress.open(number)
         advance = self._advance
-        advance.again = again or bool(advance.reopened) or any(wait.signal for wait in advance.waits)
+        advance.again = progress.is_cut_off or bool(advance.reopened) or any(wait.signal for wait in advance.waits)
         advance.stop = progress.stop
         advance.nodes = [self._written(number, ended.get(number)) for number in sorted(progress.changed)]
         if progress.is_over:
@@ -128,47 +124,19 @@ class FlowStep:
 
     # What nodes read
 
-    def _keep_results(self, ended: Mapping[int, FlowNote]) -> None:
+    def _hear_results(self, ended: Mapping[int, FlowNote]) -> None:
         for number, note in ended.items():
             if note.outcome == "success" and not self._rows[number].adds:
                 self._keep_result(number, self._added.get(number, note.result), note.result_blob)
-                self._heard.add(number)
 
-    def _not_read(self, number: int, node: NodePlan) -> set[int]:
-        """The nodes whose results a node needs, and which were not read yet."""
-        return {
-            one
-            for one in self._read_by(number, node)
-            if one not in self._results
-            and (state := self._progress.nodes.get(one)) is not None
-            and state.state == "success"
-            and state.members is None
-        }
-
-    async def _read_results(self, statements: Statements) -> list[int]:
-        """Reads the results for some nodes that start now; those read before are forgotten. So neither the size of a
-        workflow nor that of its results is what a scheduler needs of memory."""
-        nodes: list[int] = []
-        wanted: set[int] = set()
-        while self._unread and (not nodes or len(wanted) < _READ_AT_ONCE):
-            number, numbers = self._unread.popitem()
-            nodes.append(number)
-            wanted |= numbers
-        for number in [one for one in self._results if one not in self._heard]:
-            del self._results[number]
-        found = await read_results(statements, self._row["namespace"], self._row["id"], wanted)
-        for number in wanted:
-            self._keep_result(number, *found.get(number, (None, None)))
-        return nodes
-
-    def _read_by(self, number: int, node: NodePlan) -> Iterable[int]:
-        """The nodes whose results a node may need."""
-        waited = node.wait and [node.wait.seconds, node.wait.until]
-        for reference in references_in([node.payload, node.when, node.map and node.map.items, waited]):
-            if "$from" in reference:
-                yield self._plan.graph.number_of[reference["$from"]]
-            elif "$trigger" in reference:
-                yield from self._plan.graph.before[number]
+    async def _read_results(self, statements: Statements, starting: Iterable[int]) -> None:
+        """Reads the results that nodes which start refer to."""
+        wanted = {read for number in starting for read in self._plan.reads[number]}
+        known = [at for at in wanted - {*self._results} if at in self._rows and self._rows[at].state != "waiting"]
+        if known:
+            found = await read_results(statements, self._row["namespace"], self._row["id"], known)
+            for number, (text, blob) in found.items():
+                self._keep_result(number, text, blob)
 
     def _keep_result(self, number: int, text: str | None, blob: str | None) -> None:
         if blob is not None:
@@ -205,14 +173,8 @@ class FlowStep:
 
     # What starts
 
-    def _start(self, number: int) -> Start | None:
+    def _start(self, number: int) -> Start:
         node = self._plan.nodes[number]
-        if unread := self._not_read(number, node):
-            self._unread[number] = unread
-            return None
-        return self._start_now(number, node)
-
-    def _start_now(self, number: int, node: NodePlan) -> Start:
         values = self._values(number)
         try:
             if node.when is not None and node.map is None and not holds(node.when, values):
@@ -326,6 +288,8 @@ class FlowStep:
         """Opens what a node's run added with its success; False: it added nothing."""
         if note.outcome != "success" or note.result is None or '"$add"' not in note.result or self._rows[number].adds:
             return False
+        if self._plan.nodes[number].wait is not None:
+            return False  # what a signal carries is a value, whoever sent it
         found = msgspec.json.decode(note.result)
         if not isinstance(found, dict) or "$add" not in found:
             return False

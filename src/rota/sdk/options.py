@@ -12,6 +12,7 @@ import msgspec
 
 from rota.contract.fields import Dst, MisfirePolicy, OnDuplicate, OnFailure, PriorityName
 from rota.contract.jobs import Breaker, Misfire, RateLimit, Retry
+from rota.domain.business_days import OnExcludedDay
 from rota.domain.durations import Duration, seconds_of
 from rota.domain.policies import Overlap
 from rota.errors import BadInputError
@@ -63,6 +64,9 @@ class Calendar(TypedDict, total=False):
     jitter: Duration
     dst: Dst
     misfire: MisfirePolicy | Misfire
+    exclude_calendars: Sequence[str]
+    exclude_weekends: bool
+    on_excluded_day: OnExcludedDay
     overlap: Overlap
     dependency_window: Duration
 

@@ -6,6 +6,7 @@ from rota.api.operations import Operation
 from rota.api.routes import (
     api_keys,
     audit,
+    calendars,
     dead_letters,
     events,
     fleet,
@@ -23,7 +24,7 @@ from rota.api.routes import (
 )
 
 _MODULES = (
-    *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, pools, limits, events, fleet, tasks),
-    *(api_keys, sessions, audit),
+    *(submit, jobs, runs, workflows, operations, logs, dead_letters, schedules, calendars, pools, limits, events),
+    *(fleet, tasks, api_keys, sessions, audit),
 )
 OPERATIONS: tuple[Operation, ...] = tuple(operation for module in _MODULES for operation in module.OPERATIONS)

@@ -220,6 +220,9 @@ async def _change_recurring(
     dependencies = services.gateway.dependencies
     known = await services.jobs.get(call.namespace, job_id)
     needs = await dependencies.patched(known["policies"] if known else None, patch, call.caller)
+    exclusion = None
+    if patch.exclude_calendars is not UNSET:
+        exclusion = await services.gateway.calendars.named(call.namespace, patch.exclude_calendars)
     changed = ChangedDependencies(call.namespace, job_id, needs.shown) if needs and needs.changed else None
 
     def decide(row: Any) -> JobChange:
@@ -229,14 +232,14 @@ async def _change_recurring(
             services, call.namespace, definition_of(row), row["payload_id"], patch, new_blob, row["id"]
         )
         old = timetable_of(row)
-        new = services.gateway.job_builder.patched_timetable(old, patch, row["id"])
+        new = services.gateway.job_builder.patched_timetable(old, patch, row["id"], exclusion)
         if needs is not None:
             after = msgspec.structs.replace(after, policies=needs.policies(after.policies))
             if needs.changed or new != old or patch.dependency_window_seconds is not UNSET:
                 dependencies.check_patched(needs, new, row["id"])
         return JobChange(after, payload_id, new, row["state"], reschedule=new != old)
 
-    rows = await services.changes.change(call.namespace, job_id, decide, expected, changed)
+    rows = await services.changes.change(call.namespace, job_id, decide, expected, changed, exclusion)
     return await _show_recurring(services, rows.before), await _show_recurring(services, rows.after)
 
 

@@ -9,9 +9,11 @@ from rota.api.operations import ApiRequest, Operation, decode
 from rota.api.paging import LIST_PARAMETERS, next_cursor, read_limit, schedule_filter
 from rota.api.representations import show_schedule
 from rota.contract.jobs import ScheduleList, ScheduleOut, SchedulePreview, SchedulePreviewIn
+from rota.domain.business_days import decode_exclusion
 from rota.domain.rights import Right
 from rota.domain.schedule_preview import preview_schedule
 from rota.errors import NotFoundError
+from rota.gateway.job_builder import exclusion_of
 from rota.service import Breather
 
 _FILTERS = {name: words for name, words in LIST_PARAMETERS.items() if name not in ("startTime", "endTime")}
@@ -37,6 +39,10 @@ async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
     """Preview when a schedule would fire."""
     wanted: SchedulePreviewIn = decode(call.body, SchedulePreviewIn)
     seed = None if wanted.job_id is None else await _find_job(services, call, wanted.job_id)
+    text = exclusion_of(wanted)
+    exclusion = (
+        None if text is None else await services.gateway.calendars.resolve(call.namespace, decode_exclusion(text))
+    )
     times, description = preview_schedule(
         cron_expression=wanted.cron_expression,
         every_seconds=wanted.every_seconds,
@@ -47,6 +53,7 @@ async def preview(services: Backend, call: ApiRequest) -> SchedulePreview:
         seed=seed,
         after=services.now if wanted.after is None else wanted.after,
         count=wanted.count,
+        exclusion=exclusion,
     )
     return SchedulePreview(fire_times=times, description=description)
 

@@ -262,13 +262,18 @@ async def list_members(services: Backend, call: ApiRequest) -> MemberList:
     "GET",
     "/v1/workflow-runs/{workflowRunId}/nodes/{node}/results",
     Right.READ,
-    query={"cursor": _PAGE["cursor"]},
+    query=_PAGE,
     errors=(404,),
 )
 async def list_results(services: Backend, call: ApiRequest) -> MemberResults:
-    """What the members of a map returned, some hundred at a time."""
+    """What the members of a map returned."""
     found, cursor = await services.workflows.results(
-        _run(call), call.path["node"], call.caller, only=call.only, cursor=call.query.get("cursor", "")
+        _run(call),
+        call.path["node"],
+        call.caller,
+        only=call.only,
+        cursor=call.query.get("cursor", ""),
+        limit=_limit(call),
     )
     items = []
     for index, result, key in found:

@@ -100,11 +100,10 @@ class Progress:
         stop: Stop | None = None,
         fail_fast: bool = False,
         is_paused: bool = False,
-        start: Callable[[int], Start | None],
+        start: Callable[[int], Start],
         now: float,
     ) -> None:
-        """`start` makes a node's run, or gives None: not now, it will be looked at again. `nodes` are those that do not
-        wait, by their numbers."""
+        """`start` makes a node's run; `nodes` are those that do not wait, by their numbers."""
         self.graph = graph
         self.nodes = nodes
         self.stop = stop
@@ -114,8 +113,10 @@ class Progress:
         self._is_paused = is_paused
         self._start = start
         self._now = now
+        self.is_cut_off = False
         self._left: deque[int] = deque()  # nodes to be looked at, each once: many may end before one that follows them
         self._is_left: set[int] = set()
+        self._ready: dict[int, None] = {}
         self._steps = 0
 
     @property
@@ -178,17 +179,25 @@ class Progress:
 
     def go_on(self, most: int) -> bool:
         """Makes changes, at most so many; returns whether there may be more to do."""
-        self._steps = 0
-        while self._left:
-            if self._steps >= most:
-                return True
+        while ready := self.settle(most):
+            for number in ready:
+                self.open(number)
+        return self.is_cut_off
+
+    def settle(self, most: int) -> list[int]:
+        """Decides on nodes until none is left; returns those that start: the caller opens them, and comes back.
+
+        After so many changes in all it stops: then `is_cut_off` is true, and all is to be looked at another time."""
+        while self._left and not self.is_cut_off:
             number = self._left.popleft()
             self._is_left.discard(number)
             if number not in self.nodes:
                 self._look_at_waiting(number)
             elif self.nodes[number].state == "open":
                 self._look_at_members(number)
-        return False
+            self.is_cut_off = self._steps + len(self._ready) >= most
+        ready, self._ready = list(self._ready), {}
+        return ready
 
     def _is_unended(self, number: int) -> bool:
         return number not in self.nodes or self.nodes[number].state == "open"
@@ -204,14 +213,15 @@ class Progress:
         decided = self._decide(number)
         if decided == "run":
             if not self._is_paused:
-                self._open(number)
+                self._ready[number] = None
         elif decided is not None:
             self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
 
-    def _open(self, number: int) -> None:
-        started = self._start(number)
-        if started is None:
+    def open(self, number: int) -> None:
+        """Starts a node, unless the failure of one that was to start beside it stopped the run: that looks at all."""
+        if self.is_stopped(number):
             return
+        started = self._start(number)
         if started.ending is not None:
             self._end(number, started.ending, started.reason)
             return

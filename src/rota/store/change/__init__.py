@@ -19,12 +19,14 @@ from uuid import UUID
 
 import msgspec
 
+from rota.domain.business_days import Exclusion
 from rota.domain.firing import begin_anew
 from rota.domain.job import INLINE_PAYLOAD_BYTES, NODE_CAUSES, Definition, Timetable
 from rota.domain.policies import decode_policies, keep_mark
 from rota.domain.run import LOOKAHEAD
 from rota.errors import ConflictError, NotFoundError, VersionMismatchError
 from rota.store.depend import ChangedDependencies, forget
+from rota.store.exclude import hold_calendars
 from rota.store.fire import fire_due
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
@@ -84,12 +86,15 @@ class Changes:
         decide: Callable[[Any], JobChange | None],
         expected_version: int | None = None,
         dependencies: ChangedDependencies | None = None,
+        exclusion: Exclusion | None = None,
     ) -> JobRows:
         """Changes a recurring job: `decide` sees the locked row, with its payload, and says what it shall be (None: as
-        it is). `dependencies`: what it shall depend on, if that changes."""
+        it is). `dependencies`: what it shall depend on, if that changes; `exclusion`: the calendars it shall name."""
         skipped: list[UUID] = []
 
         async def change_job(statements: Statements) -> tuple[JobRows, Changed]:
+            if exclusion is not None:
+                await hold_calendars(statements, namespace, exclusion)
             if dependencies is not None:
                 await dependencies.lock(statements)
             locked = await lock_job(statements, namespace, job_id)

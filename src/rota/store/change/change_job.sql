@@ -15,7 +15,7 @@ UPDATE rota.jobs
        timezone = :timezone, anchor_at = :anchor_at, state = :state, next_fire_at = :next_fire_at,
        fired_through = :fired_through, updated_at = now(),
        owner = :owner, policies = :policies::jsonb, misfire = :misfire, start_at = :start_at, end_at = :end_at,
-       jitter_seconds = :jitter_seconds, dst = :dst,
+       jitter_seconds = :jitter_seconds, dst = :dst, excluded = :excluded, excluded_next_at = :next_fire_at,
        -- A job that a person resumes or cancels no longer counts as paused by its application.
        note = CASE WHEN paused_by_app AND :state = 'paused' THEN note END,
        paused_by_app = paused_by_app AND :state = 'paused'

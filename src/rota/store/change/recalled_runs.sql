@@ -8,7 +8,7 @@ WITH leased AS MATERIALIZED (
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
 SELECT r.namespace, r.id, r.job_id, r.cause, r.nominal_at, j.version, j.state, j.schedule_type, j.cron_expression,
-       j.every_seconds, j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
+       j.every_seconds, j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.excluded,
        clock_timestamp() AS database_time,
        r.attempt > 0 OR r.losses > 0 OR r.snoozes > 0 OR r.checkpoint IS NOT NULL
        OR EXISTS (SELECT FROM rota.attempts AS a WHERE a.namespace = r.namespace AND a.run_id = r.id OFFSET 0)

@@ -22,10 +22,12 @@ from uuid import UUID
 import msgspec
 
 from rota.domain.application import DeclaredSchedule, decode_schedules, judge_declared
+from rota.domain.business_days import encode_exclusion, resolve
 from rota.domain.ids import declared_id, new_id, shard_of, show_job
 from rota.domain.job import Timetable
 from rota.store.change import Changed, JobChange, apply_change, lock_job
 from rota.store.events import Event, record_events
+from rota.store.exclude import KnownCalendars, lock_calendars, read_calendars
 from rota.store.lease import count_shards
 from rota.store.postgres.database import Database, Statements
 from rota.store.read.jobs import definition_of
@@ -119,26 +121,38 @@ class _Work:
         self._skipped = skipped
 
     async def apply(self, schedules: Sequence[DeclaredSchedule]) -> None:
+        # Before the rows of jobs: whoever changes a calendar holds it when they change its schedules.
+        calendars = await self._calendars(schedules)
         rows = {
             row["id"]: row
             for row in await self._statements.fetch("declared_jobs", namespace=self._namespace, app=self._done.app)
         }
-        for declared in schedules:
-            job_id = declared_id(self._namespace, self._done.app, declared.name)
+        for announced in schedules:
+            job_id = declared_id(self._namespace, self._done.app, announced.name)
             row = rows.pop(job_id, None)
-            if error := _unreadable(declared.timetable, job_id):
-                self._done.unreadable[declared.name] = error
-            elif row is None:
-                await self._make(job_id, declared)
+            try:
+                timetable = _with_days(announced.timetable, job_id, calendars)
+            except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
+                self._done.unreadable[announced.name] = f"{type(error).__name__}: {error}"
+                continue
+            if row is None:
+                await self._make(job_id, announced, timetable)
             else:
-                await self._change(job_id, declared)
+                await self._change(job_id, announced, timetable)
         for row in rows.values():
             if not row["paused_by_app"]:
                 await self._pause(row["id"])
         await self._record()
 
-    async def _make(self, job_id: UUID, declared: DeclaredSchedule) -> None:
-        definition, timetable = declared.definition, declared.timetable
+    async def _calendars(self, schedules: Sequence[DeclaredSchedule]) -> KnownCalendars:
+        """The calendars that schedules name; all are kept as they are, for those of workflows too."""
+        names = {name for declared in schedules for name in _calendars_of(declared.timetable)}
+        await lock_calendars(self._statements, [self._namespace])
+        return await read_calendars(self._statements, self._namespace, names)
+
+    async def _make(self, job_id: UUID, declared: DeclaredSchedule, timetable: Timetable) -> None:
+        """Makes a job; `timetable` has the days that the declared one leaves out."""
+        definition = declared.definition
         moment = await self._statements.time()
         shards = await count_shards(self._statements)
         await self._statements.fetch(
@@ -162,7 +176,7 @@ class _Work:
         await self._note(job_id, declared, None)
         self._done.made[job_id] = declared.name
 
-    async def _change(self, job_id: UUID, declared: DeclaredSchedule) -> None:
+    async def _change(self, job_id: UUID, declared: DeclaredSchedule, timetable: Timetable) -> None:
         row = await lock_job(self._statements, self._namespace, job_id)
         if row is None:
             return
@@ -171,7 +185,7 @@ class _Work:
         if judged is None:
             return
         if judged.is_new:
-            definition, timetable = declared.definition, declared.timetable
+            definition = declared.definition
             payload_id = new_id(row["database_time"].timestamp()) if definition.payload else None
         else:  # it goes on as it was left, with what was changed by hand
             definition, timetable, payload_id = definition_of(row), timetable_of(row), row["payload_id"]
@@ -226,11 +240,20 @@ class _Work:
         self._done.told.pools |= changed.pools
 
 
-def _unreadable(timetable: Timetable, job_id: UUID) -> str | None:
-    """Why this schedule can't be read here (a newer version of Rota wrote it, its time zone is unknown), if so."""
+def _with_days(timetable: Timetable, job_id: UUID, calendars: KnownCalendars) -> Timetable:
+    """The timetable with the days of its calendars; raises if it can't be read here (a newer version of Rota wrote it,
+    its time zone or a calendar is unknown)."""
+    if timetable.exclusion.revisions:
+        exclusion = resolve(timetable.exclusion, calendars)
+        timetable = msgspec.structs.replace(timetable, excluded=encode_exclusion(exclusion))
+    timetable.schedule(job_id).next_after(timetable.anchor_at)
+    _ = timetable.misfire_rule
+    return timetable
+
+
+def _calendars_of(timetable: Timetable) -> list[str]:
+    """The calendars that it names; none if it can't be read: that is told where it is used."""
     try:
-        timetable.schedule(job_id).next_after(timetable.anchor_at)
-        _ = timetable.misfire_rule
-    except Exception as error:  # noqa: BLE001 - one bad schedule must not stop the others
-        return f"{type(error).__name__}: {error}"
-    return None
+        return timetable.exclusion.calendars
+    except msgspec.MsgspecError:
+        return []

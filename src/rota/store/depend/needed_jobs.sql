@@ -4,7 +4,7 @@
 -- Locks: none
 -- Idioms: OFFSET 0.
 SELECT j.namespace, j.id, j.version, j.state, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone,
-       j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.next_fire_at, j.fired_through,
+       j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.excluded, j.next_fire_at, j.fired_through,
        j.owner, j.options
   FROM unnest(:namespaces::text[], :job_ids::uuid[]) AS i (namespace, job_id)
  CROSS JOIN LATERAL (

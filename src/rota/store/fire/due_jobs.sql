@@ -10,7 +10,7 @@ WITH leased AS MATERIALIZED (
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
 SELECT j.namespace, j.id, j.version, j.schedule_type, j.cron_expression, j.every_seconds, j.timezone, j.anchor_at,
-       j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
+       j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.excluded,
        j.next_fire_at, j.fired_through, clock_timestamp() AS database_time, j.shard, j.late,
        extract(epoch FROM least(j.next_fire_at, now()))::float8 AS reached
   FROM leased

@@ -18,7 +18,7 @@ WITH leased AS MATERIALIZED (
         AS i (namespace, id, version, fired_through, new_mark, new_next, first_run, last_run)
 ), fired AS (
     UPDATE rota.jobs AS j
-       SET fired_through = i.new_mark, next_fire_at = i.new_next,
+       SET fired_through = i.new_mark, next_fire_at = i.new_next, excluded_next_at = i.new_next,
            state = CASE WHEN i.new_next IS NULL THEN 'completed' ELSE j.state END
       FROM input AS i
      WHERE rota.by_id(j.namespace) = ANY (ARRAY[i.namespace]) AND j.id = ANY (ARRAY[i.id]) AND j.version = i.version

@@ -2,7 +2,7 @@
 -- Index: primary key.
 -- Locks: the jobs' rows.
 -- Idioms: one-element array, by_id.
-UPDATE rota.jobs AS j SET next_fire_at = i.wanted
+UPDATE rota.jobs AS j SET next_fire_at = i.wanted, excluded_next_at = i.wanted
   FROM unnest(:namespaces::text[], :job_ids::uuid[], :versions::integer[], :before::timestamptz[],
               :wanted::timestamptz[])
     AS i (namespace, id, version, before, wanted)

@@ -76,10 +76,11 @@ class Flows:
             if not rows:
                 return Round()
             opened[:] = [row["id"] for row in rows]
-            if signalled := [row for row in rows if row["is_signalled"]]:
-                names = sorted({row["namespace"] for row in signalled})
-                await statements.fetch("match_signals", namespaces=names, flows=[row["id"] for row in signalled])
             notes = await take_notes(statements, opened)
+            if signalled := sorted({note.flow for note in notes if note.is_signalled}):
+                names = sorted({row["namespace"] for row in rows})
+                if await statements.fetch("match_signals", namespaces=names, flows=signalled):
+                    notes += await take_notes(statements, signalled)
             advanced = await decide(statements, rows, notes)
             done = Round(advanced, len(notes))
             await write_round(statements, done)
@@ -106,23 +107,29 @@ class Flows:
     async def sweep(self, row: Any, nodes: Sequence[int] | None, reason: str) -> None:
         """Cancels the runs of these nodes (None: of all), and notes that it was done."""
         namespace, flow = row["namespace"], row["flow"]
-        while await self._stop_runs(namespace, flow, nodes, reason, started=row["started"]):
+        given = {"namespace": namespace, "flow": flow, "generation": row["generation"]}
+        while await self._stop_runs(row, nodes, reason):
             pass
         if row["node"] is None:
-            await self._database.fetch("stop_waits", namespace=namespace, flow=flow, nodes=nodes, reason=reason)
+            await self._database.fetch("stop_waits", **given, nodes=nodes, reason=reason)
 
         async def note(statements: Statements) -> None:
             await lock_flow(statements, row)
-            await statements.fetch("swept", namespace=namespace, flow=flow, node=row["node"], stop=row["stop"])
+            await statements.fetch("swept", **given, node=row["node"], stop=row["stop"])
 
         await self._database.transact(note)
 
-    async def _stop_runs(
-        self, namespace: str, flow: UUID, nodes: Sequence[int] | None, reason: str, *, started: bool
-    ) -> int:
+    async def _stop_runs(self, row: Any, nodes: Sequence[int] | None, reason: str) -> int:
         """Cancels some runs; returns how many there were."""
+        namespace = row["namespace"]
         rows = await self._database.fetch(
-            "runs_of_flow", namespace=namespace, flow=flow, nodes=nodes, started=started, limit=_STOPPED_AT_ONCE
+            "runs_of_flow",
+            namespace=namespace,
+            flow=row["flow"],
+            generation=row["generation"],
+            nodes=nodes,
+            started=row["started"],
+            limit=_STOPPED_AT_ONCE,
         )
         ids = [row["id"] for row in rows]
         if ids:
@@ -214,6 +221,7 @@ class Flows:
                 flow=row["flow"],
                 node=row["node"],
                 generation=row["generation"],
+                made=row["made"],
                 is_handler=is_handler,
                 is_child=is_child,
                 ids=list(ids),

@@ -1,8 +1,7 @@
 -- Locks workflow runs of these shards for which there are notes, those with the oldest notes first; one that another
--- transaction holds is left to it. `aside`: those that can't be dealt with now. `is_signalled`: whether signals are there that
--- no wait took. The commit need not wait for the disk: if the server crashes, the notes are back, too, and whoever was told of
--- what was made commits after it.
--- Index: flow_notes_oldest, primary keys, flow_signals_of_flow.
+-- transaction holds is left to it. `aside`: those that can't be dealt with now. The commit need not wait for the disk: if the
+-- server crashes, the notes are back, too, and whoever was told of what was made commits after it.
+-- Index: flow_notes_oldest, primary keys.
 -- Locks: the workflow runs, FOR UPDATE SKIP LOCKED.
 -- Idioms: OFFSET 0.
 WITH noted AS MATERIALIZED (
@@ -18,7 +17,6 @@ WITH noted AS MATERIALIZED (
      LIMIT :flows
 )
 SELECT w.*, set_config('synchronous_commit', 'off', true), coalesce(w.payload, p.body) AS inputs,
-       EXISTS (SELECT FROM rota.flow_signals AS s WHERE s.namespace = w.namespace AND s.flow = w.id) AS is_signalled,
        extract(epoch FROM clock_timestamp())::float8 AS database_time
   FROM noted AS n
  CROSS JOIN LATERAL (

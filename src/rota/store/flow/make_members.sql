@@ -1,5 +1,5 @@
--- Makes members of a map, and moves its position: if the position, the generation and the workflow run are as they were
--- read; else nothing. Members are live, or held if they have policies, or workflow runs. Items of which none can be made
+-- Makes members of a map that is open, and moves its position: if the position, the generation and the workflow run are as
+-- they were read; else nothing. Members are live, or held if they have policies, or workflow runs. Items of which none can be made
 -- count as failed. Gives whether something was done.
 -- Index: primary keys.
 -- Locks: none of its own: callers have locked the workflow run.
@@ -10,11 +10,9 @@ WITH flow AS MATERIALIZED (
        AND (w.stop IS NULL OR (w.stop = 'failure' AND :is_handler::boolean))
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at, f.timezone, f.root, f.depth, f.pins, f.deadline_at
-      FROM flow AS f
-      JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
-      JOIN rota.workflow_nodes AS n
-        ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
-     WHERE m.node = :node AND m.position = :position AND m.generation = :generation AND NOT m.is_made AND NOT m.is_failing
+      FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
+      JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node
+     WHERE n.state = 'open' AND m.node = :node AND m.position = :position AND m.generation = :generation AND NOT m.is_made AND NOT m.is_failing
 ), moved AS (
     UPDATE rota.workflow_maps AS m
        SET position = :next_position, next_item = :next_item, is_made = :is_made, skipped = m.skipped + :skipped,

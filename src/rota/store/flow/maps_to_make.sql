@@ -1,5 +1,6 @@
 -- Maps of these shards whose members are to be made: there are items left, or members to be made again, and there is room in
--- the window. A map whose node waits again after a resume is not yet what it will be. Those behind :after first, so that in turn all of them come up, however many there are.
+-- the window. After a resume a map waits until its node starts once more. Those behind :after first, so that in
+-- turn all of them come up, however many there are.
 -- Index: workflow_maps_making, primary key.
 -- Locks: none
 -- Idioms: OFFSET 0.

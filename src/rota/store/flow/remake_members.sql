@@ -1,5 +1,5 @@
--- Makes members of a map that failed once more, with what they were given: if the generation and the workflow run are as
--- they were read; else nothing. Workflow runs get a note to run again what failed in them. Members of which no run could be
+-- Makes members of a map that failed once more, with what they were given: if it is open, and its generation, how many were
+-- made and the workflow run are as they were read; else nothing, since another scheduler has taken some. Workflow runs get a note to run again what failed in them. Members of which no run could be
 -- made fail again. Dead letters are taken back. The map is done with it when none is left. Gives how many were taken.
 -- Index: primary keys, workflow_runs_carried.
 -- Locks: none of its own: callers have locked the workflow run.
@@ -10,11 +10,9 @@ WITH flow AS MATERIALIZED (
        AND (w.stop IS NULL OR (w.stop = 'failure' AND :is_handler::boolean))
 ), map AS MATERIALIZED (
     SELECT m.namespace, m.flow, m.node, f.shard, f.nominal_at
-      FROM flow AS f
-      JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
-      JOIN rota.workflow_nodes AS n
-        ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
-     WHERE m.node = :node AND m.generation = :generation AND m.is_redone AND NOT m.is_failing
+      FROM flow AS f JOIN rota.workflow_maps AS m ON m.namespace = f.namespace AND m.flow = f.id
+      JOIN rota.workflow_nodes AS n ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node
+     WHERE n.state = 'open' AND m.node = :node AND m.generation = :generation AND m.made = :made AND m.is_redone AND NOT m.is_failing
 ), taken AS MATERIALIZED (
     SELECT f.* FROM map AS m
       JOIN rota.map_failures AS f ON f.namespace = m.namespace AND f.flow = m.flow AND f.node = m.node

@@ -1,6 +1,6 @@
--- Opens maps of workflow runs that are locked once more: members that failed and are to be made again count no longer, and
--- what of the source was not read is read. All have ended; those that succeeded stay (a map that was stopped before all
--- were made again counts some no longer). Those that are not to be made again go on counting as failed.
+-- Opens maps of workflow runs that are locked once more: those count that succeeded, and those that failed and are not to
+-- be made again. Which others were counted before depends on how far an earlier resume came. What of the source was not
+-- read is read.
 -- Index: primary keys.
 -- Locks: none of its own.
 WITH input AS MATERIALIZED (

@@ -1,6 +1,6 @@
 -- Begins the next generation of a workflow run that is locked: these nodes wait again, and their dead letters are
 -- taken back. Of `maps` the members that failed are made again: all (`items` null), or those of these items. One that had
--- ended gets a new carrier; its old one stays in history.
+-- ended gets a new carrier, while its old one stays in history, and is paused if its workflow or its parent is now.
 -- Index: primary keys.
 -- Locks: the nodes, the failures of maps, the dead letters.
 -- Idioms: by_id.
@@ -11,6 +11,11 @@ WITH resumed AS (
            job_version = coalesce(:node::integer, w.job_version),
            retry_of = CASE WHEN w.ended_at IS NULL THEN w.retry_of ELSE w.carrier_id END,
            carrier_id = CASE WHEN w.ended_at IS NULL THEN w.carrier_id ELSE :carrier_id::uuid END,
+           is_paused = CASE WHEN w.ended_at IS NULL THEN w.is_paused ELSE EXISTS (
+               SELECT FROM rota.workflows AS o
+                WHERE o.namespace = w.namespace AND o.id = w.workflow_id AND o.state = 'paused') OR EXISTS (
+               SELECT FROM rota.workflow_runs AS p
+                WHERE p.namespace = w.namespace AND p.id = w.job_id AND w.cause IN ('node', 'member') AND p.is_paused) END,
            deadline_at = least(now() + :deadline_seconds::float8 * interval '1 second', :deadline_at::timestamptz)
      WHERE w.namespace = :namespace AND w.id = :flow
     RETURNING w.namespace, w.id, w.shard, w.generation

@@ -29,6 +29,7 @@ class FlowNote(msgspec.Struct, frozen=True):
     result_blob: str | None
     reason: str | None
     noted_at: float
+    is_signalled: bool  # whether its workflow run has signals that no wait took
 
 
 class NodeRow(msgspec.Struct):
@@ -180,10 +181,21 @@ async def failed_children(statements: Statements, namespace: str, run_ids: Seque
     return {row["carrier_id"] for row in rows}
 
 
-async def deadline_of(statements: Statements, namespace: str, flow: UUID) -> datetime | None:
-    """When a workflow run must have ended."""
-    moment: datetime | None = await statements.fetch_value("deadline_of_flow", namespace=namespace, flow=flow)
-    return moment
+async def lock_parent(statements: Statements, row: Any) -> Any | None:
+    """The workflow run that this one is a part of, which is not stopped before the transaction ends; None: another one
+    holds it."""
+    return await statements.fetch_row("parent_of_flow", namespace=row["namespace"], flow=row["job_id"])
+
+
+async def note_resume(statements: Statements, row: Any, note: FlowNote) -> None:
+    """Leaves a note to resume a part for a later round."""
+    again = [(row["namespace"], row["carrier_id"], note.run_id, note.node)]
+    await statements.fetch("resume_children", **columns(again, "namespaces children carriers nodes"))
+
+
+async def stop_part(statements: Statements, row: Any) -> None:
+    """Stops a part of a workflow run that is stopped."""
+    await statements.fetch("stop_flow", namespace=row["namespace"], flow=row["id"], stopped_by=None)
 
 
 async def find_workflow(statements: Statements, namespace: str, name: str) -> Any | None:
@@ -319,6 +331,7 @@ async def _open_children(statements: Statements, advanced: Sequence[Advance]) ->
             one.row["root"],
             one.row["depth"] + 1,
             child.pins,
+            one.row["is_paused"],
             child.deadline_seconds,
             one.row["deadline_at"],
         )
@@ -328,7 +341,7 @@ async def _open_children(statements: Statements, advanced: Sequence[Advance]) ->
     if opened:
         names = (
             "namespaces ids flows nodes owners names payloads options causes root_ids shards nominal_at workflow_ids"
-            " versions timezones roots depths pins deadline_seconds deadline_at"
+            " versions timezones roots depths pins is_paused deadline_seconds deadline_at"
         )
         await statements.fetch("open_children", **columns(opened, names))
     resumed = [(one.row["namespace"], *child) for one in advanced for child in one.resumed]

@@ -12,6 +12,7 @@ from rota.domain.job import Recurring, SubmissionKey
 from rota.domain.workflows.progress import Members
 from rota.errors import RotaError
 from rota.store.change import Changed, JobChange, apply_change, lock_job, write_job
+from rota.store.exclude import hold_calendars
 from rota.store.flow.rows import NodeRow, Resume, read_maps, read_nodes, write_resume
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import transact_soon
@@ -264,9 +265,9 @@ class Workflows:
             "open_members", namespace=namespace, flow=flow, node=node, after=after, limit=limit
         )
 
-    async def results_of_map(self, namespace: str, flow: UUID, node: int, after: int) -> Any | None:
+    async def results_of_map(self, namespace: str, flow: UUID, node: int, first: int) -> Any | None:
         """A part of what the members of a map returned."""
-        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, after=after)
+        return await self._database.fetch_row("results_of_map", namespace=namespace, flow=flow, node=node, first=first)
 
 
 class ChangedMeanwhileError(RotaError):
@@ -282,6 +283,8 @@ async def create_workflow(
     statements: Statements, namespace: str, new: WorkflowRecord, schedule: Recurring | None
 ) -> bool:
     """Creates a workflow, and the recurring job that fires it; False: another workflow has the name."""
+    if schedule is not None:
+        await hold_calendars(statements, namespace, schedule.timetable.exclusion)
     rows = await statements.fetch(
         "create_workflow",
         namespace=namespace,
@@ -312,6 +315,8 @@ async def change_workflow(
     changed = Changed()
     job_id = row["job_id"]
     if row["schedule"] != after.schedule:
+        if schedule is not None:
+            await hold_calendars(statements, row["namespace"], schedule.timetable.exclusion)
         job_id, changed = await _reschedule(statements, row, schedule, skipped)
     rows = await statements.fetch(
         "change_workflow",
@@ -340,7 +345,10 @@ async def set_workflow_state(statements: Statements, row: Any, state: str, skipp
         kept = msgspec.structs.replace(definition_of(job), payload=job["payload"], blob=None)
         change = JobChange(kept, job["payload_id"], timetable_of(job), wanted, reschedule=False)
         changed = await apply_change(statements, job, change, skipped)
-    rows = await statements.fetch("pause_workflow", namespace=row["namespace"], workflow_id=row["id"], state=state)
+    given = {"namespace": row["namespace"], "workflow_id": row["id"], "state": state}
+    while rows := await statements.fetch("pause_workflow", **given):
+        if not rows[0]["marked"]:
+            break
     return bool(rows), changed
 
 

@@ -47,11 +47,13 @@ SELECT extract(epoch FROM
                                        ORDER BY w.wakes_at LIMIT 1) AS f),
                 (SELECT min(f.deadline_at) FROM mine
                   CROSS JOIN LATERAL (SELECT w.deadline_at FROM rota.workflow_runs AS w
-                                       WHERE w.shard = mine.shard AND w.ended_at IS NULL AND w.stop IS NULL
-                                         AND w.deadline_at IS NOT NULL
+                                       WHERE w.shard = mine.shard AND w.ended_at IS NULL
+                                         AND (w.stop IS NULL OR w.stop = 'failure') AND w.deadline_at IS NOT NULL
                                        ORDER BY w.deadline_at LIMIT 1) AS f)) - moment.present)::float8
        END AS conducts_in,
        EXISTS (SELECT FROM rota.workflow_maps AS m
+                 JOIN rota.workflow_nodes AS n
+                   ON n.namespace = m.namespace AND n.flow = m.flow AND n.node = m.node AND n.state = 'open'
                 WHERE m.shard = ANY (:shards::smallint[]) AND (m.is_redone OR NOT m.is_made) AND NOT m.is_failing) AS is_mapped,
        EXISTS (SELECT FROM rota.operations AS o
                 WHERE o.shard = ANY (:shards::smallint[]) AND o.ended_at IS NULL) AS is_operating

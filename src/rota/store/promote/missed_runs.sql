@@ -8,7 +8,7 @@ WITH leased AS MATERIALIZED (
       JOIN rota.shard_leases AS l ON l.shard = mine.shard AND l.epoch = mine.epoch AND l.owner = :scheduler_id
 )
 SELECT r.namespace, r.id, r.job_id, r.nominal_at, j.version, j.schedule_type, j.cron_expression, j.every_seconds,
-       j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire,
+       j.timezone, j.anchor_at, j.start_at, j.end_at, j.jitter_seconds, j.dst, j.misfire, j.excluded,
        j.fired_through, j.next_fire_at, clock_timestamp() AS database_time
   FROM leased
  CROSS JOIN LATERAL (

@@ -35,6 +35,8 @@ _TABLES = """
     submission_keys    SIUD    SIU     namespace
     chosen_ids         SI      SI      namespace
     dependencies       SIUD    -       -
+    calendars          SIUD    S       namespace
+    calendar_uses      S       -       -
     workflows          SIU     -       -
     workflow_versions  SI      -       -
     workflow_runs      SIU     SU      namespace
@@ -103,6 +105,8 @@ _FUNCTIONS = """
     refuse_change        -
     await_others         -
     count_end            -
+    note_calendars       -
+    refuse_unexcluded    -
     note_end             -
     replace_waiting      -
     submit_unbound       -

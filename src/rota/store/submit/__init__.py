@@ -20,6 +20,7 @@ from rota.domain.job import INLINE_PAYLOAD_BYTES, JobSet, OneShot, Recurring, Su
 from rota.domain.run import LOOKAHEAD
 from rota.errors import DatabaseUnavailableError, KeyHeldError, LockTimeoutError, RotaError
 from rota.store.depend import NewDependencies
+from rota.store.exclude import NewExclusions
 from rota.store.postgres.batches import columns, or_nothing, write_each
 from rota.store.postgres.database import Database, Statements
 from rota.store.postgres.lock_waits import LONGEST_WAIT, limit_lock_waits
@@ -119,6 +120,7 @@ class Submissions:
         unique = UniqueKeys([item for item in items if item.unique])
         chosen = ChosenIds([item for item in items if item.chosen_id])
         needs = NewDependencies(items)
+        calendars = NewExclusions(items)
         others = [item for item in items if not item.unique]
         repeated: set[UUID] = set()
 
@@ -126,7 +128,9 @@ class Submissions:
             await limit_lock_waits(statements, lock_timeout)
             unmet = await needs.look(statements)
             repeated.update(await find_repeated(statements, [item for item in items if item.id in unmet]))
-            refused = unmet | await chosen.look(statements)
+            unkept = await calendars.look(statements)
+            repeated.update(await find_repeated(statements, [item for item in items if item.id in unkept]))
+            refused = unmet | unkept | await chosen.look(statements)
             goes = await unique.take(statements, refused)
             goes += [item for item in others if item.id not in refused]
             left_out = await self._insert(statements, sorted(goes, key=_by_key), lock_timeout)
@@ -146,7 +150,8 @@ class Submissions:
                 )
         fates.duplicates |= unique.duplicates
         fates.rejected |= chosen.conflicts
-        fates.rejected |= {item_id: error for item_id, error in needs.refused.items() if item_id not in repeated}
+        declined = calendars.refused | needs.refused
+        fates.rejected |= {item_id: error for item_id, error in declined.items() if item_id not in repeated}
         return [*{*unique.repeated, *chosen.repeated, *repeated}, *left_out]
 
     async def _insert(self, statements: Statements, items: Sequence[Submission], lock_timeout: str) -> list[UUID]:
@@ -252,6 +257,7 @@ async def insert_jobs(statements: Statements | Database, items: Sequence[Recurri
         jitters=[timetable.jitter_seconds for timetable in timetables],
         dst=[timetable.dst for timetable in timetables],
         misfires=[timetable.misfire for timetable in timetables],
+        excluded=[timetable.excluded for timetable in timetables],
         next_fires=[item.next_fire_at for item in items],
         **_keys(items),
         inline_bytes=INLINE_PAYLOAD_BYTES,

@@ -12,11 +12,11 @@ WITH input AS MATERIALIZED (
                   :cron_expressions::text[], :intervals::float8[],
                   :timezones::text[], :anchors::timestamptz[], :next_fires::timestamptz[], :policies::text[],
                   :misfires::text[], :starts::timestamptz[],
-                  :ends::timestamptz[], :jitters::float8[], :dst::text[])
+                  :ends::timestamptz[], :jitters::float8[], :dst::text[], :excluded::text[])
            WITH ORDINALITY
         AS i (namespace, id, owner, name, task, pool, priority, tags, payload, options, shard, schedule_type,
               cron_expression, every_seconds, timezone, anchor_at, next_fire_at, policies, misfire, start_at, end_at,
-              jitter_seconds, dst, n)
+              jitter_seconds, dst, excluded, n)
       LEFT JOIN unnest(:blob_positions::bigint[], :blobs::text[]) AS blobs (n, key) USING (n)
 ), offered AS MATERIALIZED (
     SELECT k.n, (:namespaces::text[])[k.n] AS namespace, k.key, k.request_hash, k.answer
@@ -39,11 +39,12 @@ WITH input AS MATERIALIZED (
 ), scheduled AS (
     INSERT INTO rota.jobs (namespace, id, owner, name, task, pool, priority, tags, payload, payload_id, options, shard,
                            schedule_type, cron_expression, every_seconds, timezone, anchor_at, state, next_fire_at,
-                           fired_through, policies, misfire, start_at, end_at, jitter_seconds, dst)
+                           fired_through, policies, misfire, start_at, end_at, jitter_seconds, dst,
+                           excluded, excluded_next_at)
     SELECT namespace, id, owner, name, task, pool, priority, string_to_array(tags, ','),
            CASE WHEN NOT large THEN payload END, CASE WHEN large THEN id END, options, shard, schedule_type,
            cron_expression, every_seconds, timezone, anchor_at, 'scheduled', next_fire_at, anchor_at, policies::jsonb,
-           misfire, start_at, end_at, jitter_seconds, dst
+           misfire, start_at, end_at, jitter_seconds, dst, excluded, next_fire_at
       FROM accepted
 )
 SELECT id FROM input WHERE n IN (SELECT n FROM repeated)

@@ -59,6 +59,8 @@ CREATE SCHEMA rota;
 \ir note_end.sql
 \ir await_others.sql
 \ir count_end.sql
+\ir note_calendars.sql
+\ir refuse_unexcluded.sql
 
 -- Rights are granted per role, by store/schema/database_roles.py; USAGE on the schema must not imply EXECUTE.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA rota FROM PUBLIC;

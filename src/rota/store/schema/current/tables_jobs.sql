@@ -37,6 +37,8 @@ CREATE TABLE rota.jobs (
     declared        jsonb,                                        -- what the code said when it was applied
     paused_by_app   boolean NOT NULL DEFAULT false,               -- paused because no code declares it any more
     note            text,                                         -- why, for people
+    excluded        text,                                         -- days that it leaves out (JSON); null: none
+    excluded_next_at timestamptz,                                 -- next_fire_at, from a process that knows these days
     PRIMARY KEY (namespace, id),
     CONSTRAINT jobs_check CHECK ((schedule_type = 'cron') = (cron_expression IS NOT NULL)),
     CONSTRAINT jobs_check1 CHECK ((schedule_type = 'interval') = (every_seconds IS NOT NULL)),
@@ -135,3 +137,26 @@ CREATE TABLE rota.announced_tasks (
     seen_at   timestamptz NOT NULL DEFAULT now(),                                      -- to within an hour
     PRIMARY KEY (namespace, app, version, digest)
 );
+
+-- Business calendars: named lists of days that schedules leave out. Each schedule that names one has the days in its own
+-- row as well (jobs.excluded).
+CREATE TABLE rota.calendars (
+    namespace      text COLLATE "C" NOT NULL,
+    name           text COLLATE "C" NOT NULL,
+    revision       uuid NOT NULL,                        -- another one with each change of its days
+    days           text NOT NULL,                        -- dates in order (JSON)
+    number_of_days integer NOT NULL,
+    changed_by     text NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    changed_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, name)
+);
+
+-- Which schedules name which calendars, ended ones too; written by the trigger note_calendars.
+CREATE TABLE rota.calendar_uses (
+    namespace text COLLATE "C" NOT NULL,
+    calendar  text COLLATE "C" NOT NULL,
+    job_id    uuid NOT NULL,
+    PRIMARY KEY (namespace, calendar, job_id)
+);
+CREATE INDEX calendar_uses_of_job ON rota.calendar_uses (namespace, job_id);

@@ -91,7 +91,7 @@ CREATE UNIQUE INDEX workflow_runs_carried ON rota.workflow_runs (namespace, carr
 CREATE INDEX workflow_runs_of_job ON rota.workflow_runs (namespace, job_id) WHERE ended_at IS NULL;
 CREATE INDEX workflow_runs_of_workflow ON rota.workflow_runs (namespace, workflow_id, id);
 CREATE INDEX workflow_runs_deadline ON rota.workflow_runs (shard, deadline_at)
- WHERE ended_at IS NULL AND stop IS NULL AND deadline_at IS NOT NULL;
+ WHERE ended_at IS NULL AND (stop IS NULL OR stop = 'failure') AND deadline_at IS NOT NULL;
 CREATE INDEX workflow_runs_of_root ON rota.workflow_runs (namespace, root) WHERE ended_at IS NULL;
 CREATE INDEX workflow_runs_stopping ON rota.workflow_runs (shard)
  WHERE ended_at IS NULL AND stop IS NOT NULL AND NOT is_swept;

@@ -11,14 +11,14 @@ CREATE INDEX dependencies_needed ON rota.dependencies (namespace, needs);
 CREATE INDEX dependencies_to_sweep ON rota.dependencies (look_at) WHERE look_at IS NOT NULL;
 
 -- Where a run with dependencies waits: at 'dependent' until admission has looked at it, then at 'dependency'.
-ALTER TABLE rota.held_runs DROP CONSTRAINT held_runs_gate_check;
-ALTER TABLE rota.held_runs ADD CONSTRAINT held_runs_gate_check
+ALTER TABLE rota.held_runs DROP CONSTRAINT held_runs_gate_check,
+  ADD CONSTRAINT held_runs_gate_check
     CHECK (gate IN ('pause', 'recall', 'new', 'order', 'limit', 'rate', 'breaker', 'overlap', 'dependent',
                     'dependency'));
 
--- A run that depends on other jobs comes to the gate 'dependent' where any other comes to 'new': a scheduler of a release
--- that doesn't know dependencies looks at 'new' alone, and would let it through. Retries and runs that people start wait
--- for no other job.
+-- A run that depends on other jobs, and one that is a workflow run to be opened, come to the gate 'dependent' where any other
+-- comes to 'new': a scheduler of a release that doesn't know these looks at 'new' alone, and would let them through as jobs.
+-- Retries and runs that people start wait for no other job.
 CREATE FUNCTION rota.await_others() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -30,8 +30,8 @@ END
 $$;
 
 CREATE TRIGGER await_others BEFORE INSERT OR UPDATE ON rota.held_runs
-    FOR EACH ROW WHEN (NEW.gate = 'new' AND NEW.policies ? 'after' AND NEW.attempt = 0 AND NEW.snoozes = 0
-                       AND NEW.cause IN ('submit', 'schedule'))
+    FOR EACH ROW WHEN (NEW.gate = 'new' AND (NEW.policies ? 'opens' OR NEW.policies ? 'after' AND NEW.attempt = 0
+                       AND NEW.snoozes = 0 AND NEW.cause IN ('submit', 'schedule')))
     EXECUTE FUNCTION rota.await_others();
 
 REVOKE ALL ON FUNCTION rota.await_others() FROM PUBLIC;
