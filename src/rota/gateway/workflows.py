@@ -139,8 +139,8 @@ class WorkflowGateway:
         if after and not after.startswith("/"):
             raise BadInputError("is not a cursor that was given", field="cursor")
         rows = await self._workflows.find_all(caller.namespace, owner=only, after=after[1:], limit=limit + 1)
-        items = [show_workflow_row(row) for row in rows[:limit]]
-        return WorkflowList(items=items, next_cursor=f"/{items[-1].name}" if len(rows) > limit else None)
+        items = [show_workflow_row(row) for row in rows[:limit] if row["definition"] is not None]
+        return WorkflowList(items=items, next_cursor=f"/{items[-1].name}" if len(rows) > len(items) else None)
 
     async def versions(self, workflow: str, caller: Caller, only: str | None = None) -> VersionList:
         """The versions of a workflow, newest first."""

@@ -122,7 +122,7 @@ class Conductor(ShardService):
             await self._flows.stop_overdue(owned)
             notes += await self._flows.end_waits(owned)
             for row in await self._flows.unswept(owned):
-                await self._sweep(row)
+                await self._try_to_sweep(row)
         return notes
 
     async def _conduct(self, owned: Mapping[int, int]) -> int:
@@ -132,8 +132,6 @@ class Conductor(ShardService):
         self._met = []
         try:
             done = await self._flows.conduct(owned, aside, self._decide, 1 if self._careful else FLOWS)
-        except DatabaseUnavailableError:
-            raise
         except Exception as error:
             if not self._met:
                 raise
@@ -141,6 +139,8 @@ class Conductor(ShardService):
                 self._set_aside[self._met[0]] = None
                 self._aside.add(self._met[0], error, flow=str(self._met[0]))
             self._careful = max(self._careful, len(self._met))
+            if isinstance(error, DatabaseUnavailableError):
+                raise  # it is away, or it cut a transaction that took too long: then one of these is to blame
             return 1
         for flow in self._met:
             self._set_aside.pop(flow, None)
@@ -150,13 +150,26 @@ class Conductor(ShardService):
             self._on_room()
         return done.notes
 
+    async def _try_to_sweep(self, row: Any) -> None:
+        key = ("sweep", row["flow"], row["node"])
+        if self._aside.passes_over(key):
+            return
+        try:
+            await self._sweep(row)
+        except DatabaseUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one that can't be read must not keep the others from stopping
+            self._aside.add(key, error, flow=str(row["flow"]))
+
     async def _sweep(self, row: Any) -> None:
         """Stops what runs of a workflow run that was stopped, or what waits of a map that fails."""
         if row["node"] is not None:
             await self._flows.sweep(row, [row["node"]], "too many members of the map failed")
             return
-        nodes = (await self._plans.of(row)).graph.nodes
-        concerned = [number for number, node in enumerate(nodes) if _is_stopped(node, row["stop"])]
+        concerned = None  # all; the definition is not needed for it, so what can't be read can be cancelled
+        if row["stop"] == "failure":
+            nodes = (await self._plans.of(row)).graph.nodes
+            concerned = [number for number, node in enumerate(nodes) if _is_stopped(node, row["stop"])]
         await self._flows.sweep(row, concerned, _REASONS[row["stop"]])
 
     async def _decide(self, statements: Statements, rows: Sequence[Any], notes: Sequence[FlowNote]) -> list[Advance]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from rota.contract.workflows import MOST_WAIT_SECONDS, NodeIn, WaitIn, WorkflowIn
+from rota.contract.workflows import MOST_WAIT_SECONDS, NodeIn, NodeKey, WaitIn, WorkflowIn
 from rota.domain.ids import new_id
 from rota.domain.rights import Caller
 from rota.domain.workflows.progress import Members, NodeState, Progress, Start
@@ -50,6 +50,7 @@ from rota.store.flow.rows import (
 from rota.store.postgres.database import Statements
 
 _LARGEST_RESULT_BYTES = 64 * 1024
+_LATEST = 253_000_000_000.0  # in the year 9987: what is later is no time in every zone
 _ON_TIMEOUT = {"fail": "failed", "skip": "skipped", "succeed": "success"}
 
 
@@ -255,7 +256,7 @@ class FlowStep:
 
     def _start_map(self, number: int, wanted: MapPlan, values: Values) -> Start:
         before, known = self._rows.get(number), self._old_maps.get(number)
-        if before is not None and known is not None and before.inputs_of < self._row["generation"]:
+        if before is not None and known is not None and before.inputs_of == known.inputs_of:
             self._advance.reopened.append(number)
             # What is written now is read by the next look; it must not end before.
             return Start(members=msgspec.structs.replace(known, is_redone=True, is_failing=False, stopped=0))
@@ -313,7 +314,7 @@ class FlowStep:
     def _check_added(self, key: str, added: Any) -> tuple[str, str]:
         if self._row["depth"] + 1 > MOST_LEVELS:
             raise BadInputError(f"nodes are added deeper than {MOST_LEVELS} levels")
-        nodes = msgspec.convert(added, dict[str, NodeIn])
+        nodes = msgspec.convert(added, dict[NodeKey, NodeIn])
         wanted = WorkflowIn(name=f"{self._row['name']}/{key}"[:200], nodes=nodes, inputs=dict(self._plan.inputs))
         plan = plan_of(wanted, Caller(namespace=self._row["namespace"], owner=self._row["owner"]), self._builder)
         if unknown := plan.children - {name for name, pin in self._pins.items() if pin is not None}:
@@ -420,6 +421,9 @@ def _seconds(given: Any) -> float:
 def _moment(given: Any, values: Values) -> float:
     try:
         moment = given if isinstance(given, datetime) else datetime.fromisoformat(given)
-    except (TypeError, ValueError):
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=values.nominal.tzinfo)).timestamp()
+    except (TypeError, ValueError, OverflowError):
         raise BadInputError(f"it can't wait until {given!r}: that is no time") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=values.nominal.tzinfo)).timestamp()
+    if seconds > _LATEST:
+        raise BadInputError(f"it can't wait until {given!r}: that is too far away")
+    return max(seconds, 0.0)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rota.blobs import BlobMissingError, Blobs
-from rota.domain.ids import new_id
+from rota.domain.ids import FIRST_ID, new_id
 from rota.domain.job import Definition
 from rota.domain.workflows.references import (
     MissingValueError,
@@ -36,6 +36,7 @@ from rota.scheduler.shard_service import ShardService
 from rota.store.flow import ChildOf, Flows, NewMembers
 
 MOST_AT_ONCE = 2000
+_MOST_ITEMS = 500_000  # that are remembered
 _PIECE_BYTES = 256 * 1024
 _LONGEST_LINE_BYTES = 1024 * 1024
 
@@ -77,12 +78,16 @@ class MemberMaker(ShardService):
         self._blobs = blobs
         self._now = now
         self._aside = SetAside("a map can't be made and is set aside")
+        self._after = FIRST_ID  # the last map that was looked at: in the next round it is the turn of those behind it
+        self._lists: dict[tuple[Any, ...], list[Any]] = {}  # items of maps that have not been made, by (flow, node, …)
 
     async def serve(self, owned: Mapping[int, int]) -> int:
         """One round; returns how many maps got members."""
         self._aside.begin()
         made = 0
-        for row in await self._flows.maps_to_make(owned):
+        rows = await self._flows.maps_to_make(owned, after=self._after)
+        for row in rows:
+            self._after = row["flow"]
             key = (row["flow"], row["node"])
             if self._aside.passes_over(key):
                 continue
@@ -142,14 +147,25 @@ class MemberMaker(ShardService):
         return values_of(row["inputs"], row["nominal_at"], row["timezone"], results.get, stored)
 
     async def _read(self, row: Any, most: int) -> _Page:
-        if row["items"] is not None:
-            items = msgspec.json.decode(row["items"])
+        if row["object"] is None:
+            items = await self._items(row)
             end = min(row["position"] + most, len(items))
             return _Page(items[row["position"] : end], end, end == len(items))
         try:
             return await self._read_object(row, most)
         except BlobMissingError:
             raise _SourceError(f"there is no object {row['object']!r} in storage") from None
+
+    async def _items(self, row: Any) -> list[Any]:
+        """The list of a map. Large ones are remembered, some of them: a map with a small window reads it many times."""
+        key = (row["flow"], row["node"], row["generation"])
+        items = self._lists.get(key)
+        if items is None:
+            items = msgspec.json.decode(await self._flows.items_of(row) or "[]")
+            while self._lists and sum(len(it) + 1 for it in (items, *self._lists.values())) > _MOST_ITEMS:
+                self._lists.pop(next(iter(self._lists)))
+            self._lists[key] = items
+        return items
 
     async def _read_object(self, row: Any, most: int) -> _Page:
         """The next lines of an object."""
@@ -209,4 +225,9 @@ def _item_of(line: bytes) -> Any:
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        return _Unreadable(f"its line is no JSON ({error}): {line[:100].decode(errors='replace')}")
+        return _Unreadable(f"its line is no JSON ({error}): {_shown(line)}")
+
+
+def _shown(line: bytes) -> str:
+    """The beginning of a line, as the database can keep it."""
+    return line[:100].decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -118,7 +118,7 @@ async def run_workflow(services: Backend, call: ApiRequest) -> WorkflowRunStarte
         call.caller,
         only=call.only,
         key=key,
-        request_hash=hash_request(call.body) if key else b"",
+        request_hash=hash_request(msgspec.json.encode([_workflow(call), wanted.inputs])) if key else b"",
     )
 
 
@@ -200,7 +200,7 @@ async def send_signal(services: Backend, call: ApiRequest) -> SignalSent:
         call.caller,
         only=call.only,
         key=key,
-        request_hash=hash_request(call.body or b"{}") if key else b"",
+        request_hash=hash_request(msgspec.json.encode([_run(call), name, wanted.payload])) if key else b"",
     )
 
 

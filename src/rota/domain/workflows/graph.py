@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -12,6 +13,9 @@ import msgspec
 from rota.errors import BadInputError
 
 MOST_NODES = 10_000
+MOST_READS = 1000  # results that one node reads
+_MOST_ERRORS = 20  # that are told: to find what each wrong key may mean takes time
+_MOST_SHOWN = 20  # nodes of a cycle
 Trigger = Literal["all_succeeded", "all_ended", "none_failed", "any_succeeded", "any_failed"]
 # These start at the first end that fits. All other triggers are decided when every node before has ended.
 EARLY: frozenset[str] = frozenset({"any_succeeded", "any_failed"})
@@ -102,6 +106,9 @@ class Graph:
 
     def _bad_reads(self) -> Iterator[tuple[str, str]]:
         for number, node in enumerate(self.nodes):
+            if len({*node.reads}) > MOST_READS:
+                yield f"nodes.{node.key}", f"reads the results of more than {MOST_READS} nodes"
+                continue
             for key in dict.fromkeys(node.reads):
                 other = self.number_of.get(key)
                 if other is None:
@@ -125,11 +132,15 @@ class Graph:
 
     def _cycle(self, among: set[int]) -> list[str]:
         """A cycle; each of these nodes comes after another one of them."""
-        path = [min(among)]
-        while (before := next(one for one in self.before[path[-1]] if one in among)) not in path:
-            path.append(before)
-        cycle = [*path[path.index(before) :], before]
-        return [self.nodes[number].key for number in reversed(cycle)]
+        place: dict[int, int] = {}
+        number = min(among)
+        while number not in place:
+            place[number] = len(place)
+            number = next(one for one in self.before[number] if one in among)
+        cycle = [self.nodes[one].key for one in [*list(place)[place[number] :], number]]
+        if len(cycle) > _MOST_SHOWN:
+            cycle[_MOST_SHOWN - 1 : -1] = [f"{len(cycle) - _MOST_SHOWN} more"]
+        return cycle[::-1]
 
     def _nearest(self, key: str) -> str:
         near = get_close_matches(key, self.number_of, n=1)
@@ -137,7 +148,7 @@ class Graph:
 
 
 def _refuse(found: Iterable[tuple[str, str]]) -> None:
-    errors = list(found)
+    errors = list(islice(found, _MOST_ERRORS))
     if errors:
         field, message = errors[0]
         error = BadInputError(message, field=field)

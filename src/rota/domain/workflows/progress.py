@@ -45,6 +45,7 @@ class Members(msgspec.Struct):
     is_failing: bool = False  # for good in this generation: no more members are made
     tolerated_percent: float | None = None  # of the items may fail; None: a number was compared when they did
     error: str | None = None  # why the items can't be read
+    inputs_of: int = 1  # the generation of its items
 
     @property
     def have_ended(self) -> bool:
@@ -113,7 +114,8 @@ class Progress:
         self._start = start
         self._now = now
         self.is_cut_off = False
-        self._left: deque[int] = deque()
+        self._left: deque[int] = deque()  # nodes to be looked at, each once: many may end before one that follows them
+        self._is_left: set[int] = set()
         self._ready: dict[int, None] = {}
         self._steps = 0
 
@@ -167,10 +169,13 @@ class Progress:
 
     def look_at_all(self) -> None:
         """Every node that has not ended is looked at: at the opening, after a stop, and after a cut-off look."""
-        self._left.extend(number for number in self.graph.order if self._is_unended(number))
+        self.look_at(number for number in self.graph.order if self._is_unended(number))
 
     def look_at(self, numbers: Iterable[int]) -> None:
-        self._left.extend(numbers)
+        for number in numbers:
+            if number not in self._is_left:
+                self._is_left.add(number)
+                self._left.append(number)
 
     def go_on(self, most: int) -> bool:
         """Makes changes, at most so many; returns whether there may be more to do."""
@@ -185,6 +190,7 @@ class Progress:
         After so many changes in all it stops: then `is_cut_off` is true, and all is to be looked at another time."""
         while self._left and not self.is_cut_off:
             number = self._left.popleft()
+            self._is_left.discard(number)
             if number not in self.nodes:
                 self._look_at_waiting(number)
             elif self.nodes[number].state == "open":
@@ -222,7 +228,7 @@ class Progress:
         self.nodes[number] = NodeState(generation=self._generation, members=started.members)
         self._note(number)
         if started.members is not None:
-            self._left.append(number)
+            self.look_at([number])
 
     def _look_at_members(self, number: int) -> None:
         """A map ends when all its items were made, or no more may be, and all its members have ended."""
@@ -282,7 +288,7 @@ class Progress:
         if own and self._fail_fast and self.stop is None:
             self.stop = "failure"
             self.look_at_all()
-        self._left.extend(self.graph.after[number])
+        self.look_at(self.graph.after[number])
 
     def _note(self, number: int) -> None:
         self.changed.add(number)

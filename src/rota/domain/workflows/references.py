@@ -208,6 +208,8 @@ def check_template(template: Any, field: str, *, in_map: bool, inputs: Mapping[s
     """Raises BadInputError for a reference that can never have a value."""
     for reference in references_in(template):
         _check_reference(reference, field, in_map=in_map, inputs=inputs, more={"path"})
+    if _has_zero_in_names(template):
+        raise BadInputError("has a name or a path with a zero character (\\u0000)", field=field)
 
 
 def check_condition(condition: Any, field: str, *, in_map: bool, inputs: Mapping[str, Any], level: int = 0) -> None:
@@ -255,6 +257,16 @@ def _check_reference(
         raise BadInputError("$trigger is key or result", field=field)
     if name in ("$item", "$index") and not in_map:
         raise BadInputError(f"{name} is for the members of a map", field=field)
+
+
+def _has_zero_in_names(template: Any) -> bool:
+    """Whether a name or path has a character that no text of the database may have: they come into options of runs."""
+    if isinstance(template, dict):
+        name = _name_of(template)
+        if name:
+            return name != "$literal" and any("\0" in str(value) for value in template.values())
+        return any("\0" in key or _has_zero_in_names(value) for key, value in template.items())
+    return isinstance(template, list) and any(_has_zero_in_names(value) for value in template)
 
 
 def _name_of(value: Mapping[str, Any]) -> str | None:

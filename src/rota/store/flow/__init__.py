@@ -104,14 +104,14 @@ class Flows:
         """Workflow runs and maps that stop, whose runs were not all told yet."""
         return await self._database.fetch("unswept_flows", shards=list(shards), limit=_FLOWS_PER_ROUND)
 
-    async def sweep(self, row: Any, nodes: Sequence[int], reason: str) -> None:
-        """Cancels the runs of these nodes, and notes that it was done."""
+    async def sweep(self, row: Any, nodes: Sequence[int] | None, reason: str) -> None:
+        """Cancels the runs of these nodes (None: of all), and notes that it was done."""
         namespace, flow = row["namespace"], row["flow"]
         given = {"namespace": namespace, "flow": flow, "generation": row["generation"]}
         while await self._stop_runs(row, nodes, reason):
             pass
         if row["node"] is None:
-            await self._database.fetch("stop_waits", **given, nodes=list(nodes), reason=reason)
+            await self._database.fetch("stop_waits", **given, nodes=nodes, reason=reason)
 
         async def note(statements: Statements) -> None:
             await lock_flow(statements, row)
@@ -119,7 +119,7 @@ class Flows:
 
         await self._database.transact(note)
 
-    async def _stop_runs(self, row: Any, nodes: Sequence[int], reason: str) -> int:
+    async def _stop_runs(self, row: Any, nodes: Sequence[int] | None, reason: str) -> int:
         """Cancels some runs; returns how many there were."""
         namespace = row["namespace"]
         rows = await self._database.fetch(
@@ -127,7 +127,7 @@ class Flows:
             namespace=namespace,
             flow=row["flow"],
             generation=row["generation"],
-            nodes=list(nodes),
+            nodes=nodes,
             started=row["started"],
             limit=_STOPPED_AT_ONCE,
         )
@@ -156,9 +156,16 @@ class Flows:
 
         return await self._database.transact(read)
 
-    async def maps_to_make(self, shards: Iterable[int]) -> list[Any]:
-        """Maps whose members are to be made."""
-        return await self._database.fetch("maps_to_make", shards=list(shards), limit=_MAPS_AT_ONCE)
+    async def maps_to_make(self, shards: Iterable[int], after: UUID) -> list[Any]:
+        """Maps whose members are to be made, those of workflow runs behind `after` first."""
+        return await self._database.fetch("maps_to_make", shards=list(shards), after=after, limit=_MAPS_AT_ONCE)
+
+    async def items_of(self, row: Any) -> str | None:
+        """The list of a map's items (JSON)."""
+        items: str | None = await self._database.fetch_value(
+            "items_of_map", namespace=row["namespace"], flow=row["flow"], node=row["node"]
+        )
+        return items
 
     async def make_members(
         self, row: Any, definition: Definition, members: NewMembers, *, is_handler: bool, child: ChildOf | None

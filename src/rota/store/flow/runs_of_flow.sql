@@ -1,4 +1,4 @@
--- Runs of a workflow run that have not ended and were not asked to stop, some of them; of these nodes. Without `started`:
+-- Runs of a workflow run that have not ended and were not asked to stop, some of them; of these nodes (null: all). Without `started`:
 -- only those that no worker has claimed. None if it is at another generation: a scheduler that was paused must not stop what
 -- was resumed meanwhile.
 -- Index: upcoming_runs_of_job, held_runs_of_job, live_runs_of_job, workflow_runs_of_job, primary key.
@@ -18,7 +18,7 @@ SELECT id FROM (
      WHERE w.namespace = :namespace AND w.job_id = :flow AND w.ended_at IS NULL AND (w.stop IS NULL OR w.stop = 'failure')
        AND :started::boolean AND w.cause IN ('node', 'member')
     ) AS r
- WHERE r.node = ANY (:nodes::integer[])
+ WHERE (:nodes::integer[] IS NULL OR r.node = ANY (:nodes::integer[]))
    AND EXISTS (SELECT FROM rota.workflow_runs AS f
                 WHERE f.namespace = :namespace AND f.id = :flow AND f.generation = :generation)
  LIMIT :limit

@@ -1,9 +1,9 @@
--- Ends waits of a workflow run that was stopped; of these nodes, if it is at this generation.
+-- Ends waits of a workflow run that was stopped; of these nodes (null: all), if it is at this generation.
 -- Index: primary key.
 -- Locks: the waits.
 WITH ended AS (
     DELETE FROM rota.flow_waits AS w
-     WHERE w.namespace = :namespace AND w.flow = :flow AND w.node = ANY (:nodes::integer[])
+     WHERE w.namespace = :namespace AND w.flow = :flow AND (:nodes::integer[] IS NULL OR w.node = ANY (:nodes::integer[]))
        AND EXISTS (SELECT FROM rota.workflow_runs AS f
                     WHERE f.namespace = w.namespace AND f.id = w.flow AND f.generation = :generation)
     RETURNING w.*

@@ -21,6 +21,7 @@ from rota.store.read.timetables import timetable_of
 from rota.store.schema.partitions import with_days
 from rota.store.submit import insert_jobs
 
+_PAGE_BYTES = 8 * 1024 * 1024  # of definitions, and the one that exceeds it
 MOST_SIGNALS = 1000
 
 
@@ -127,13 +128,15 @@ class Workflows:
         return done
 
     async def find_all(self, namespace: str, *, owner: str | None, after: str, limit: int) -> list[Any]:
-        """Workflows by name, from behind a name on."""
-        return await self._database.fetch("list_workflows", namespace=namespace, owner=owner, after=after, limit=limit)
+        """Workflows by name, from behind a name on; if definitions are large, the last ones come without theirs."""
+        return await self._database.fetch(
+            "list_workflows", namespace=namespace, owner=owner, after=after, limit=limit, bytes=_PAGE_BYTES
+        )
 
     async def versions(self, namespace: str, workflow_id: UUID, limit: int) -> list[Any]:
         """Newest first."""
         return await self._database.fetch(
-            "versions_of_workflow", namespace=namespace, workflow_id=workflow_id, limit=limit
+            "versions_of_workflow", namespace=namespace, workflow_id=workflow_id, limit=limit, bytes=_PAGE_BYTES
         )
 
     async def definition(self, namespace: str, workflow_id: UUID, version: str) -> str | None:

@@ -12,7 +12,7 @@ BEGIN
     VALUES (NEW.shard, NEW.namespace, NEW.job_id, NEW.job_version, NEW.id,
             CASE NEW.status WHEN 'skipped' THEN 'expired' ELSE NEW.status END,
             CASE WHEN is_lost OR is_member AND (NEW.result <> 'null' OR NEW.result_blob IS NOT NULL)
-                 THEN (NEW.options::jsonb ->> 'item')::integer END,
+                 THEN (NEW.options::json -> 'item')::text::integer END,
             CASE WHEN is_lost THEN NEW.payload END, CASE WHEN is_lost THEN NEW.payload_id END, is_member,
             NEW.result, NEW.result_blob, coalesce(NEW.error, NEW.reason));
     RETURN NULL;
