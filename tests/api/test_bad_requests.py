@@ -87,7 +87,13 @@ async def test_without_the_token_nothing_is_answered(spared, authorization):
         for operation in OPERATIONS:
             names = {"jobId": f"job_{DIGITS}", "runId": f"run_{DIGITS}", "keyId": f"key_{DIGITS}", "pool": "default"}
             names |= {"subject": "somebody", "task": "tidy", "operationId": f"op_{DIGITS}"}
-            names |= {"workflowId": "nightly", "workflowRunId": f"wfr_{DIGITS}", "node": "a", "signal": "go"}
+            names |= {
+                "workflowId": "nightly",
+                "workflowRunId": f"wfr_{DIGITS}",
+                "node": "a",
+                "signal": "go",
+                "calendar": "holidays",
+            }
             path = operation.path.format(**names)
             answer = await stranger.request(operation.method, path, json=job() if operation.body else None)
             public = operation.needs == PUBLIC

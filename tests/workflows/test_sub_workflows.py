@@ -6,6 +6,7 @@ import pytest
 from conducted import ME, ended, node_is
 
 from rota.contract.workflows import InputIn, MapIn, NodeIn, ResumeIn, WaitIn, WorkflowIn
+from rota.domain.rights import Caller
 from rota.errors import BadInputError, ConflictError
 
 
@@ -195,3 +196,16 @@ async def test_workflows_that_are_not_there_or_run_themselves_are_refused(workfl
     await make(workflows, "parent", {"part": NodeIn(workflow="child")})
     with pytest.raises(BadInputError, match="runs this workflow itself"):
         await workflows.change("child", WorkflowIn(name="child", nodes={"part": NodeIn(workflow="parent")}), ME)
+
+
+async def test_a_workflow_runs_those_of_its_owner_alone(engine, workflows):
+    bob = Caller(namespace="default", owner="bob")
+    await make(workflows, "child", {"act": NodeIn(task="rota.echo")})
+    made = await make(workflows, "parent", {"part": NodeIn(workflow="child")})
+    with pytest.raises(BadInputError, match="of the same owner"):
+        await workflows.create(WorkflowIn(name="of bob", nodes={"part": NodeIn(workflow="child")}), bob)
+    await workflows.delete("child", ME)
+    await workflows.create(WorkflowIn(name="child", nodes={"act": NodeIn(task="rota.echo")}), bob)
+    async with engine.running(engine.scheduler(), engine.worker()):
+        run = await ended(workflows, await workflows.run(made.workflow_id, {}, ME))
+    assert (run.status, run.nodes["part"].reason) == ("failed", "there is no workflow named 'child'")

@@ -34,7 +34,7 @@ def list_calendars(
     limit: int = LimitOption,
     as_json: bool = JsonFlag,
 ) -> None:
-    """List, show, put and delete calendars of days that schedules leave out."""
+    """Calendars: days that schedules leave out."""
     if context.invoked_subcommand:
         refuse_options_before(context.invoked_subcommand, cursor, as_json)
         return

@@ -261,8 +261,8 @@ class Pin(msgspec.Struct, frozen=True, array_like=True):
 Pins = Mapping[str, Pin | None]  # by name; None: there is no such workflow
 
 
-async def find_pins(names: Iterable[str], find: Callable[[str], Awaitable[Any]]) -> Pins:
-    """The current versions of workflows, and of all that these run; `find` gives the row of one by its name."""
+async def find_pins(names: Iterable[str], owner: str, find: Callable[[str], Awaitable[Any]]) -> Pins:
+    """The current versions of an owner's workflows, and of all that these run; `find` gives the row of one by name."""
     pins: dict[str, Pin | None] = {}
     left = sorted(names)
     while left and len(pins) < _MOST_PINS:
@@ -270,7 +270,7 @@ async def find_pins(names: Iterable[str], find: Callable[[str], Awaitable[Any]])
         if name in pins:
             continue
         row = await find(name)
-        if row is None:
+        if row is None or row["owner"] != owner:
             pins[name] = None
             continue
         pins[name] = Pin(row["id"], row["version"], row["owner"], row["deadline_seconds"])

@@ -101,16 +101,16 @@ class WorkflowGateway:
         self._shards = shards
         self._now = now
 
-    async def create(self, wanted: WorkflowIn, caller: Caller, only: str | None = None) -> WorkflowOut:
+    async def create(self, wanted: WorkflowIn, caller: Caller) -> WorkflowOut:
         """Creates a workflow; raises BadInputError, or DuplicateError if there is one of this name."""
-        await self._check(wanted, caller, only)
+        await self._check(wanted, caller)
         new = record_of(wanted, new_id(self._now().timestamp()), caller.owner)
         if not await self._workflows.create(caller.namespace, new, await self._schedule(wanted, caller)):
             raise DuplicateError(f"there is a workflow named {wanted.name!r} already")
         return await self.show(show_workflow(new.id), caller)
 
-    async def _check(self, wanted: WorkflowIn, caller: Caller, only: str | None) -> None:
-        """Raises BadInputError that names what is wrong; workflows that it runs must be there, and not run it."""
+    async def _check(self, wanted: WorkflowIn, caller: Caller) -> None:
+        """Raises BadInputError that names what is wrong; those that it runs must be the same owner's, and not run it."""
         plan = plan_of(wanted, caller, self._builder)
         left = [(name, f"nodes.{node.key}.workflow") for node in plan.nodes if (name := node.child) is not None]
         seen: set[str] = set()
@@ -122,8 +122,8 @@ class WorkflowGateway:
                 continue
             seen.add(name)
             row = await self._workflows.find(caller.namespace, name=name)
-            if row is None or (only is not None and row["owner"] != only):
-                raise BadInputError(f"there is no workflow named {name!r}", field=field)
+            if row is None or row["owner"] != caller.owner:
+                raise BadInputError(f"there is no workflow named {name!r} of the same owner", field=field)
             below = read_definition(row["definition"])
             left += [(node.workflow, field) for node in below.nodes.values() if node.workflow is not None]
 
@@ -158,7 +158,7 @@ class WorkflowGateway:
         if wanted.name != row["name"]:
             raise BadInputError(f"a workflow keeps its name: {row['name']!r}", field="name")
         owner = Caller(namespace=caller.namespace, owner=row["owner"])
-        await self._check(wanted, owner, only)
+        await self._check(wanted, owner)
         after = record_of(wanted, row["id"], row["owner"])
         if (after.version, after.schedule) != (row["version"], row["schedule"]):
             schedule = await self._schedule(wanted, owner)
@@ -212,7 +212,7 @@ class WorkflowGateway:
             values = check_inputs(inputs, wanted.inputs)
             text = _encoder.encode(values).decode() if values else None
             below = {node.workflow for node in wanted.nodes.values() if node.workflow is not None}
-            pins = await find_pins(below, lambda name: self._workflows.find(caller.namespace, name=name))
+            pins = await find_pins(below, row["owner"], lambda name: self._workflows.find(caller.namespace, name=name))
             new = NewFlow(flow, shard_of(flow, self._shards), text, encode_pins(pins), caller.owner, stored)
             if (await self._workflows.open(caller.namespace, row["id"], row["version"], new))["opened"]:
                 return answer

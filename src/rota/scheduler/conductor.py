@@ -238,7 +238,7 @@ class Conductor(ShardService):
         async def find(name: str) -> Any:
             return await find_workflow(statements, row["namespace"], name)
 
-        return await find_pins(plan.children, find)
+        return await find_pins(plan.children, row["owner"], find)
 
 
 def _is_stopped(node: Node, stop: str | None) -> bool:

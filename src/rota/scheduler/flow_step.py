@@ -350,9 +350,13 @@ class FlowStep:
         )
 
     async def _result(self, statements: Statements, ended: Mapping[int, FlowNote]) -> str | None:
-        """The results of the last nodes, if they are not too large together."""
+        """The results of the nodes that nothing but handlers follows, if they are not too large together."""
         graph = self._plan.graph
-        last = [number for number in range(len(graph)) if not graph.after[number]]
+        last = [
+            number
+            for number in range(len(graph))
+            if all(graph.nodes[after].is_handler for after in graph.after[number])
+        ]
         left = [one for one in last if one not in ended and self._progress.nodes[one].state == "success"]
         found = await read_results(statements, self._row["namespace"], self._row["id"], left) if left else {}
         texts = {number: text for number, (text, _) in found.items()}

@@ -52,7 +52,7 @@ _PAGE = {"limit": "items per page, up to 500 (50 if not given)", "cursor": "the 
 )
 async def create_workflow(services: Backend, call: ApiRequest) -> Response:
     """Create a workflow."""
-    made = await services.workflows.create(decode(call.body, WorkflowIn), call.caller, call.only)
+    made = await services.workflows.create(decode(call.body, WorkflowIn), call.caller)
     call.made = made.workflow_id
     return json_response(made, 201, {"Location": f"/v1/workflows/{made.workflow_id}"})
 

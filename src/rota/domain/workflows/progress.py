@@ -32,6 +32,16 @@ FAILURES = frozenset({"failed", "stopped", "skipped_by_failure"})
 Outcome = Literal["success", "failed", "cancelled"]
 
 
+# Why a node was not wanted, by its trigger.
+_UNMET: Mapping[str, str] = {
+    "all_succeeded": "a node before it was skipped",
+    "none_failed": "a node before it was skipped",
+    "all_ended": "a node before it was skipped",
+    "any_succeeded": "no node before it succeeded",
+    "any_failed": "no node before it failed",
+}
+
+
 class Members(msgspec.Struct):
     """The members of a map: runs that were made of its items, and how many of these ended."""
 
@@ -215,7 +225,9 @@ class Progress:
             if not self._is_paused:
                 self._ready[number] = None
         elif decided is not None:
-            self._end(number, decided, None, self._culprit_before(number) if decided == "skipped_by_failure" else None)
+            is_failure = decided == "skipped_by_failure"
+            reason = None if is_failure else _UNMET[self.graph.nodes[number].trigger]
+            self._end(number, decided, reason, self._culprit_before(number) if is_failure else None)
 
     def open(self, number: int) -> None:
         """Starts a node, unless the failure of one that was to start beside it stopped the run: that looks at all."""

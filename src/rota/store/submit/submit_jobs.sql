@@ -44,7 +44,7 @@ WITH input AS MATERIALIZED (
     SELECT namespace, id, owner, name, task, pool, priority, string_to_array(tags, ','),
            CASE WHEN NOT large THEN payload END, CASE WHEN large THEN id END, options, shard, schedule_type,
            cron_expression, every_seconds, timezone, anchor_at, 'scheduled', next_fire_at, anchor_at, policies::jsonb,
-           misfire, start_at, end_at, jitter_seconds, dst, excluded, next_fire_at
+           misfire, start_at, end_at, jitter_seconds, dst, excluded, CASE WHEN excluded IS NOT NULL THEN next_fire_at END
       FROM accepted
 )
 SELECT id FROM input WHERE n IN (SELECT n FROM repeated)
