@@ -110,7 +110,7 @@ class WorkflowGateway:
         return await self.show(show_workflow(new.id), caller)
 
     async def _check(self, wanted: WorkflowIn, caller: Caller) -> None:
-        """Raises BadInputError that names what is wrong; those that it runs must be the same owner's, and not run it."""
+        """Raises BadInputError that names what is wrong; those that it runs must be the owner's, and not run it."""
         plan = plan_of(wanted, caller, self._builder)
         left = [(name, f"nodes.{node.key}.workflow") for node in plan.nodes if (name := node.child) is not None]
         seen: set[str] = set()
