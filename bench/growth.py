@@ -105,7 +105,7 @@ async def _claim_time(connection: asyncpg.Connection) -> float:
         tasks=["nothing"],
         slots=1,
         lease=timedelta(seconds=60),
-        **dict.fromkeys(("app_namespace", "app", "version", "schedules", "release", "announced")),
+        **dict.fromkeys(("app_namespace", "app", "version", "schedules", "workflows", "release", "announced")),
     )
     lanes = [row["lane"] for row in registered]
     begin = [float("-inf")] * len(lanes)

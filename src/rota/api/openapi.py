@@ -202,9 +202,23 @@ def _schemas(operations: Sequence[Operation]) -> tuple[_Schemas, dict[str, Any]]
     found = dict(zip(ordered, schemas, strict=True))
     for name, component in components.items():
         _complete(name, component)
+        _name_items(component)
     for kind in types - parts:
         found[kind] = {"anyOf": [found[part] for part in _alternatives(kind)]}
     return found, components
+
+
+def _name_items(schema: Any) -> None:
+    """Generators of clients want to know what is in each list, also if it is anything."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "array":
+            schema.setdefault("items", {})
+        for name, inner in schema.items():
+            if name not in ("examples", "default", "enum"):
+                _name_items(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            _name_items(inner)
 
 
 def _complete(name: str, component: dict[str, Any]) -> None:
