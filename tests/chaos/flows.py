@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.graph import Graph, GraphNode
 from workflows.graphs import expected, random_graph
 
 KINDS = ("task",) * 10 + ("flaky",) * 3 + ("map",) * 3 + ("part", "adds", "wait", "signal", "late", "approval")
@@ -60,7 +60,7 @@ class Story(msgspec.Struct, dict=True):
     @cached_property
     def graph(self) -> Graph:
         """In the order of the keys, as nodes are numbered in the database."""
-        return Graph([Node(it.key, tuple(it.after), it.trigger, it.allow_failure) for it in self.told])
+        return Graph([GraphNode(it.key, tuple(it.after), it.trigger, it.allow_failure) for it in self.told])
 
     @cached_property
     def told(self) -> list[Told]:
@@ -138,7 +138,7 @@ def random_story(chance: random.Random, name: str, most: int, seconds: float, le
     return Story(name, nodes, chance.random() < 0.35, chance.random() < 0.5, chance.random() < 0.35)
 
 
-def _told(chance: random.Random, node: Node, seconds: float) -> Told:
+def _told(chance: random.Random, node: GraphNode, seconds: float) -> Told:
     told = Told(node.key, list(node.after), node.trigger, node.allow_failure, chance.choice(KINDS))
     told.fails = told.kind in ("task", "part", "adds", "approval") and chance.random() < _FAILS
     told.is_wanted = told.kind == "map" or chance.random() >= _UNWANTED

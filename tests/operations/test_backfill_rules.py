@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from rota.domain.backfills import Calendar, EarlierBackfill, Known, is_wanted
+from rota.domain.backfills import EarlierBackfill, FrozenCalendar, Known, is_wanted
 from rota.domain.job import Timetable
 from rota.domain.operations import has_failed_too_often, paced, seconds_for, usual_concurrency
 
@@ -29,7 +29,7 @@ def test_what_earlier_backfills_did_follows_from_their_rules(seed):
         known = Known(endings, unknown, earlier, rows)
         assert {it: known.ending(it) for it in TIMES} == ledger
         first, last = sorted(chance.sample(range(12), 2))
-        calendar = Calendar(JOB, HOURLY, TIMES[first], TIMES[last], newest_first=chance.random() < 0.5)
+        calendar = FrozenCalendar(JOB, HOURLY, TIMES[first], TIMES[last], newest_first=chance.random() < 0.5)
         times = calendar.times(None, 100)
         assert sorted(times) == TIMES[first : last + 1]
         dealt_with = times[: chance.randrange(len(times) + 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.graph import Graph, GraphNode
 
 TRIGGERS = ("all_succeeded",) * 3 + ("all_ended", "any_succeeded", "any_failed", "none_failed")
 FAILURES = {"failed", "stopped", "skipped_by_failure"}
@@ -18,7 +18,7 @@ def random_graph(chance: random.Random, most: int = 12, least: int = 1) -> Graph
         before = chance.sample(range(number), min(number, chance.choice((0, 1, 1, 2, 3))))
         trigger = chance.choice(TRIGGERS) if before else chance.choice(("all_succeeded", "all_ended", "none_failed"))
         after = tuple(f"n{one}" for one in before)
-        nodes.append(Node(f"n{number}", after, trigger, allow_failure=chance.random() < 0.15))
+        nodes.append(GraphNode(f"n{number}", after, trigger, allow_failure=chance.random() < 0.15))
     return Graph(nodes)
 
 

@@ -6,8 +6,8 @@ import pytest
 from conducted import ME, ended, node_is
 
 from rota.contract.workflows import InputIn, MapIn, NodeIn, WaitIn, WorkflowIn
-from rota.domain.workflows.graph import Graph, Node
-from rota.domain.workflows.progress import NodeState, Progress, Start
+from rota.domain.workflows.graph import Graph, GraphNode
+from rota.domain.workflows.progress import FlowProgress, NodeState, Start
 from rota.errors import BadInputError
 from support import eventually
 
@@ -20,13 +20,13 @@ async def create(workflows, name, nodes, **more):
 
 def test_of_many_wrong_edges_some_are_told():
     with pytest.raises(BadInputError) as refused:
-        Graph([Node(f"node_{number}", after=(f"nodes_{number}",)) for number in range(100)])
+        Graph([GraphNode(f"node_{number}", after=(f"nodes_{number}",)) for number in range(100)])
     assert len(refused.value.fields) == 20
 
 
 def test_a_long_cycle_is_told_in_short():
     with pytest.raises(BadInputError, match=r"is a cycle: n0 → 9981 more → n9982 → .* → n9999 → n0") as refused:
-        Graph([Node(f"n{number}", after=(f"n{(number - 1) % 10_000}",)) for number in range(10_000)])
+        Graph([GraphNode(f"n{number}", after=(f"n{(number - 1) % 10_000}",)) for number in range(10_000)])
     assert len(str(refused.value)) < 500
 
 
@@ -49,9 +49,12 @@ def test_a_node_after_many_is_looked_at_once_for_all_that_ended():
             self.before = Before()
 
     graph = Counted(
-        [*(Node(f"n{number}") for number in range(many)), Node("z", after=tuple(f"n{n}" for n in range(many)))]
+        [
+            *(GraphNode(f"n{number}") for number in range(many)),
+            GraphNode("z", after=tuple(f"n{n}" for n in range(many))),
+        ]
     )
-    progress = Progress(graph, {number: NodeState() for number in range(many)}, start=lambda _: Start(), now=1.0)
+    progress = FlowProgress(graph, {number: NodeState() for number in range(many)}, start=lambda _: Start(), now=1.0)
     for number in range(many - 1):
         progress.hear(number, "success")
     assert not progress.go_on(2 * many)
@@ -60,11 +63,11 @@ def test_a_node_after_many_is_looked_at_once_for_all_that_ended():
 
 
 def test_a_node_may_read_a_thousand_results_and_no_more():
-    before = [Node(f"n{number}") for number in range(1001)]
+    before = [GraphNode(f"n{number}") for number in range(1001)]
     keys = tuple(node.key for node in before)
-    Graph([*before, Node("z", after=keys, reads=keys[:1000])])
+    Graph([*before, GraphNode("z", after=keys, reads=keys[:1000])])
     with pytest.raises(BadInputError, match="more than 1000"):
-        Graph([*before, Node("z", after=keys, reads=keys)])
+        Graph([*before, GraphNode("z", after=keys, reads=keys)])
 
 
 @pytest.mark.parametrize("key", ["a/b", "", "a\0", "x" * 101])

@@ -10,8 +10,8 @@ from graphs import expected, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.domain.workflows.graph import EARLY, Graph, Node
-from rota.domain.workflows.progress import Members, NodeState, Progress, Start, to_resume
+from rota.domain.workflows.graph import EARLY, Graph, GraphNode
+from rota.domain.workflows.progress import FlowProgress, Members, NodeState, Start, to_resume
 from rota.errors import BadInputError
 
 
@@ -42,7 +42,7 @@ class Played:
         return Start()
 
     def transaction(self, heard=(), most=3):
-        progress = Progress(
+        progress = FlowProgress(
             self.graph, self.nodes, stop=self.stop, fail_fast=self.fail_fast, start=self.start, now=len(self.started)
         )
         for number, ending in heard:
@@ -104,7 +104,10 @@ def test_with_fail_fast_everything_ends_and_only_handlers_start_after_the_first_
 
 def chain(*triggers):
     return Graph(
-        [Node(f"n{number}", (f"n{number - 1}",) if number else (), trigger) for number, trigger in enumerate(triggers)]
+        [
+            GraphNode(f"n{number}", (f"n{number - 1}",) if number else (), trigger)
+            for number, trigger in enumerate(triggers)
+        ]
     )
 
 
@@ -116,7 +119,9 @@ def test_a_skip_by_failure_wakes_the_handler_behind_it_and_names_the_culprit():
 
 
 def test_a_skip_is_decided_only_when_all_before_have_ended():
-    graph = Graph([Node("a"), Node("b"), Node("load", ("a", "b")), Node("teardown", ("load",), "all_ended")])
+    graph = Graph(
+        [GraphNode("a"), GraphNode("b"), GraphNode("load", ("a", "b")), GraphNode("teardown", ("load",), "all_ended")]
+    )
     played = Played(graph, fails={0})
     played.transaction()
     played.transaction([(0, "failed")])
@@ -129,7 +134,7 @@ def test_a_skip_is_decided_only_when_all_before_have_ended():
 
 @pytest.mark.parametrize("stop", ["cancel", "deadline"])
 def test_after_a_cancel_or_the_deadline_nothing_starts_handlers_included(stop):
-    graph = Graph([Node("a"), Node("b", ("a",)), Node("notify", ("b",), "all_ended")])
+    graph = Graph([GraphNode("a"), GraphNode("b", ("a",)), GraphNode("notify", ("b",), "all_ended")])
     played = Played(graph)
     played.transaction()
     played.stop = stop
@@ -142,7 +147,7 @@ def test_after_a_cancel_or_the_deadline_nothing_starts_handlers_included(stop):
 
 
 def test_a_success_recorded_before_the_stop_reached_it_stays_one():
-    played = Played(Graph([Node("a")]))
+    played = Played(Graph([GraphNode("a")]))
     played.transaction()
     played.stop = "cancel"
     progress, _ = played.transaction([(0, "success")])
@@ -153,10 +158,10 @@ def test_a_success_recorded_before_the_stop_reached_it_stays_one():
 def test_an_allowed_failure_is_seen_by_any_failed_alone():
     graph = Graph(
         [
-            Node("a", allow_failure=True),
-            Node("next", ("a",)),
-            Node("quiet", ("a",), "none_failed"),
-            Node("alarm", ("a",), "any_failed"),
+            GraphNode("a", allow_failure=True),
+            GraphNode("next", ("a",)),
+            GraphNode("quiet", ("a",), "none_failed"),
+            GraphNode("alarm", ("a",), "any_failed"),
         ]
     )
     progress = (played := Played(graph, fails={0})).play()
@@ -167,12 +172,12 @@ def test_an_allowed_failure_is_seen_by_any_failed_alone():
 def test_a_resume_resets_failures_and_all_after_them_and_keeps_the_rest():
     graph = Graph(
         [
-            Node("a"),
-            Node("b", ("a",)),
-            Node("other", ("a",)),
-            Node("after", ("b",)),
-            Node("notify", ("after", "other"), "all_ended"),
-            Node("fine", allow_failure=True),
+            GraphNode("a"),
+            GraphNode("b", ("a",)),
+            GraphNode("other", ("a",)),
+            GraphNode("after", ("b",)),
+            GraphNode("notify", ("after", "other"), "all_ended"),
+            GraphNode("fine", allow_failure=True),
         ]
     )
     progress = (played := Played(graph, fails={1, 5})).play()
@@ -184,7 +189,7 @@ def test_a_resume_resets_failures_and_all_after_them_and_keeps_the_rest():
 
 
 def test_a_map_ends_when_all_were_made_and_all_have_ended():
-    graph = Graph([Node("map"), Node("join", ("map",))])
+    graph = Graph([GraphNode("map"), GraphNode("join", ("map",))])
     played = Played(graph)
     members = Members()
     played.start = lambda number: Start(members=members) if number == 0 else Start()
@@ -201,15 +206,19 @@ def test_a_map_ends_when_all_were_made_and_all_have_ended():
     ("nodes", "field", "words"),
     [
         ([], "nodes", "no nodes"),
-        ([Node("a", ("a",))], "nodes.a.after", "itself"),
-        ([Node("extract"), Node("b", ("extrakt",))], "nodes.b.after", "did you mean 'extract'"),
-        ([Node("a", ("c",)), Node("b", ("a",)), Node("c", ("b",))], "nodes", "a → b → c → a"),
-        ([Node("a"), Node("b", ("a", "a"))], "nodes.b.after", "twice"),
-        ([Node("a", trigger="any_failed")], "nodes.a.trigger", "needs nodes before it"),
-        ([Node("a"), Node("b", reads=("a",))], "nodes.b", "may not have ended"),
-        ([Node("a"), Node("b"), Node("c", ("a", "b"), "any_succeeded", reads=("a",))], "nodes.c", "may not have ended"),
-        ([Node("a"), Node("b", ("a",), reads=("x",))], "nodes.b", "no node"),
-        ([Node(f"n{number}") for number in range(10_001)], "nodes", "10001 nodes"),
+        ([GraphNode("a", ("a",))], "nodes.a.after", "itself"),
+        ([GraphNode("extract"), GraphNode("b", ("extrakt",))], "nodes.b.after", "did you mean 'extract'"),
+        ([GraphNode("a", ("c",)), GraphNode("b", ("a",)), GraphNode("c", ("b",))], "nodes", "a → b → c → a"),
+        ([GraphNode("a"), GraphNode("b", ("a", "a"))], "nodes.b.after", "twice"),
+        ([GraphNode("a", trigger="any_failed")], "nodes.a.trigger", "needs nodes before it"),
+        ([GraphNode("a"), GraphNode("b", reads=("a",))], "nodes.b", "may not have ended"),
+        (
+            [GraphNode("a"), GraphNode("b"), GraphNode("c", ("a", "b"), "any_succeeded", reads=("a",))],
+            "nodes.c",
+            "may not have ended",
+        ),
+        ([GraphNode("a"), GraphNode("b", ("a",), reads=("x",))], "nodes.b", "no node"),
+        ([GraphNode(f"n{number}") for number in range(10_001)], "nodes", "10001 nodes"),
     ],
     ids=["empty", "itself", "unknown", "cycle", "twice", "early", "sideways", "early-read", "read", "many"],
 )
@@ -221,17 +230,23 @@ def test_what_is_no_graph_is_refused_by_name(nodes, field, words):
 
 
 def test_a_node_may_read_whatever_has_surely_ended():
-    Graph([Node("a"), Node("b", ("a",)), Node("c", ("b",), reads=("a", "b"))])
-    early = [Node("a"), Node("b", ("a",)), Node("c", ("a",)), Node("d", ("b", "c"), "any_succeeded", reads=("a",))]
+    Graph([GraphNode("a"), GraphNode("b", ("a",)), GraphNode("c", ("b",), reads=("a", "b"))])
+    early = [
+        GraphNode("a"),
+        GraphNode("b", ("a",)),
+        GraphNode("c", ("a",)),
+        GraphNode("d", ("b", "c"), "any_succeeded", reads=("a",)),
+    ]
     Graph(early)
 
 
 def test_a_large_graph_is_checked_quickly_enough_to_be_used():
     levels = [[f"n{level}-{number}" for number in range(200)] for level in range(50)]
-    nodes = [Node(key) for key in levels[0]]
+    nodes = [GraphNode(key) for key in levels[0]]
     for above, below in itertools.pairwise(levels):
         nodes += [
-            Node(key, (above[number], above[number - 1]), reads=(above[number],)) for number, key in enumerate(below)
+            GraphNode(key, (above[number], above[number - 1]), reads=(above[number],))
+            for number, key in enumerate(below)
         ]
     played = Played(Graph(nodes))
     progress, more = played.transaction(most=1000)

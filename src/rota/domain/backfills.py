@@ -29,7 +29,7 @@ _INSTANT = timedelta(microseconds=1)
 _AT_ONCE = 1000
 
 
-class Calendar(msgspec.Struct, frozen=True):
+class FrozenCalendar(msgspec.Struct, frozen=True):
     """The times of a backfill: those of a timetable, as it was, from `first` to `last`, in an order."""
 
     job_id: UUID
@@ -65,7 +65,7 @@ class EarlierBackfill(msgspec.Struct, frozen=True):
     """A backfill of the same job that came before, and how far it got."""
 
     id: UUID
-    calendar: Calendar
+    calendar: FrozenCalendar
     existing: Existing
     unknown: Unknown | None
     position: datetime | None

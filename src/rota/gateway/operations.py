@@ -23,7 +23,7 @@ from rota.contract.operations import (
     OperationPreview,
     ReplayIn,
 )
-from rota.domain.backfills import Calendar, is_wanted
+from rota.domain.backfills import FrozenCalendar, is_wanted
 from rota.domain.ids import (
     FIRST_ID,
     LAST_ID,
@@ -298,7 +298,7 @@ class OperationGateway:
             raise ConflictError("the workflow has no schedule: there is no calendar to take times from")
         return _Target(job, row["id"])
 
-    def _calendar(self, wanted: BackfillIn, job: Any) -> Calendar:
+    def _calendar(self, wanted: BackfillIn, job: Any) -> FrozenCalendar:
         """The times that the schedule has passed: later ones are its own."""
         last = min(job["fired_through"], self._now())
         if wanted.to is not None:
@@ -307,9 +307,9 @@ class OperationGateway:
             last = min(last, wanted.to)
         if wanted.from_ < _EARLIEST:
             raise BadInputError(f"must not be before {_EARLIEST:%Y-%m-%d}", field="from")
-        return Calendar(job["id"], timetable_of(job), wanted.from_, last, wanted.order == "newest")
+        return FrozenCalendar(job["id"], timetable_of(job), wanted.from_, last, wanted.order == "newest")
 
-    async def _count(self, calendar: Calendar, job_made_at: datetime) -> tuple[int, bool]:
+    async def _count(self, calendar: FrozenCalendar, job_made_at: datetime) -> tuple[int, bool]:
         """How many times there are, and whether what happened at some of them is unknown."""
         total, has_unknown = 0, False
         async for times in in_turns(calendar.pieces()):

@@ -19,7 +19,7 @@ from rota.contract.jobs import JobIn
 from rota.contract.workflows import InputIn, MapIn, NodeIn, WaitIn, WorkflowIn
 from rota.domain.job import WORKFLOW_TASK, Definition
 from rota.domain.rights import Caller
-from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.graph import Graph, GraphNode
 from rota.domain.workflows.references import check_condition, check_template, is_reference, references_in
 from rota.errors import BadInputError
 from rota.gateway.job_builder import JobBuilder
@@ -148,8 +148,8 @@ def _check_type(name: str, wanted: InputIn, value: Any) -> None:
         raise BadInputError(f"must be of type {wanted.type}", field=f"inputs.{name}")
 
 
-def _rules_of(key: str, node: NodeIn) -> Node:
-    return Node(key, tuple(node.after), node.trigger, node.allow_failure, tuple(_read_by(node)))
+def _rules_of(key: str, node: NodeIn) -> GraphNode:
+    return GraphNode(key, tuple(node.after), node.trigger, node.allow_failure, tuple(_read_by(node)))
 
 
 def _read_by(node: NodeIn) -> Iterator[str]:

@@ -18,7 +18,7 @@ from rota.contract.workflows import (
 from rota.domain.ids import show_run, show_workflow
 from rota.domain.ids import show_workflow_run as show_flow
 from rota.domain.job import NODE_CAUSES
-from rota.domain.workflows.graph import Graph, Node
+from rota.domain.workflows.graph import Graph, GraphNode
 from rota.domain.workflows.progress import FAILURES, Members
 from rota.gateway.workflow_plans import read_definition
 
@@ -88,7 +88,7 @@ def _shown_nodes(row: Any, nodes: list[Any], maps: Mapping[int, Members]) -> dic
     keys = sorted(wanted.nodes)
     graph = Graph(
         [
-            Node(key, tuple(node.after), node.trigger, node.allow_failure)
+            GraphNode(key, tuple(node.after), node.trigger, node.allow_failure)
             for key, node in ((key, wanted.nodes[key]) for key in keys)
         ]
     )

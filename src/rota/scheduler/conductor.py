@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from rota.domain.workflows.graph import Node
+from rota.domain.workflows.graph import GraphNode
 from rota.domain.workflows.progress import Members, to_resume, what_runs_again
 from rota.errors import DatabaseUnavailableError, RotaError
 from rota.gateway.job_builder import JobBuilder
@@ -241,6 +241,6 @@ class Conductor(ShardService):
         return await find_pins(plan.children, row["owner"], find)
 
 
-def _is_stopped(node: Node, stop: str | None) -> bool:
+def _is_stopped(node: GraphNode, stop: str | None) -> bool:
     """Whether the stop of a workflow run is for this node of it."""
     return stop is not None and (stop != "failure" or not node.is_handler)

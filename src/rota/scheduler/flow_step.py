@@ -14,7 +14,7 @@ import msgspec
 from rota.contract.workflows import MOST_WAIT_SECONDS, NodeIn, NodeKey, WaitIn, WorkflowIn
 from rota.domain.ids import new_id
 from rota.domain.rights import Caller
-from rota.domain.workflows.progress import Members, NodeState, Progress, Start
+from rota.domain.workflows.progress import FlowProgress, Members, NodeState, Start
 from rota.domain.workflows.references import (
     MissingValueError,
     Values,
@@ -80,7 +80,7 @@ class FlowStep:
         self._run_of: dict[int, UUID] = {}
         self._added: dict[int, str] = {}  # the results of nodes that added some
         self._advance = Advance(row, pins=encode_pins(pins) if row["pins"] is None else None)
-        self._progress = Progress(
+        self._progress = FlowProgress(
             plan.graph,
             {number: state_of(node, maps.get(number)) for number, node in nodes.items() if node.state != "waiting"},
             generation=row["generation"],

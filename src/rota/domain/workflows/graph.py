@@ -23,7 +23,7 @@ EARLY: frozenset[str] = frozenset({"any_succeeded", "any_failed"})
 HANDLERS: frozenset[str] = frozenset({"any_failed", "all_ended"})
 
 
-class Node(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True):
     """What the rules need to know of a node."""
 
     key: str
@@ -40,7 +40,7 @@ class Node(msgspec.Struct, frozen=True):
 class Graph:
     """Nodes by number, in the order given."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[GraphNode]) -> None:
         """Raises BadInputError that names what is wrong, node by node."""
         self.nodes = tuple(nodes)
         self.number_of = {node.key: number for number, node in enumerate(self.nodes)}

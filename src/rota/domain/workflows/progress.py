@@ -98,7 +98,7 @@ class Start(msgspec.Struct, frozen=True):
     members: Members | None = None
 
 
-class Progress:
+class FlowProgress:
     """A workflow run under its lock: hears of ends, and says which nodes start, end or are skipped."""
 
     def __init__(

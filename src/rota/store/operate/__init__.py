@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from rota.domain.backfills import Calendar, EarlierBackfill, Ending, Known, ending_of
+from rota.domain.backfills import EarlierBackfill, Ending, FrozenCalendar, Known, ending_of
 from rota.domain.ids import FIRST_ID, LAST_ID, backfill_id, day_of, fire_id, floor_id, new_id
 from rota.domain.job import Timetable
 from rota.store.cancel import cancel_runs
@@ -58,7 +58,7 @@ class NewOperation(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     rate: float | None = None
     stop_share: float | None = None
-    calendar: Calendar | None = None
+    calendar: FrozenCalendar | None = None
     job_made_at: datetime | None = None
     workflow_id: UUID | None = None
     name: str | None = None
@@ -137,7 +137,7 @@ class Operations:
     async def known(
         self,
         namespace: str,
-        calendar: Calendar,
+        calendar: FrozenCalendar,
         times: Sequence[datetime],
         *,
         job_made_at: datetime,
@@ -300,10 +300,10 @@ async def _lock(statements: Statements, row: Any) -> bool:
     return found is not None
 
 
-def calendar_of(row: Any) -> Calendar:
+def calendar_of(row: Any) -> FrozenCalendar:
     """The calendar in a row of a backfill."""
     timetable = msgspec.json.decode(row["timetable"], type=Timetable)
-    return Calendar(row["job_id"], timetable, row["first_at"], row["last_at"], row["newest_first"])
+    return FrozenCalendar(row["job_id"], timetable, row["first_at"], row["last_at"], row["newest_first"])
 
 
 def filter_of(row: Any) -> OperationFilter:
