@@ -405,12 +405,13 @@ class WorkflowGateway:
         """Approves or rejects what a node waits for: those that it names, whosever it is, or those who may act on all
         jobs (`only` is None)."""
         row, nodes, _ = await self._get(run, caller, None)
-        number = _number_of(row, node)
-        found = next((it for it in nodes if it["node"] == number), None)
+        numbers = {key: number for number, key in enumerate(sorted(read_definition(row["definition"]).nodes))}
+        found = next((it for it in nodes if it["node"] == numbers.get(node)), None)
         approvers = None if found is None else found["approvers"]
         is_named = bool(approvers) and caller.owner in (approvers or ())
         if only is not None and row["owner"] != only and not is_named:
-            raise NotFoundError("there is no such workflow run")
+            raise NotFoundError("there is no such workflow run")  # whether it has such a node or not
+        number = _number_of(row, node)
         if approvers is None:
             raise ConflictError(f"the node {node!r} does not wait for a decision")
         if not is_named and (approvers or only is not None):
