@@ -99,7 +99,7 @@ class PoolList(Out, kw_only=True):
 
 
 class EventOut(Out, kw_only=True):
-    """An event of a breaker or a pool."""
+    """Something that happened."""
 
     event_id: int
     """grows from event to event"""
@@ -107,9 +107,11 @@ class EventOut(Out, kw_only=True):
     event: str
     """what happened"""
     subject: str
-    """to which breaker or pool"""
+    """to which job, worker, pool, key, …"""
     detail: str | None
     """more about it"""
+    data: dict[str, Any] | None = None
+    """the same for programs"""
 
 
 class EventList(Out, kw_only=True):

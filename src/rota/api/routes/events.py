@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
+
 from rota.api.backend import Backend
 from rota.api.operations import ApiRequest, Operation
 from rota.api.paging import PAGE_PARAMETERS, read_limit
@@ -79,7 +81,14 @@ def _event(row: Any) -> bytes:
 
 
 def _show(row: Any) -> EventOut:
-    return EventOut(event_id=row["id"], time=row["at"], event=row["kind"], subject=row["subject"], detail=row["detail"])
+    return EventOut(
+        event_id=row["id"],
+        time=row["at"],
+        event=row["kind"],
+        subject=row["subject"],
+        detail=row["detail"],
+        data=None if row["data"] is None else msgspec.json.decode(row["data"], type=dict[str, Any]),
+    )
 
 
 def _read_cursor(call: ApiRequest) -> int:

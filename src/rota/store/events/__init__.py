@@ -22,13 +22,15 @@ class EventPage(NamedTuple):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened, about a job: its owner is the event's."""
+    """Something that happened. One about a recurring job is its owner's, unless another is named."""
 
     namespace: str
     kind: str
     subject: str
-    detail: str
-    job_id: UUID
+    detail: str | None
+    job_id: UUID | None = None
+    owner: str | None = None
+    data: str | None = None  # for programs, an object (JSON)
 
 
 class Events:
@@ -63,5 +65,5 @@ async def record_events(statements: Statements, events: Sequence[Event]) -> None
     if events:
         await statements.fetch(
             "add_events",
-            **columns(map(msgspec.structs.astuple, events), "namespaces kinds subjects details job_ids"),
+            **columns(map(msgspec.structs.astuple, events), "namespaces kinds subjects details job_ids owners datas"),
         )

@@ -1,8 +1,11 @@
--- Records events, each about a job: of a recurring one, its owner is the event's.
+-- Records events. One about a recurring job is its owner's, unless it names an owner.
 -- Index: primary key of jobs.
 -- Locks: none
-INSERT INTO rota.events (namespace, kind, subject, detail, owner)
+INSERT INTO rota.events (namespace, kind, subject, detail, owner, data)
 SELECT i.namespace, i.kind, i.subject, i.detail,
-       (SELECT j.owner FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.job_id)
-  FROM unnest(:namespaces::text[], :kinds::text[], :subjects::text[], :details::text[], :job_ids::uuid[])
-       AS i (namespace, kind, subject, detail, job_id)
+       coalesce(i.owner,
+                (SELECT j.owner FROM rota.jobs AS j WHERE j.namespace = i.namespace AND j.id = i.job_id)),
+       i.data
+  FROM unnest(:namespaces::text[], :kinds::text[], :subjects::text[], :details::text[], :job_ids::uuid[],
+              :owners::text[], :datas::text[])
+       AS i (namespace, kind, subject, detail, job_id, owner, data)

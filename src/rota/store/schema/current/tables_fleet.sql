@@ -93,7 +93,8 @@ CREATE TABLE rota.events (
     kind      text NOT NULL,
     subject   text NOT NULL,    -- the job, key, pool, …
     detail    text,
-    owner     text              -- whose job it is about; null: of no user in particular
+    owner     text,             -- whose job it is about; null: of no user in particular
+    data      text              -- for programs, an object (JSON); null: none
 );
 CREATE INDEX events_oldest ON rota.events (at);
 CREATE INDEX events_of_namespace ON rota.events (namespace, id);
