@@ -67,14 +67,18 @@ audit: $(DEV)
 
 # Some hundred processes are started, each of which would compile its modules again where keeping them is switched off.
 test test-slow test-long: export PYTHONDONTWRITEBYTECODE =
+# What fails beside others is tried once more by itself: real processes on a crowded machine can miss a deadline. It is named at the
+# end either way, and one that needs its second try is a test to mend.
+beside = $(BIN)/pytest -n 4 --dist worksteal -m $(1) || { [ $$? = 1 ] && $(BIN)/pytest --last-failed --last-failed-no-failures none -m $(1) && \
+	echo "*** What failed above passed when it ran by itself: look into it."; }
 test: setup-dev
-	$(BIN)/pytest -n 4 --dist worksteal -m "not slow and not alone"
+	$(call beside,"not slow and not alone")
 	$(BIN)/pytest -m "alone and not slow"
 
 # The rest of the suite: whole fleets that are killed and upgraded, pages and examples done from top to bottom, benchmarks in
 # their short form. CI runs it after the others, each time.
 test-slow: setup-dev
-	$(BIN)/pytest -n 4 --dist worksteal -m "slow and not alone"
+	$(call beside,"slow and not alone")
 	$(BIN)/pytest -m "alone and slow"
 
 # Both with more random data, longer floods and every scenario on every ground.
