@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from rota.contract.fields import In, Out
+from rota.contract.figures import Figures
 
 
 class WorkerOut(Out, kw_only=True):
@@ -162,6 +163,8 @@ class StartLag(Out, kw_only=True):
     """half of them started within it"""
     p90: float | None
     """nine of ten started within it"""
+    p95: float | None
+    """95 of 100 started within it"""
     p99: float | None
     """99 of 100 started within it"""
     samples: int
@@ -183,6 +186,8 @@ class PoolStats(Out, kw_only=True):
     oldest_queued_seconds: float | None
     per_second: Rates
     start_lag: StartLag
+    figures: Figures
+    """the six figures of this pool, over the window"""
 
 
 class Moment(Out, kw_only=True):
@@ -220,3 +225,5 @@ class Stats(Out, kw_only=True):
     pools: list[PoolStats]
     history: list[Moment]
     """activity of the last minutes"""
+    figures: Figures
+    """the six figures, over the window"""
