@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from rota.api.fresh_looks import FreshLooks
-from rota.contract.figures import FigureHistory, Figures, HistoryPoint, Quantiles, RecentRun, RunFigures
+from rota.contract.figures import FigureHistory, Figures, HistoryPoint, HistoryRange, Quantiles, RecentRun, RunFigures
 from rota.domain.figures import HOUR, MINUTE, PORTION, Totals, added, share_of
 from rota.domain.ids import show_run
 from rota.domain.lag_histogram import exact_quantile, quantile
 from rota.store.measure import MINUTES_KEPT, FigureReader, Point
 
-RANGES = {
+RANGES: dict[HistoryRange, tuple[timedelta, timedelta]] = {
     "10m": (timedelta(minutes=10), PORTION),
     "1h": (timedelta(hours=1), MINUTE),
     "24h": (timedelta(hours=24), MINUTE),
@@ -30,7 +30,7 @@ class HistoryQuestion(NamedTuple):
     """Of what, and how far back; pool and task are not both given."""
 
     namespace: str
-    range: str
+    range: HistoryRange
     pool: str | None = None
     task: str | None = None
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from rota.contract.fields import Out
+
+HistoryRange = Literal["10m", "1h", "24h", "7d", "30d"]
 
 
 class Quantiles(Out, kw_only=True):
@@ -66,7 +69,7 @@ class FigureHistory(Out, kw_only=True):
 
     time: datetime
     """when it was read"""
-    range: str
+    range: HistoryRange
     """how far it goes back"""
     step_seconds: int
     """from one point to the next"""

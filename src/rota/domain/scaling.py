@@ -1,9 +1,9 @@
 """How many workers a pool needs, from what waits and runs there.
 
-A worker's slots are needed for two things. Runs that run occupy one each, or as many as arrive in the time that one
-takes, if that is more. What waits should have started within the target lag: a slot that starts a run every
-`run_seconds` starts `target / run_seconds` of them until then. Runs that have waited longer than the target show that
-this was too little, and weigh more.
+Slots are needed for what runs, at least one each, so long runs are never scaled away; for as many runs as arrive in the
+time that one takes; and for what waits to start within the target lag. A slot starts a run each `run_seconds`, so until
+then `target / run_seconds` of them, and those that become free are counted on. If a run has waited longer than the
+target, that was wrong: then slots are needed besides those that are occupied, the more the longer it has waited.
 
 Nothing is remembered here. So that the answer does not flap, it falls below the workers that are there only if no
 sample of the last minutes needed them; it rises at once.
@@ -40,8 +40,8 @@ class PoolLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 def wanted_slots(load: PoolLoad, target_seconds: float) -> float:
     """Slots that the pool needs now."""
-    lateness = max(1.0, load.oldest_seconds / target_seconds)
-    return _needed(load, target_seconds, queued=load.queued, running=load.staying, slots=load.slots, weight=lateness)
+    lateness = load.oldest_seconds / target_seconds
+    return _needed(load, target_seconds, queued=load.queued, running=load.staying, slots=load.slots, lateness=lateness)
 
 
 def wanted_workers(
@@ -67,11 +67,15 @@ def workers_for(slots: float, slots_per_worker: int) -> int:
 
 
 def _needed(
-    load: PoolLoad, target_seconds: float, *, queued: int, running: int, slots: int, weight: float = 1.0
+    load: PoolLoad, target_seconds: float, *, queued: int, running: int, slots: int, lateness: float = 0.0
 ) -> float:
     # Of very short runs a worker claims more than it has slots: the rest waits, though no longer in the queue.
     occupied = min(running, slots)
-    waiting = 0 if load.paused else queued + running - occupied
+    if load.paused:
+        return occupied
+    waiting = queued + running - occupied
     run_seconds = target_seconds if load.run_seconds is None else load.run_seconds
-    arriving = 0.0 if load.paused else load.starts_per_second * run_seconds
-    return max(occupied, arriving) + min(waiting, waiting * run_seconds / target_seconds * weight)
+    part = min(1.0, run_seconds / target_seconds)  # of a slot, for each run
+    if lateness > 1:
+        return occupied + waiting * min(1.0, part * lateness)
+    return max(occupied, load.starts_per_second * run_seconds, (waiting + occupied) * part)
