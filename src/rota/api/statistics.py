@@ -123,8 +123,8 @@ def _age(activity: Activity, row: Any) -> float | None:
 
 def _lag(of_pools: Iterable[Sequence[int]]) -> StartLag:
     counts = _sum_steps(of_pools)
-    p50, p90, p95, p99 = (quantile(counts, share) for share in (0.5, 0.9, 0.95, 0.99))
-    return StartLag(p50=p50, p90=p90, p95=p95, p99=p99, samples=sum(counts))
+    p50, p90, p99 = (quantile(counts, share) for share in (0.5, 0.9, 0.99))
+    return StartLag(p50=p50, p90=p90, p99=p99, samples=sum(counts))
 
 
 def _pool_stats(

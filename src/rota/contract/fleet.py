@@ -163,8 +163,6 @@ class StartLag(Out, kw_only=True):
     """half of them started within it"""
     p90: float | None
     """nine of ten started within it"""
-    p95: float | None
-    """95 of 100 started within it"""
     p99: float | None
     """99 of 100 started within it"""
     samples: int
@@ -186,7 +184,7 @@ class PoolStats(Out, kw_only=True):
     oldest_queued_seconds: float | None
     per_second: Rates
     start_lag: StartLag
-    figures: Figures
+    figures: Figures | None = None  # a server of an older release gives none
     """the six figures of this pool, over the window"""
 
 
@@ -225,5 +223,5 @@ class Stats(Out, kw_only=True):
     pools: list[PoolStats]
     history: list[Moment]
     """activity of the last minutes"""
-    figures: Figures
+    figures: Figures | None = None
     """the six figures, over the window"""
