@@ -107,8 +107,8 @@ def worker(
 
 
 def autoscale(
+    most: int = typer.Option(..., "--max", min=1, max=256, help="The most workers."),
     least: int = typer.Option(0, "--min", min=0, max=256, help="The fewest workers."),
-    most: int = typer.Option(os.cpu_count() or 1, "--max", min=1, max=256, help="The most workers."),
     home: Path | None = HomeOption,
     apps: list[str] = _AppOption,
     slots: int | None = _SlotsOption,

@@ -59,7 +59,7 @@ _TABLES = """
     tallies            SD      SIU     namespace
     task_tallies       SD      SIU     namespace
     samples            SID     -       -
-    figures            SID     -       -
+    figures            SIUD    -       -
     app_versions       S       SIU     namespace
     apps               SIU     -       -
     declared_workflows SIU     -       -
