@@ -299,7 +299,8 @@ def _figures_row(it: FigureCosts) -> Row:
         f"history of a month, {it.pools} pools",
         f"{month.took.p50:.1f} ms",
         (
-            f"the slowest range {worst.took.p50:.1f} ms (`{worst.path}`); {it.rows:,} rows, {it.table_bytes / 1e6:,.0f} MB; "
+            f"the slowest range {worst.took.p50:.1f} ms (`{worst.path}`); {it.rows:,} rows, "
+            f"{it.table_bytes / 1e6:,.0f} MB; "
             f"a minute of {it.tallies:,} tallies rolled up in {it.roll_up_ms:.0f} ms; a worker counts an attempt in "
             f"{it.counting_us:.2f} µs"
         ),
